@@ -1,0 +1,43 @@
+//! What a caller sees while a cell runs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Display, Outcome};
+
+/// One of the two output streams of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// Descriptor 1.
+    Stdout,
+    /// Descriptor 2.
+    Stderr,
+}
+
+/// One fact about a running cell. The last one is always [`Event::Outcome`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The cell was handed to the guest.
+    Started {
+        /// Its number in the session, counted from 1.
+        cell: u32,
+    },
+    /// Text the program wrote, in the order it was written.
+    Output {
+        /// Where it was written.
+        stream: Stream,
+        /// The text; invalid UTF-8 stands as `\xNN`.
+        text: String,
+    },
+    /// The live view of a stream ends here; the outcome holds the end of the text.
+    Truncated {
+        /// The stream that said too much.
+        stream: Stream,
+    },
+    /// A rich output.
+    Display(Display),
+    /// The cell is over.
+    Outcome(Box<Outcome>),
+}

@@ -1,0 +1,207 @@
+//! Frames between host and guest: two little-endian `u32` lengths, a JSON header, then raw bytes.
+//!
+//! The guest is hostile, so the decoder is told its limits and refuses a length before it reserves
+//! anything for it.
+
+use serde::Serialize;
+
+/// The largest header and blob a side is willing to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLimits {
+    /// Bytes of JSON header.
+    pub header: usize,
+    /// Bytes of raw data after the header.
+    pub blob: usize,
+}
+
+impl Default for FrameLimits {
+    fn default() -> Self {
+        Self {
+            header: 8 << 20,
+            blob: 32 << 20,
+        }
+    }
+}
+
+/// A frame as it came off the wire; its header is not parsed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawFrame {
+    /// JSON text of the header.
+    pub header: Vec<u8>,
+    /// Raw bytes that belong to it.
+    pub blob: Vec<u8>,
+}
+
+/// Why bytes from the other side are not a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// The header is announced larger than the limit.
+    HeaderTooLarge(usize),
+    /// The blob is announced larger than the limit.
+    BlobTooLarge(usize),
+    /// A frame without a header says nothing.
+    EmptyHeader,
+}
+
+impl std::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::HeaderTooLarge(n) => write!(f, "frame header of {n} bytes is over the limit"),
+            Self::BlobTooLarge(n) => write!(f, "frame blob of {n} bytes is over the limit"),
+            Self::EmptyHeader => f.write_str("frame without a header"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+const PREFIX: usize = 8;
+
+/// Encodes a header and its blob.
+///
+/// # Errors
+/// Fails only where the header can't be written as JSON or a part is over 4 GiB.
+pub fn encode_frame(header: &impl Serialize, blob: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    use serde::ser::Error as _;
+    let mut out = vec![0; PREFIX];
+    serde_json::to_writer(&mut out, header)?;
+    let header_len = u32::try_from(out.len() - PREFIX).map_err(serde_json::Error::custom)?;
+    let blob_len = u32::try_from(blob.len()).map_err(serde_json::Error::custom)?;
+    out[..4].copy_from_slice(&header_len.to_le_bytes());
+    out[4..PREFIX].copy_from_slice(&blob_len.to_le_bytes());
+    out.extend_from_slice(blob);
+    Ok(out)
+}
+
+/// Cuts a byte stream into frames.
+#[derive(Debug, Default)]
+pub struct FrameDecoder {
+    limits: FrameLimits,
+    buffer: Vec<u8>,
+    /// Bytes at the front of `buffer` that were already handed out.
+    taken: usize,
+}
+
+impl FrameDecoder {
+    /// A decoder that refuses what is over `limits`.
+    pub fn new(limits: FrameLimits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// Adds bytes that arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.taken > 0 {
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if it has arrived.
+    ///
+    /// # Errors
+    /// A length over the limits; the stream can't be trusted afterwards.
+    pub fn next_frame(&mut self) -> Result<Option<RawFrame>, FrameError> {
+        let rest = &self.buffer[self.taken..];
+        let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() else {
+            return Ok(None);
+        };
+        let [a, b, c, d, e, f, g, h] = *prefix;
+        let header_len = u32::from_le_bytes([a, b, c, d]) as usize;
+        let blob_len = u32::from_le_bytes([e, f, g, h]) as usize;
+        if header_len > self.limits.header {
+            return Err(FrameError::HeaderTooLarge(header_len));
+        }
+        if blob_len > self.limits.blob {
+            return Err(FrameError::BlobTooLarge(blob_len));
+        }
+        if header_len == 0 {
+            return Err(FrameError::EmptyHeader);
+        }
+        if rest.len() < header_len + blob_len {
+            return Ok(None);
+        }
+        let frame = RawFrame {
+            header: rest[..header_len].to_vec(),
+            blob: rest[header_len..header_len + blob_len].to_vec(),
+        };
+        self.taken += PREFIX + header_len + blob_len;
+        if self.taken == self.buffer.len() {
+            // Give a large buffer back: one big picture must not stay for the session's life.
+            if self.buffer.capacity() > 1 << 20 {
+                self.buffer = Vec::new();
+            } else {
+                self.buffer.clear();
+            }
+            self.taken = 0;
+        }
+        Ok(Some(frame))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn small() -> FrameLimits {
+        FrameLimits {
+            header: 100,
+            blob: 100,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_chunking(
+            frames in prop::collection::vec((".{0,20}", prop::collection::vec(any::<u8>(), 0..50)), 0..6),
+            cuts in prop::collection::vec(1usize..30, 1..40),
+        ) {
+            let mut wire = Vec::new();
+            for (text, blob) in &frames {
+                wire.extend(encode_frame(text, blob).unwrap());
+            }
+            let mut decoder = FrameDecoder::default();
+            let mut got = Vec::new();
+            let mut cuts = cuts.into_iter().cycle();
+            let mut rest = wire.as_slice();
+            while !rest.is_empty() {
+                let n = cuts.next().unwrap().min(rest.len());
+                decoder.push(&rest[..n]);
+                rest = &rest[n..];
+                while let Some(frame) = decoder.next_frame().unwrap() {
+                    got.push((serde_json::from_slice::<String>(&frame.header).unwrap(), frame.blob));
+                }
+            }
+            prop_assert_eq!(got, frames);
+        }
+
+        #[test]
+        fn any_bytes_never_reserve_past_the_limits(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut decoder = FrameDecoder::new(small());
+            decoder.push(&bytes);
+            while let Ok(Some(frame)) = decoder.next_frame() {
+                prop_assert!(frame.header.len() <= 100 && frame.blob.len() <= 100);
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_over_the_limit_are_refused_before_their_bytes_arrive() {
+        let mut decoder = FrameDecoder::new(small());
+        decoder.push(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+        assert_eq!(
+            decoder.next_frame(),
+            Err(FrameError::HeaderTooLarge(0xffff_ffff))
+        );
+        let mut decoder = FrameDecoder::new(small());
+        decoder.push(&[1, 0, 0, 0, 101, 0, 0, 0]);
+        assert_eq!(decoder.next_frame(), Err(FrameError::BlobTooLarge(101)));
+        let mut decoder = FrameDecoder::new(small());
+        decoder.push(&[0; 8]);
+        assert_eq!(decoder.next_frame(), Err(FrameError::EmptyHeader));
+    }
+}

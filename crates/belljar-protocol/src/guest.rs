@@ -1,0 +1,131 @@
+//! What the host and the guest say to each other inside a session.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Artifact, Changes, ExceptionInfo, NameInfo};
+
+/// A request of the host to the guest. One is answered before the next is sent.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum HostFrame<'a> {
+    /// Run a cell.
+    Run {
+        /// Number of the cell, counted from 1.
+        cell: u32,
+        /// Random value that every answer about this cell must repeat.
+        nonce: &'a str,
+        /// Python source.
+        code: &'a str,
+    },
+    /// Bind values before the first cell.
+    Seed {
+        /// Names and their JSON values.
+        values: &'a serde_json::Map<String, serde_json::Value>,
+    },
+    /// Send the manifest.
+    Manifest,
+    /// Complete the name that ends at `cursor` (in bytes of UTF-8).
+    Complete {
+        /// The source typed so far.
+        code: &'a str,
+        /// Where the cursor stands.
+        cursor: usize,
+    },
+}
+
+/// What a guest sends. It is data from hostile code: every field is checked before use.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum GuestFrame {
+    /// The session is ready for its first request.
+    Ready,
+    /// The walls could not be entered; sent instead of [`GuestFrame::Ready`], before any user code.
+    Fault {
+        /// Which step failed, and how.
+        detail: String,
+    },
+    /// A display; the parts' bytes follow as the frame's blob, in order.
+    Display {
+        /// Number of the cell that showed it.
+        cell: u32,
+        /// The cell's nonce.
+        nonce: String,
+        /// Its representations.
+        parts: Vec<DisplayPart>,
+    },
+    /// The cell has ended.
+    Done(Box<CellReport>),
+    /// Answer to [`HostFrame::Seed`].
+    Seeded {
+        /// Names that were refused, with the reason.
+        refused: BTreeMap<String, String>,
+    },
+    /// Answer to [`HostFrame::Manifest`].
+    Manifest {
+        /// One entry for each name.
+        names: Vec<NameInfo>,
+    },
+    /// Answer to [`HostFrame::Complete`].
+    Completions {
+        /// Byte offset where the completed word starts.
+        start: usize,
+        /// Candidates.
+        candidates: Vec<String>,
+    },
+}
+
+/// One representation of a display.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DisplayPart {
+    /// MIME type.
+    pub mime: String,
+    /// Bytes of it in the frame's blob.
+    pub len: usize,
+}
+
+/// How a cell ended, as the guest saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellEnd {
+    /// All statements ran.
+    Ok,
+    /// An exception came out of the code.
+    Exception,
+    /// The code did not compile; nothing ran.
+    Syntax,
+    /// The code raised `SystemExit`.
+    Exit,
+    /// A `KeyboardInterrupt` that the host asked for came out of the code.
+    Interrupted,
+}
+
+/// The guest's report on a finished cell.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CellReport {
+    /// Number of the cell.
+    pub cell: u32,
+    /// The cell's nonce.
+    pub nonce: String,
+    /// How it ended.
+    pub end: CellEnd,
+    /// Exit code, where `end` is [`CellEnd::Exit`].
+    #[serde(default)]
+    pub exit_code: Option<i64>,
+    /// The exception, where one came out.
+    #[serde(default)]
+    pub exception: Option<ExceptionInfo>,
+    /// What the cell did to the namespace.
+    #[serde(default)]
+    pub changes: Changes,
+    /// Files that the cell created or changed.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// What was left out, and why, in words.
+    #[serde(default)]
+    pub dropped: Vec<String>,
+    /// Time from the first to the last statement, displays not counted.
+    #[serde(default)]
+    pub run_us: u64,
+}

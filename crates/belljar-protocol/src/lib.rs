@@ -1,0 +1,23 @@
+//! The plain types that travel on every wire of Belljar.
+//!
+//! Nothing here does I/O. What a caller sees is in [`Outcome`] and [`Event`]; what the host and the
+//! guest say to each other is in [`HostFrame`] and [`GuestFrame`], framed by [`encode_frame`] and
+//! [`FrameDecoder`].
+
+mod event;
+mod frame;
+mod guest;
+mod manifest;
+mod outcome;
+mod signal;
+mod text;
+
+pub use event::{Event, Stream};
+pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
+pub use guest::{CellEnd, CellReport, DisplayPart, GuestFrame, HostFrame};
+pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
+pub use outcome::{
+    Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status,
+};
+pub use signal::signal_name;
+pub use text::Language;

@@ -1,0 +1,257 @@
+//! The typed result of a cell.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Artifact, Changes};
+
+/// How a cell ended, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It ran to its end.
+    Success,
+    /// It ended with an exception, a syntax error, an interrupt or a non-zero `sys.exit`.
+    Failure,
+    /// It was stopped by a limit on time.
+    Timeout,
+    /// Its process is gone.
+    Crashed,
+}
+
+/// Why it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// Nothing was left to run.
+    Completed,
+    /// An exception came out of the code.
+    Exception,
+    /// The code did not compile; nothing ran.
+    Syntax,
+    /// `sys.exit` (the session lives on) or `os._exit` (it does not; see [`Outcome::state`]).
+    Exit {
+        /// The code it exited with.
+        code: i64,
+    },
+    /// The caller interrupted it.
+    Interrupted,
+    /// It ran longer than its limit.
+    WallTime {
+        /// The limit.
+        limit_ms: u64,
+    },
+    /// It used more processor time than its limit.
+    CpuTime {
+        /// The limit.
+        limit_ms: u64,
+    },
+    /// The kernel ended it because the session's memory was used up.
+    Memory {
+        /// The session's limit.
+        limit_bytes: u64,
+    },
+    /// A signal ended it.
+    Signal {
+        /// Number of the signal.
+        number: i32,
+        /// Its name, such as `SIGSEGV`.
+        name: String,
+    },
+    /// It wrote more than a cell may write.
+    OutputLimit {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// What its process sent to the host was not a valid answer.
+    Protocol {
+        /// What was wrong.
+        detail: String,
+    },
+}
+
+/// What became of the session's variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "fate", rename_all = "snake_case")]
+pub enum Fate {
+    /// They are as the cell left them.
+    Kept,
+    /// They are as they were after the named cell.
+    Restored {
+        /// The cell after which they were kept.
+        cell: u32,
+    },
+    /// They are gone; the session has ended.
+    Lost,
+}
+
+/// An exception as Python told it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExceptionInfo {
+    /// Name of its type, with the module unless that is `builtins` or `__main__`.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// `str()` of it.
+    pub value: String,
+    /// `repr()` of it.
+    pub repr: String,
+    /// The traceback without the machinery's own frames.
+    pub traceback: String,
+    /// The line of this cell where it came from.
+    #[serde(default)]
+    pub line: Option<u32>,
+}
+
+/// What was written to one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// The text, cut in the middle with a mark where it was too long.
+    pub text: String,
+    /// Bytes that were written.
+    pub bytes: u64,
+    /// Bytes that `text` leaves out.
+    pub omitted_bytes: u64,
+    /// Where the whole is kept while the session lives, if `text` is not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<std::path::PathBuf>,
+    /// Whether that file has all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub file_truncated: bool,
+}
+
+/// A rich output: the same thing in one or more representations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Display {
+    /// The representations, best last.
+    pub parts: Vec<DisplayData>,
+}
+
+impl Display {
+    /// The part of this MIME type.
+    pub fn get(&self, mime: &str) -> Option<&DisplayData> {
+        self.parts.iter().find(|part| part.mime == mime)
+    }
+
+    /// The plain text of it, if it has one.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.get("text/plain")?.data).ok()
+    }
+}
+
+/// One representation of a display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisplayData {
+    /// MIME type.
+    pub mime: String,
+    /// The bytes. In JSON they stand as `text` where they are UTF-8, else as `base64`.
+    pub data: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DisplayData")]
+struct DisplayDataWire {
+    mime: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+impl Serialize for DisplayData {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = std::str::from_utf8(&self.data).ok().map(str::to_owned);
+        DisplayDataWire {
+            mime: self.mime.clone(),
+            base64: text.is_none().then(|| BASE64.encode(&self.data)),
+            text,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for DisplayData {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error as _;
+        let wire = DisplayDataWire::deserialize(deserializer)?;
+        let data = match (wire.text, wire.base64) {
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(encoded)) => BASE64.decode(encoded).map_err(D::Error::custom)?,
+            _ => return Err(D::Error::custom("one of `text` and `base64` is needed")),
+        };
+        Ok(Self {
+            mime: wire.mime,
+            data,
+        })
+    }
+}
+
+impl JsonSchema for DisplayData {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        DisplayDataWire::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        DisplayDataWire::json_schema(generator)
+    }
+}
+
+/// Where the time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Durations {
+    /// From the request to the outcome, as the host saw it.
+    pub total_us: u64,
+    /// From the first to the last statement, as the guest saw it; 0 if it never said.
+    pub run_us: u64,
+    /// Processor time of everything in the session, as the kernel counted it.
+    pub cpu_us: u64,
+}
+
+/// The result of a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// Number of the cell in its session, counted from 1.
+    pub cell: u32,
+    /// How it ended.
+    pub status: Status,
+    /// Why.
+    pub cause: Cause,
+    /// What became of the variables.
+    pub state: Fate,
+    /// 0 where the process lives on; its exit code, or minus the signal's number, where it died.
+    pub exit_code: i64,
+    /// The exception, where one came out of the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<ExceptionInfo>,
+    /// What was written to descriptor 1.
+    pub stdout: Output,
+    /// What was written to descriptor 2.
+    pub stderr: Output,
+    /// Both, in the order they were written, as a terminal would show them.
+    pub transcript: String,
+    /// Rich outputs, in order.
+    #[serde(default)]
+    pub displays: Vec<Display>,
+    /// Files the cell created or changed.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// What it did to the namespace.
+    #[serde(default)]
+    pub changes: Changes,
+    /// What was left out of this outcome, and why.
+    #[serde(default)]
+    pub dropped: Vec<String>,
+    /// Where the time went.
+    pub durations: Durations,
+    /// The most memory the session held during the cell, where the kernel tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+}
+
+impl Outcome {
+    /// Whether the cell ran to its end.
+    pub fn is_success(&self) -> bool {
+        self.status == Status::Success
+    }
+}

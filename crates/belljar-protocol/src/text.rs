@@ -1,0 +1,374 @@
+//! An outcome in words, for a model: what was written, what went wrong, what to do next.
+
+use std::fmt::Write as _;
+
+use crate::{Cause, Fate, Outcome, Status, signal_name};
+
+/// A language for text that meets people or models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// English.
+    #[default]
+    English,
+    /// Simplified Chinese, in the wording of RES-1.
+    Chinese,
+}
+
+impl Outcome {
+    /// The outcome as text for a model. `code` is the cell's source, shown with line numbers
+    /// where the cell failed.
+    pub fn text(&self, code: &str, language: Language) -> String {
+        let words = Words::of(language);
+        let mut out = String::new();
+        let _ = writeln!(out, "## {}", words.headline(self.status));
+        let _ = writeln!(out, "### {}", words.output);
+        out.push_str(&self.transcript);
+        end_line(&mut out);
+        for display in &self.displays {
+            if let Some(text) = display.text() {
+                out.push_str(text);
+                end_line(&mut out);
+            }
+        }
+        match self.status {
+            Status::Success => {}
+            Status::Failure => {
+                let _ = writeln!(out, "### {}", words.code);
+                for (number, line) in (1..).zip(code.lines()) {
+                    let _ = writeln!(out, "{number:>4} | {line}");
+                }
+                if let Some(exception) = &self.exception {
+                    let _ = writeln!(out, "### {}", words.error);
+                    out.push_str(&exception.traceback);
+                    end_line(&mut out);
+                }
+            }
+            Status::Timeout => {
+                if let Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms } = self.cause {
+                    let seconds = Seconds(limit_ms);
+                    let _ = match language {
+                        Language::English => writeln!(out, "### {} {seconds} s", words.limit),
+                        Language::Chinese => writeln!(out, "### {}{seconds} 秒", words.limit),
+                    };
+                }
+            }
+            Status::Crashed => {
+                let _ = writeln!(out, "### {}{}", words.exit_code, self.exit_code);
+            }
+        }
+        if !self.artifacts.is_empty() {
+            let _ = writeln!(out, "### {}", words.files);
+            for artifact in &self.artifacts {
+                let _ = writeln!(out, "/workspace/{} ({} B)", artifact.path, artifact.size);
+            }
+        }
+        if !self.dropped.is_empty() {
+            let _ = writeln!(out, "### {}", words.dropped);
+            for dropped in &self.dropped {
+                let _ = writeln!(out, "- {dropped}");
+            }
+        }
+        if let Some(next) = self.next_step(language) {
+            let _ = writeln!(out, "### {}", words.next);
+            let _ = writeln!(out, "{next}");
+        }
+        out
+    }
+
+    /// One sentence that says why the cell did not succeed, what became of the variables and what
+    /// to do next; nothing where there is nothing to do.
+    pub fn next_step(&self, language: Language) -> Option<String> {
+        if self.status == Status::Success {
+            return None;
+        }
+        let english = language == Language::English;
+        let why = match (&self.cause, english) {
+            (Cause::Completed | Cause::Exception, true) => {
+                "The exception above came from the code; correct the line it names and run again.".into()
+            }
+            (Cause::Completed | Cause::Exception, false) => "上面的异常来自代码本身；请修改所指出的行后重新运行。".into(),
+            (Cause::Syntax, true) => "The code did not compile, so nothing of it ran; correct the syntax and run again.".into(),
+            (Cause::Syntax, false) => "代码未能通过编译，没有执行任何语句；请修正语法后重新运行。".into(),
+            (Cause::Exit { code }, true) => match self.state {
+                Fate::Kept => format!("The code called sys.exit({code}); remove the call if the rest should run."),
+                _ => format!(
+                    "The process exited with code {code}{}; do not call os._exit.",
+                    death_by(*code, " (128 + ", ")")
+                ),
+            },
+            (Cause::Exit { code }, false) => match self.state {
+                Fate::Kept => format!("代码调用了 sys.exit({code})；如需继续执行，请去掉该调用。"),
+                _ => format!(
+                    "进程以退出码 {code} 结束{}；请不要调用 os._exit。",
+                    death_by(*code, "（128 + ", "）")
+                ),
+            },
+            (Cause::Interrupted, true) => "The caller interrupted the cell.".into(),
+            (Cause::Interrupted, false) => "调用方中断了该单元。".into(),
+            (Cause::WallTime { limit_ms }, true) => format!(
+                "The cell ran longer than {} s; do less work at once, or ask for a longer limit.",
+                Seconds(*limit_ms)
+            ),
+            (Cause::WallTime { limit_ms }, false) => {
+                format!("该单元运行超过 {} 秒；请减少单次工作量，或申请更长的时限。", Seconds(*limit_ms))
+            }
+            (Cause::CpuTime { limit_ms }, true) => format!(
+                "The cell used more than {} s of processor time; do less work at once.",
+                Seconds(*limit_ms)
+            ),
+            (Cause::CpuTime { limit_ms }, false) => {
+                format!("该单元使用的处理器时间超过 {} 秒；请减少单次工作量。", Seconds(*limit_ms))
+            }
+            (Cause::Memory { limit_bytes }, true) => format!(
+                "The session used up its {} MiB of memory and was ended; load less at once, use smaller types or work in chunks.",
+                limit_bytes >> 20
+            ),
+            (Cause::Memory { limit_bytes }, false) => format!(
+                "会话用尽了 {} MiB 内存并被终止；请减少一次载入的数据，使用更小的类型或分块处理。",
+                limit_bytes >> 20
+            ),
+            (Cause::Signal { name, .. }, true) => {
+                format!("The process was ended by {name}{}; avoid the native call that caused it.", meaning(name, language))
+            }
+            (Cause::Signal { name, .. }, false) => {
+                format!("进程被 {name}{} 终止；请避免引发该信号的本地调用。", meaning(name, language))
+            }
+            (Cause::OutputLimit { limit_bytes }, true) => {
+                format!("The cell wrote more than {} MiB; print less, or write to a file.", limit_bytes >> 20)
+            }
+            (Cause::OutputLimit { limit_bytes }, false) => {
+                format!("该单元输出超过 {} MiB；请减少打印，或写入文件。", limit_bytes >> 20)
+            }
+            (Cause::Protocol { detail }, true) => {
+                format!("The process broke its channel to the host ({detail}); do not write to descriptors you did not open.")
+            }
+            (Cause::Protocol { detail }, false) => {
+                format!("进程破坏了与宿主的通道（{detail}）；请不要写入并非自己打开的描述符。")
+            }
+        };
+        let fate = match (self.state, english) {
+            (Fate::Kept, true) => " Variables of earlier cells are kept.".into(),
+            (Fate::Kept, false) => "此前单元的变量均已保留。".into(),
+            (Fate::Restored { cell }, true) => {
+                format!(" Variables are back as they were after cell {cell}.")
+            }
+            (Fate::Restored { cell }, false) => format!("变量已恢复到第 {cell} 个单元之后的状态。"),
+            (Fate::Lost, true) => {
+                " All variables are lost: define them again in a new session.".into()
+            }
+            (Fate::Lost, false) => "所有变量均已丢失：请在新会话中重新定义。".to_owned(),
+        };
+        Some(why + &fate)
+    }
+}
+
+/// What an exit code above 128 means by convention.
+fn death_by(code: i64, open: &str, close: &str) -> String {
+    match i32::try_from(code) {
+        Ok(code @ 129..=159) => format!("{open}{}{close}", signal_name(code - 128)),
+        _ => String::new(),
+    }
+}
+
+fn meaning(signal: &str, language: Language) -> &'static str {
+    match (signal, language) {
+        ("SIGSEGV" | "SIGBUS", Language::English) => " (invalid memory access)",
+        ("SIGSEGV" | "SIGBUS", Language::Chinese) => "（非法内存访问）",
+        ("SIGABRT", Language::English) => " (abort)",
+        ("SIGABRT", Language::Chinese) => "（主动中止）",
+        ("SIGFPE", Language::English) => " (arithmetic fault)",
+        ("SIGFPE", Language::Chinese) => "（算术错误）",
+        ("SIGILL", Language::English) => " (illegal instruction)",
+        ("SIGILL", Language::Chinese) => "（非法指令）",
+        ("SIGKILL", Language::English) => " (killed)",
+        ("SIGKILL", Language::Chinese) => "（强制结束）",
+        ("SIGSYS", Language::English) => " (forbidden system call)",
+        ("SIGSYS", Language::Chinese) => "（被禁止的系统调用）",
+        _ => "",
+    }
+}
+
+fn end_line(out: &mut String) {
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
+}
+
+/// Milliseconds shown as seconds, without a useless fraction.
+struct Seconds(u64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, rest) = (self.0 / 1000, self.0 % 1000);
+        if rest == 0 {
+            write!(f, "{whole}")
+        } else {
+            let digits = format!("{rest:03}");
+            write!(f, "{whole}.{}", digits.trim_end_matches('0'))
+        }
+    }
+}
+
+struct Words {
+    headlines: [&'static str; 4],
+    output: &'static str,
+    code: &'static str,
+    error: &'static str,
+    limit: &'static str,
+    exit_code: &'static str,
+    files: &'static str,
+    dropped: &'static str,
+    next: &'static str,
+}
+
+impl Words {
+    fn of(language: Language) -> &'static Self {
+        match language {
+            Language::English => &ENGLISH,
+            Language::Chinese => &CHINESE,
+        }
+    }
+
+    fn headline(&self, status: Status) -> &'static str {
+        self.headlines[match status {
+            Status::Success => 0,
+            Status::Failure => 1,
+            Status::Timeout => 2,
+            Status::Crashed => 3,
+        }]
+    }
+}
+
+static ENGLISH: Words = Words {
+    headlines: [
+        "The code ran to its end",
+        "The code failed; the error below says where",
+        "The code was stopped at its time limit",
+        "The process that ran the code is gone",
+    ],
+    output: "Terminal output:",
+    code: "Source:",
+    error: "Error:",
+    limit: "Time limit:",
+    exit_code: "Exit code: ",
+    files: "Files created or changed:",
+    dropped: "Left out:",
+    next: "What to do next:",
+};
+
+static CHINESE: Words = Words {
+    headlines: [
+        "代码执行成功，输出结果完整，任务完成",
+        "代码执行失败，代码抛出异常，根据报错信息进行调试",
+        "代码执行超时，强制退出执行，调整超时时间后重试",
+        "代码执行崩溃，进程异常退出，根据报错信息进行调试",
+    ],
+    output: "终端输出：",
+    code: "原始代码：",
+    error: "报错信息：",
+    limit: "超出限制的时间：",
+    exit_code: "退出状态码：",
+    files: "新建或修改的文件：",
+    dropped: "未包含的内容：",
+    next: "下一步：",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Changes, Durations, ExceptionInfo, Output};
+
+    fn outcome(status: Status, cause: Cause, state: Fate) -> Outcome {
+        Outcome {
+            cell: 1,
+            status,
+            cause,
+            state,
+            exit_code: 0,
+            exception: None,
+            stdout: Output::default(),
+            stderr: Output::default(),
+            transcript: "out\n".into(),
+            displays: vec![],
+            artifacts: vec![],
+            changes: Changes::default(),
+            dropped: vec![],
+            durations: Durations::default(),
+            peak_memory_bytes: None,
+        }
+    }
+
+    /// RES-1: the Chinese wording of the digest, and the same structure in English.
+    #[test]
+    fn res_1_texts() {
+        let success = outcome(Status::Success, Cause::Completed, Fate::Kept);
+        assert_eq!(
+            success.text("", Language::Chinese),
+            "## 代码执行成功，输出结果完整，任务完成\n### 终端输出：\nout\n"
+        );
+        assert_eq!(
+            success.text("", Language::English),
+            "## The code ran to its end\n### Terminal output:\nout\n"
+        );
+
+        let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
+        failure.exception = Some(ExceptionInfo {
+            type_name: "ZeroDivisionError".into(),
+            value: "division by zero".into(),
+            repr: "ZeroDivisionError('division by zero')".into(),
+            traceback: "Traceback …\nZeroDivisionError: division by zero".into(),
+            line: Some(2),
+        });
+        assert_eq!(
+            failure.text("a = 1\na / 0", Language::Chinese),
+            "## 代码执行失败，代码抛出异常，根据报错信息进行调试\n### 终端输出：\nout\n### 原始代码：\n   1 | a = 1\n   2 | a / 0\n### 报错信息：\nTraceback …\nZeroDivisionError: division by zero\n### 下一步：\n上面的异常来自代码本身；请修改所指出的行后重新运行。此前单元的变量均已保留。\n"
+        );
+
+        let timeout = outcome(
+            Status::Timeout,
+            Cause::WallTime { limit_ms: 3000 },
+            Fate::Lost,
+        );
+        let text = timeout.text("", Language::Chinese);
+        assert!(text.starts_with("## 代码执行超时，强制退出执行，调整超时时间后重试\n### 终端输出：\nout\n### 超出限制的时间：3 秒\n"), "{text}");
+
+        let mut crashed = outcome(Status::Crashed, Cause::Exit { code: 139 }, Fate::Lost);
+        crashed.exit_code = 139;
+        let text = crashed.text("", Language::Chinese);
+        assert!(text.starts_with("## 代码执行崩溃，进程异常退出，根据报错信息进行调试\n### 终端输出：\nout\n### 退出状态码：139\n"), "{text}");
+        assert!(text.contains("SIGSEGV"), "{text}");
+    }
+
+    /// RES-2: a failing outcome of any cause says why, the fate of the state, and what to do.
+    #[test]
+    fn res_2_every_cause_has_a_next_step() {
+        let causes = [
+            Cause::Exception,
+            Cause::Syntax,
+            Cause::Exit { code: 3 },
+            Cause::Interrupted,
+            Cause::WallTime { limit_ms: 1500 },
+            Cause::CpuTime { limit_ms: 1000 },
+            Cause::Memory {
+                limit_bytes: 1 << 30,
+            },
+            Cause::Signal {
+                number: 11,
+                name: "SIGSEGV".into(),
+            },
+            Cause::OutputLimit {
+                limit_bytes: 1 << 20,
+            },
+            Cause::Protocol { detail: "x".into() },
+        ];
+        for cause in causes {
+            for (state, english) in [(Fate::Kept, "kept"), (Fate::Lost, "lost")] {
+                let outcome = outcome(Status::Failure, cause.clone(), state);
+                let text = outcome.next_step(Language::English).unwrap();
+                assert!(text.contains(english), "{text}");
+                assert!(!outcome.next_step(Language::Chinese).unwrap().is_empty());
+            }
+        }
+        assert_eq!(Seconds(1500).to_string(), "1.5");
+    }
+}

@@ -1,0 +1,2 @@
+//! The belljar command.
+fn main() {}
