@@ -1,1 +1,32 @@
-//! x
+//! The walls of a session: namespaces, mounts, cgroups, and every `unsafe` line of Belljar.
+//!
+//! Three kinds of process stand between the host and hostile code:
+//!
+//! * the **keeper**, this binary started again, outside all namespaces. It builds the rest, waits
+//!   for the host to go away for whatever reason, and then removes every trace;
+//! * the **spawner**, process 1 of an outer pid namespace in a user namespace without any power
+//!   over the host. It starts the template, and one init for each session;
+//! * an **init** for each session, process 1 of the session's own namespaces. It makes the
+//!   session's private mounts, reaps, and when it dies the kernel ends everything in the session.
+//!
+//! The template (in `belljar-guest`) forks sessions that join an init's namespaces.
+
+mod beneath;
+mod cgroup;
+mod channel;
+mod init;
+mod keeper;
+mod process;
+mod root;
+mod spawner;
+mod start;
+mod sys;
+
+pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
+pub use cgroup::{CgroupError, CgroupLimits, Cgroups, SessionCgroup, remove_tree};
+pub use channel::{Channel, MAX_MESSAGE};
+pub use process::{Process, raise_open_files};
+pub use root::RootSpec;
+pub use spawner::{InitRequest, Report, Request};
+pub use start::{Keeper, KeeperSpec, StartError};
+pub use sys::{has_admin_capability, user_namespaces_work};

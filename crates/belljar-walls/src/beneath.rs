@@ -1,0 +1,443 @@
+//! Files beneath a directory whose contents are hostile.
+//!
+//! Every path is resolved by the kernel (`openat2`) beneath the directory, without symbolic links
+//! and without crossing a mount, so no check here can race with the code inside.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, mkdirat, openat2,
+    renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+/// Why a file could not be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum BeneathError {
+    /// The path is not one that can be inside.
+    #[error("`{path}` is not a path inside the workspace: {why}")]
+    BadPath {
+        /// The path, with control characters made visible.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Nothing is there.
+    #[error("`{0}` does not exist in the workspace")]
+    NotFound(String),
+    /// Something is there that is neither a regular file nor a directory, or a link on the way.
+    #[error("`{0}` is not a regular file")]
+    NotRegular(String),
+    /// The kernel refused.
+    #[error("`{path}`: {source}")]
+    Io {
+        /// The path.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// What an entry of a directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, a pipe, a socket: shown, never opened.
+    Other,
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Path relative to the workspace; bytes that are not UTF-8 are replaced.
+    pub path: String,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Bytes, for a file.
+    pub size: u64,
+}
+
+/// A directory beneath which files are reached.
+#[derive(Debug)]
+pub struct Beneath(OwnedFd);
+
+impl Beneath {
+    /// Takes the descriptor of the directory.
+    pub fn new(directory: OwnedFd) -> Self {
+        Self(directory)
+    }
+
+    /// Opens a regular file for reading.
+    pub fn read(&self, path: &str) -> Result<File, BeneathError> {
+        // Nonblocking, so that a pipe planted there does not hang the host.
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        regular(&file, path)?;
+        Ok(File::from(file))
+    }
+
+    /// Writes a file through `write`, whole or not at all, making the directories it needs.
+    /// It belongs to the owner of the directory.
+    pub fn write<E: From<BeneathError>>(
+        &self,
+        path: &str,
+        write: impl FnOnce(&mut File) -> Result<(), E>,
+    ) -> Result<(), E> {
+        check(path)?;
+        let (parent, name) = match path.rsplit_once('/') {
+            Some((parent, name)) => (self.make_directories(parent)?, name),
+            None => (self.open_directory(".")?, path),
+        };
+        if let Ok(stat) = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)
+            && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        {
+            return Err(BeneathError::NotRegular(path.to_owned()).into());
+        }
+        // A name of its own, which code in the session can't have planted as a link.
+        let temporary = format!(".belljar-put-{:016x}", random());
+        let file = openat2(
+            &parent,
+            &temporary,
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::from_raw_mode(0o644),
+            RESOLVE,
+        )
+        .map_err(|error| from_errno(path, error))?;
+        let mut file = File::from(file);
+        let written = self
+            .give_to_owner(&file)
+            .map_err(|error| io_error(path, error).into())
+            .and_then(|()| write(&mut file))
+            .and_then(|()| {
+                renameat(&parent, &temporary, &parent, name)
+                    .map_err(|error| from_errno(path, error).into())
+            });
+        if written.is_err() {
+            let _ = unlinkat(&parent, &temporary, AtFlags::empty());
+        }
+        written
+    }
+
+    /// Lists everything beneath `path` (`""` for all), at most `limit` entries.
+    /// The flag says whether there was more.
+    pub fn list(&self, path: &str, limit: usize) -> Result<(Vec<Entry>, bool), BeneathError> {
+        let mut entries = Vec::new();
+        let mut pending = vec![path.trim_end_matches('/').to_owned()];
+        while let Some(directory) = pending.pop() {
+            let shown = if directory.is_empty() {
+                "."
+            } else {
+                &directory
+            };
+            let descriptor = match self.open_directory(shown) {
+                Ok(descriptor) => descriptor,
+                // It was there a moment ago; the code inside is free to remove it.
+                Err(BeneathError::NotFound(_)) if directory != path => continue,
+                Err(error) => return Err(error),
+            };
+            let reader = Dir::read_from(&descriptor).map_err(|error| from_errno(path, error))?;
+            for entry in reader {
+                let entry = entry.map_err(|error| from_errno(path, error))?;
+                let name = entry.file_name();
+                if name == c"." || name == c".." {
+                    continue;
+                }
+                if entries.len() >= limit {
+                    return Ok((entries, true));
+                }
+                let Ok(stat) = statat(&descriptor, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                    continue;
+                };
+                let shown = name.to_string_lossy();
+                let full = if directory.is_empty() {
+                    shown.clone().into_owned()
+                } else {
+                    format!("{directory}/{shown}")
+                };
+                let kind = match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::RegularFile => EntryKind::File,
+                    FileType::Directory => EntryKind::Directory,
+                    _ => EntryKind::Other,
+                };
+                let size = match kind {
+                    EntryKind::File => u64::try_from(stat.st_size).unwrap_or(0),
+                    EntryKind::Directory | EntryKind::Other => 0,
+                };
+                if kind == EntryKind::Directory && full.len() < MAX_PATH && name.to_str().is_ok() {
+                    pending.push(full.clone());
+                }
+                entries.push(Entry {
+                    path: full,
+                    kind,
+                    size,
+                });
+            }
+        }
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok((entries, false))
+    }
+
+    /// Removes a file, a link or an empty directory.
+    pub fn remove(&self, path: &str) -> Result<(), BeneathError> {
+        check(path)?;
+        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let parent = self.open_directory(parent)?;
+        let removed = match unlinkat(&parent, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => unlinkat(&parent, name, AtFlags::REMOVEDIR),
+            other => other,
+        };
+        removed.map_err(|error| from_errno(path, error))
+    }
+
+    fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, BeneathError> {
+        if path != "." {
+            check(path)?;
+        }
+        openat2(
+            &self.0,
+            path,
+            flags | OFlags::CLOEXEC | OFlags::NOCTTY,
+            Mode::empty(),
+            RESOLVE,
+        )
+        .map_err(|error| from_errno(path, error))
+    }
+
+    fn open_directory(&self, path: &str) -> Result<OwnedFd, BeneathError> {
+        self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    fn make_directories(&self, path: &str) -> Result<OwnedFd, BeneathError> {
+        let mut current = self.open_directory(".")?;
+        for name in path.split('/') {
+            match mkdirat(&current, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(from_errno(path, error)),
+            }
+            let next = openat2(
+                &current,
+                name,
+                OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+                RESOLVE,
+            )
+            .map_err(|error| from_errno(path, error))?;
+            self.give_to_owner(&next)
+                .map_err(|error| io_error(path, error))?;
+            current = next;
+        }
+        Ok(current)
+    }
+
+    fn give_to_owner(&self, file: impl AsFd) -> io::Result<()> {
+        let owner = fstat(&self.0)?;
+        let now = fstat(&file)?;
+        if (now.st_uid, now.st_gid) != (owner.st_uid, owner.st_gid) {
+            fchown(
+                &file,
+                Some(Uid::from_raw(owner.st_uid)),
+                Some(Gid::from_raw(owner.st_gid)),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+const MAX_PATH: usize = 4000;
+
+/// Refuses early what can't be a path inside, so that the message can say why. The kernel's
+/// resolution is the wall; this is courtesy.
+fn check(path: &str) -> Result<(), BeneathError> {
+    let why = if path.is_empty() {
+        "it is empty"
+    } else if path.len() > MAX_PATH {
+        "it is too long"
+    } else if path.contains('\0') {
+        "it has a NUL character"
+    } else if path.starts_with('/') {
+        "give it relative to the workspace, without a leading `/`"
+    } else if path.ends_with('/') {
+        "it ends with `/`"
+    } else if !Path::new(path)
+        .components()
+        .all(|c| matches!(c, Component::Normal(_)))
+        || path.split('/').any(|part| part.is_empty() || part == ".")
+    {
+        "`.`, `..` and empty parts are not allowed"
+    } else {
+        return Ok(());
+    };
+    Err(BeneathError::BadPath {
+        path: path
+            .chars()
+            .take(200)
+            .collect::<String>()
+            .escape_debug()
+            .to_string(),
+        why,
+    })
+}
+
+fn regular(file: &OwnedFd, path: &str) -> Result<(), BeneathError> {
+    let stat = fstat(file).map_err(|error| from_errno(path, error))?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        Ok(())
+    } else {
+        Err(BeneathError::NotRegular(path.to_owned()))
+    }
+}
+
+fn io_error(path: &str, source: io::Error) -> BeneathError {
+    BeneathError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn from_errno(path: &str, error: Errno) -> BeneathError {
+    match error {
+        Errno::NOENT => BeneathError::NotFound(path.to_owned()),
+        // A link, another mount, a socket, or a file where a directory should be.
+        Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::NOTDIR => {
+            BeneathError::NotRegular(path.to_owned())
+        }
+        other => io_error(path, other.into()),
+    }
+}
+
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // Only a name that must not clash by chance; the file is made with O_EXCL.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    u64::from_ne_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    fn workspace() -> (tempfile::TempDir, Beneath) {
+        let directory = tempfile::tempdir().unwrap();
+        let descriptor = rustix::fs::open(
+            directory.path(),
+            OFlags::RDONLY | OFlags::DIRECTORY,
+            Mode::empty(),
+        )
+        .unwrap();
+        (directory, Beneath::new(descriptor))
+    }
+
+    fn put(beneath: &Beneath, path: &str, text: &str) -> Result<(), BeneathError> {
+        beneath.write(path, |file| {
+            file.write_all(text.as_bytes())
+                .map_err(|e| io_error(path, e))
+        })
+    }
+
+    #[test]
+    fn what_is_put_can_be_read_listed_and_removed() {
+        let (_directory, beneath) = workspace();
+        put(&beneath, "a/b/c.txt", "one").unwrap();
+        put(&beneath, "a/b/c.txt", "two").unwrap();
+        let mut text = String::new();
+        beneath
+            .read("a/b/c.txt")
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        assert_eq!(text, "two");
+        let (entries, more) = beneath.list("", 10).unwrap();
+        let paths: Vec<_> = entries.iter().map(|e| e.path.as_str()).collect();
+        assert_eq!((paths, more), (vec!["a", "a/b", "a/b/c.txt"], false));
+        assert!(beneath.list("", 2).unwrap().1);
+        beneath.remove("a/b/c.txt").unwrap();
+        beneath.remove("a/b").unwrap();
+        assert!(matches!(
+            beneath.read("a/b/c.txt"),
+            Err(BeneathError::NotFound(_))
+        ));
+    }
+
+    #[test]
+    fn paths_that_lead_outside_are_refused() {
+        let (directory, beneath) = workspace();
+        std::os::unix::fs::symlink("/etc", directory.path().join("etc")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", directory.path().join("leak")).unwrap();
+        for path in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../b",
+            "a//b",
+            "./a",
+            "a/",
+            "a\0b",
+            &"x/".repeat(3000),
+        ] {
+            assert!(
+                matches!(beneath.read(path), Err(BeneathError::BadPath { .. })),
+                "{path:?}"
+            );
+            assert!(
+                matches!(put(&beneath, path, ""), Err(BeneathError::BadPath { .. })),
+                "{path:?}"
+            );
+        }
+        for path in ["etc/passwd", "leak"] {
+            assert!(
+                matches!(beneath.read(path), Err(BeneathError::NotRegular(_))),
+                "{path}"
+            );
+            assert!(
+                matches!(put(&beneath, path, "x"), Err(BeneathError::NotRegular(_))),
+                "{path}"
+            );
+        }
+        assert!(matches!(
+            beneath.remove("etc/passwd"),
+            Err(BeneathError::NotRegular(_))
+        ));
+        assert!(Path::new("/etc/passwd").exists());
+    }
+
+    #[test]
+    fn a_pipe_does_not_hang_the_reader() {
+        let (directory, beneath) = workspace();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            directory.path().join("pipe.csv"),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o644),
+            0,
+        )
+        .unwrap();
+        assert!(matches!(
+            beneath.read("pipe.csv"),
+            Err(BeneathError::NotRegular(_))
+        ));
+        assert!(matches!(
+            beneath.read("."),
+            Err(BeneathError::NotRegular(_))
+        ));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing() {
+        let (_directory, beneath) = workspace();
+        let failed: Result<(), BeneathError> =
+            beneath.write("x", |_| Err(BeneathError::NotFound("stop".into())));
+        assert!(failed.is_err());
+        assert_eq!(beneath.list("", 10).unwrap().0, vec![]);
+    }
+}

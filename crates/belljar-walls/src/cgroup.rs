@@ -1,0 +1,502 @@
+//! Limits on what a session uses, by cgroup v2 where its controllers are there and else by the
+//! v1 hierarchies, which a hybrid host still has.
+//!
+//! A few files and directories, written by hand: the crates that do this bring a D-Bus client and
+//! a model of every controller for what is ten writes here.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What a session may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CgroupLimits {
+    /// Bytes of memory, files in memory included.
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Thousandths of a processor.
+    pub milli_cpus: u64,
+}
+
+/// Why limits can't be set on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    /// The host has the controllers nowhere.
+    #[error("no cgroup hierarchy with the {missing} controller was found")]
+    Missing {
+        /// The controllers that were looked for.
+        missing: String,
+    },
+    /// They are there, but not for this user.
+    #[error("cgroup {path} can't be used: {source}")]
+    Refused {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
+const V2_CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+
+/// The cgroups of one engine.
+#[derive(Debug)]
+pub struct Cgroups {
+    version: Version,
+    /// The engine's directory for each controller of [`CONTROLLERS`], the same one several times
+    /// where they share a hierarchy; one for all in v2.
+    trees: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Cgroups {
+    /// Makes an engine's cgroups below the caller's own.
+    pub fn create(name: &str) -> Result<Self, CgroupError> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let hosts = Hierarchies::find(&mounts, &own);
+        let (version, parents) = hosts.choose()?;
+        let mut trees = Vec::new();
+        for candidates in parents {
+            trees.push(match version {
+                Version::One => make_v1_tree(&candidates, name)?,
+                Version::Two => make_v2_tree(&candidates, name)?,
+            });
+        }
+        Ok(Self { version, trees })
+    }
+
+    /// Whether this is cgroup v2.
+    pub fn is_v2(&self) -> bool {
+        self.version == Version::Two
+    }
+
+    /// The engine's directories, each once.
+    pub fn trees(&self) -> Vec<PathBuf> {
+        unique(&self.trees)
+    }
+
+    /// Makes the cgroups of a session.
+    pub fn session(&self, name: &str, limits: CgroupLimits) -> Result<SessionCgroup, CgroupError> {
+        let directories: Vec<PathBuf> = self.trees.iter().map(|tree| tree.join(name)).collect();
+        for directory in unique(&directories) {
+            fs::create_dir(&directory).map_err(|source| refused(&directory, source))?;
+        }
+        let session = SessionCgroup::open(self.version, directories, limits);
+        if session.is_err() {
+            for tree in unique(&self.trees) {
+                let _ = fs::remove_dir(tree.join(name));
+            }
+        }
+        session
+    }
+}
+
+/// The cgroups of one session.
+#[derive(Debug)]
+pub struct SessionCgroup {
+    version: Version,
+    directories: Vec<PathBuf>,
+    peak: Option<File>,
+    cpu: File,
+}
+
+impl SessionCgroup {
+    fn open(
+        version: Version,
+        directories: Vec<PathBuf>,
+        limits: CgroupLimits,
+    ) -> Result<Self, CgroupError> {
+        let CgroupLimits {
+            memory_bytes,
+            processes,
+            milli_cpus,
+        } = limits;
+        let quota = milli_cpus * 100;
+        let set = |index: usize, file: &str, value: String| {
+            let path = directories[index].join(file);
+            fs::write(&path, value).map_err(|source| refused(&path, source))
+        };
+        let (peak, cpu) = match version {
+            Version::One => {
+                set(0, "memory.limit_in_bytes", memory_bytes.to_string())?;
+                // Only where the kernel accounts swap.
+                let _ = set(0, "memory.memsw.limit_in_bytes", memory_bytes.to_string());
+                set(1, "pids.max", processes.to_string())?;
+                set(2, "cpu.cfs_period_us", "100000".into())?;
+                set(2, "cpu.cfs_quota_us", quota.to_string())?;
+                (
+                    directories[0].join("memory.max_usage_in_bytes"),
+                    directories[3].join("cpuacct.usage"),
+                )
+            }
+            Version::Two => {
+                set(0, "memory.max", memory_bytes.to_string())?;
+                let _ = set(0, "memory.swap.max", "0".into());
+                set(0, "pids.max", processes.to_string())?;
+                set(0, "cpu.max", format!("{quota} 100000"))?;
+                (
+                    directories[0].join("memory.peak"),
+                    directories[0].join("cpu.stat"),
+                )
+            }
+        };
+        let cpu_file = File::open(&cpu).map_err(|source| refused(&cpu, source))?;
+        Ok(Self {
+            version,
+            directories,
+            // memory.peak came with Linux 5.19 and can be reset since 6.12.
+            peak: File::options()
+                .read(true)
+                .write(true)
+                .open(&peak)
+                .or_else(|_| File::open(&peak))
+                .ok(),
+            cpu: cpu_file,
+        })
+    }
+
+    /// Descriptors to which a process writes `0` to join.
+    pub fn joins(&self) -> io::Result<Vec<OwnedFd>> {
+        unique(&self.directories)
+            .iter()
+            .map(|directory| {
+                let file = File::options()
+                    .write(true)
+                    .open(directory.join("cgroup.procs"))?;
+                Ok(file.into())
+            })
+            .collect()
+    }
+
+    /// Starts a new measurement of the peak, where the kernel can.
+    pub fn reset_peak(&self) {
+        if let Some(peak) = &self.peak {
+            let _ = peak.write_at(b"0", 0);
+        }
+    }
+
+    /// The most memory that was in use since the last reset.
+    pub fn peak_bytes(&self) -> Option<u64> {
+        read_number(self.peak.as_ref()?)
+    }
+
+    /// Processor time used so far.
+    pub fn cpu_time(&self) -> Duration {
+        match self.version {
+            Version::One => Duration::from_nanos(read_number(&self.cpu).unwrap_or(0)),
+            Version::Two => Duration::from_micros(field(&read_all(&self.cpu), "usage_usec")),
+        }
+    }
+
+    /// How many processes the kernel ended here for want of memory.
+    pub fn memory_kills(&self) -> u64 {
+        let file = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(self.directories[0].join(file)).unwrap_or_default();
+        field(&text, "oom_kill")
+    }
+
+    /// Removes the cgroups; waits a moment for processes that are still dying.
+    pub fn remove(&self) -> io::Result<()> {
+        unique(&self.directories)
+            .iter()
+            .try_for_each(|directory| remove_tree(directory))
+    }
+}
+
+/// Removes a cgroup and those below it, retrying for two seconds while processes are dying.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    if let Ok(entries) = fs::read_dir(path) {
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                remove_tree(&entry.path())?;
+            }
+        }
+    }
+    loop {
+        match fs::remove_dir(path) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => return other,
+        }
+    }
+}
+
+fn refused(path: &Path, source: io::Error) -> CgroupError {
+    CgroupError::Refused {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn unique(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut out: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !out.contains(path) {
+            out.push(path.clone());
+        }
+    }
+    out
+}
+
+fn read_all(file: &File) -> String {
+    let mut buffer = [0; 1024];
+    let read = file.read_at(&mut buffer, 0).unwrap_or(0);
+    String::from_utf8_lossy(&buffer[..read]).into_owned()
+}
+
+fn read_number(file: &File) -> Option<u64> {
+    read_all(file).trim().parse().ok()
+}
+
+fn field(text: &str, name: &str) -> u64 {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(key, _)| *key == name)
+        .and_then(|(_, value)| value.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// Where the host has its cgroups: for each controller the caller's own directory and the top.
+#[derive(Debug, Default)]
+struct Hierarchies {
+    v1: Vec<(String, Vec<PathBuf>)>,
+    v2: Option<Vec<PathBuf>>,
+}
+
+impl Hierarchies {
+    /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
+    fn find(mounts: &str, own: &str) -> Self {
+        let mut found = Self::default();
+        for line in mounts.lines() {
+            let Some((left, right)) = line.split_once(" - ") else {
+                continue;
+            };
+            let mut left = left.split(' ').skip(3);
+            let (Some(root), Some(point)) = (left.next(), left.next()) else {
+                continue;
+            };
+            let mut right = right.split(' ');
+            let (kind, _, options) = (right.next(), right.next(), right.next().unwrap_or(""));
+            let candidates = |own: &str| {
+                let below = own.strip_prefix(root.trim_end_matches('/')).unwrap_or("");
+                let top = PathBuf::from(point);
+                let own = match below.trim_matches('/') {
+                    "" => top.clone(),
+                    below => top.join(below),
+                };
+                unique(&[own, top])
+            };
+            match kind {
+                Some("cgroup2") => {
+                    let own = own.lines().find_map(|line| line.strip_prefix("0::"));
+                    found.v2 = Some(candidates(own.unwrap_or("/")));
+                }
+                Some("cgroup") => {
+                    for controller in options.split(',').filter(|o| CONTROLLERS.contains(o)) {
+                        let own = own.lines().find_map(|line| {
+                            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+                            controllers
+                                .split(',')
+                                .any(|c| c == controller)
+                                .then_some(path)
+                        });
+                        found
+                            .v1
+                            .push((controller.to_owned(), candidates(own.unwrap_or("/"))));
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The directories to try for each controller.
+    fn choose(&self) -> Result<(Version, Vec<Vec<PathBuf>>), CgroupError> {
+        if let Some(candidates) = &self.v2 {
+            let usable = candidates.iter().any(|directory| {
+                let there = fs::read_to_string(directory.join("cgroup.controllers"));
+                let there = there.unwrap_or_default();
+                V2_CONTROLLERS
+                    .iter()
+                    .all(|c| there.split_whitespace().any(|t| t == *c))
+            });
+            if usable {
+                return Ok((Version::Two, vec![candidates.clone()]));
+            }
+        }
+        let mut parents = Vec::new();
+        for controller in CONTROLLERS {
+            let Some((_, candidates)) = self.v1.iter().find(|(name, _)| name == controller) else {
+                return Err(CgroupError::Missing {
+                    missing: controller.to_owned(),
+                });
+            };
+            parents.push(candidates.clone());
+        }
+        Ok((Version::One, parents))
+    }
+}
+
+fn make_v1_tree(candidates: &[PathBuf], name: &str) -> Result<PathBuf, CgroupError> {
+    let mut last = None;
+    for parent in candidates {
+        let tree = parent.join(name);
+        match fs::create_dir(&tree) {
+            Ok(()) => return Ok(tree),
+            // Another controller of the same hierarchy made it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(tree),
+            Err(error) => last = Some(refused(&tree, error)),
+        }
+    }
+    Err(last.unwrap_or(CgroupError::Missing {
+        missing: "memory".into(),
+    }))
+}
+
+fn make_v2_tree(candidates: &[PathBuf], name: &str) -> Result<PathBuf, CgroupError> {
+    let mut last = None;
+    for parent in candidates {
+        let tree = parent.join(name);
+        let made = delegate(parent)
+            .and_then(|()| fs::create_dir(&tree).map_err(|source| refused(&tree, source)))
+            .and_then(|()| delegate(&tree));
+        match made {
+            Ok(()) => return Ok(tree),
+            Err(error) => {
+                let _ = fs::remove_dir(&tree);
+                last = Some(error);
+            }
+        }
+    }
+    Err(last.unwrap_or(CgroupError::Missing {
+        missing: "memory".into(),
+    }))
+}
+
+/// Lets the children of a cgroup have the controllers.
+fn delegate(directory: &Path) -> Result<(), CgroupError> {
+    let control = directory.join("cgroup.subtree_control");
+    let on = fs::read_to_string(&control).unwrap_or_default();
+    if V2_CONTROLLERS
+        .iter()
+        .all(|c| on.split_whitespace().any(|t| t == *c))
+    {
+        return Ok(());
+    }
+    let wanted = V2_CONTROLLERS
+        .map(|controller| format!("+{controller}"))
+        .join(" ");
+    match fs::write(&control, &wanted) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            // A cgroup has either processes or children with controllers. Where the only process
+            // is this one (as in a scope made for it), it moves into a leaf.
+            let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+            if processes.trim() != std::process::id().to_string() {
+                return Err(refused(&control, error));
+            }
+            let leaf = directory.join("belljar-host");
+            let moved = fs::create_dir_all(&leaf)
+                .and_then(|()| fs::write(leaf.join("cgroup.procs"), processes.trim()))
+                .and_then(|()| fs::write(&control, &wanted));
+            moved.map_err(|source| refused(&control, source))
+        }
+        other => other.map_err(|source| refused(&control, source)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: CgroupLimits = CgroupLimits {
+        memory_bytes: 1 << 30,
+        processes: 64,
+        milli_cpus: 1500,
+    };
+
+    #[test]
+    fn finds_own_directories_in_a_hybrid_host() {
+        let mounts = "30 24 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n\
+            31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+            32 30 0:28 /ct /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+            33 30 0:29 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
+            34 30 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "5:memory:/ct/job\n4:cpu,cpuacct:/\n3:pids:/user\n0::/x\n";
+        let (version, parents) = Hierarchies::find(mounts, own).choose().unwrap();
+        assert_eq!(version, Version::One);
+        let first: Vec<_> = parents.iter().map(|p| p[0].to_str().unwrap()).collect();
+        assert_eq!(
+            first,
+            [
+                "/sys/fs/cgroup/memory/job",
+                "/sys/fs/cgroup/pids/user",
+                "/sys/fs/cgroup/cpu,cpuacct",
+                "/sys/fs/cgroup/cpu,cpuacct"
+            ]
+        );
+    }
+
+    /// The build machines have no v2 controllers, so the v2 files are checked on a plain
+    /// directory that looks like a delegated scope: which files get which text.
+    #[test]
+    fn writes_the_v2_files() {
+        let scope = tempfile::tempdir().unwrap();
+        fs::write(
+            scope.path().join("cgroup.controllers"),
+            "cpuset cpu io memory pids",
+        )
+        .unwrap();
+        let mounts = format!(
+            "1 0 0:1 / {} rw - cgroup2 cgroup2 rw\n",
+            scope.path().display()
+        );
+        let (version, parents) = Hierarchies::find(&mounts, "0::/\n").choose().unwrap();
+        assert_eq!(version, Version::Two);
+        let tree = make_v2_tree(&parents[0], "belljar-test").unwrap();
+        let control = fs::read_to_string(tree.join("cgroup.subtree_control")).unwrap();
+        assert_eq!(control, "+memory +pids +cpu");
+
+        let directory = tree.join("s");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("cpu.stat"), "usage_usec 42\nuser_usec 1\n").unwrap();
+        fs::write(directory.join("memory.peak"), "4096\n").unwrap();
+        fs::write(directory.join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
+        fs::write(directory.join("cgroup.procs"), "").unwrap();
+        let session = SessionCgroup::open(Version::Two, vec![directory.clone()], LIMITS).unwrap();
+        let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+        assert_eq!(read("memory.max"), "1073741824");
+        assert_eq!(read("memory.swap.max"), "0");
+        assert_eq!(read("pids.max"), "64");
+        assert_eq!(read("cpu.max"), "150000 100000");
+        assert_eq!(session.cpu_time(), Duration::from_micros(42));
+        assert_eq!(session.peak_bytes(), Some(4096));
+        assert_eq!(session.memory_kills(), 2);
+        assert_eq!(session.joins().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn says_which_controller_is_missing() {
+        let error = Hierarchies::find("", "").choose().unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+    }
+}

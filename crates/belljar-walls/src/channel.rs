@@ -1,0 +1,131 @@
+//! Short JSON messages with descriptors, over a packet socket between our own processes.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The largest message, in bytes of JSON.
+pub const MAX_MESSAGE: usize = 64 << 10;
+
+/// The most descriptors one message carries.
+const MAX_DESCRIPTORS: usize = 20;
+
+/// One end of a packet socket: a message is sent whole or not at all, so several processes may
+/// write to the same end.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+impl Channel {
+    /// Two ends that talk to each other.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (a, b) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(a), Self(b)))
+    }
+
+    /// Sends a message.
+    pub fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let bytes = serde_json::to_vec(message)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
+        {
+            return Err(io::Error::other("too many descriptors for one message"));
+        }
+        sendmsg(
+            &self.0,
+            &[IoSlice::new(&bytes)],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        )?;
+        Ok(())
+    }
+
+    /// Receives a message; `None` when the other end is gone.
+    pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+        let mut bytes = vec![0; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let result = recvmsg(
+                &self.0,
+                &mut [IoSliceMut::new(&mut bytes)],
+                &mut ancillary,
+                RecvFlags::CMSG_CLOEXEC,
+            );
+            match result {
+                Err(rustix::io::Errno::INTR) => {}
+                result => break result?,
+            }
+        };
+        let mut descriptors = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        if received.bytes == 0 {
+            return Ok(None);
+        }
+        let message = serde_json::from_slice(&bytes[..received.bytes])?;
+        Ok(Some((message, descriptors)))
+    }
+
+    /// Makes `send` and `receive` return `WouldBlock` instead of waiting.
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&self.0, true)?;
+        Ok(())
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl std::os::fd::AsRawFd for Channel {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl From<OwnedFd> for Channel {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_descriptors_arrive_and_the_end_is_seen() {
+        let (a, b) = Channel::pair().unwrap();
+        let (_, extra) = Channel::pair().unwrap();
+        a.send(&"hello", &[extra.as_fd(), extra.as_fd()]).unwrap();
+        let (text, descriptors) = b.receive::<String>().unwrap().unwrap();
+        assert_eq!((text.as_str(), descriptors.len()), ("hello", 2));
+        drop(a);
+        assert!(b.receive::<String>().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_not_json_is_an_error() {
+        let (a, b) = Channel::pair().unwrap();
+        rustix::net::send(&a, b"{", SendFlags::empty()).unwrap();
+        assert!(b.receive::<String>().is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! The first process of a session's namespaces.
+//!
+//! It makes the session's private mounts, puts the namespaces on offer, and reaps for ever. It is
+//! not the interpreter: a crash of the interpreter must not end the namespaces, and process 1 is
+//! deaf to signals it has no handler for.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, open};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+
+use crate::channel::Channel;
+use crate::root::{PRIVATE, RootSpec};
+use crate::spawner::{GUEST_ID, InitRequest, Report};
+use crate::sys::{self, Step};
+
+/// The namespaces of a session, beside the user namespace that init makes last.
+pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS;
+
+/// Runs in the process that was cloned into [`NAMESPACES`]; never returns.
+pub(crate) fn run(request: &InitRequest, root: &RootSpec, host: &Channel) -> ! {
+    let prepared = sys::die_with_parent()
+        .step("tying init to the spawner")
+        .and_then(|()| prepare(request, root));
+    let sent = match prepared {
+        Ok(offer) => {
+            let descriptors: Vec<BorrowedFd<'_>> = offer.iter().map(AsFd::as_fd).collect();
+            host.send(&Report::Init { id: request.id }, &descriptors)
+        }
+        Err(error) => {
+            let _ = host.send(
+                &Report::InitFailed {
+                    id: request.id,
+                    error,
+                },
+                &[],
+            );
+            sys::exit_now(1);
+        }
+    };
+    // Children of a process that ignores SIGCHLD are reaped by the kernel at once, orphans too:
+    // init sleeps for ever and costs nothing.
+    if sent.is_err() || sys::ignore_children().is_err() || sys::close_from(0).is_err() {
+        sys::exit_now(1);
+    }
+    sys::sleep_for_ever();
+}
+
+/// Returns what the host needs: init itself, the workspace, and the namespaces in the order pid,
+/// user, mount, net, ipc, uts.
+fn prepare(request: &InitRequest, root: &RootSpec) -> Result<Vec<OwnedFd>, String> {
+    let _ = sys::set_name(c"belljar-init");
+    rustix::system::sethostname(b"belljar").step("setting the host name")?;
+    sys::loopback_up().step("bringing loopback up")?;
+    mount_private_directories(request, root)?;
+    sys::mount_new(
+        c"proc",
+        Path::new("/proc"),
+        libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+        "",
+    )
+    .step("mounting /proc")?;
+    let workspace = open(
+        "/workspace",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .step("opening the workspace")?;
+    enter_user_namespace(request.owner)?;
+    let this = rustix::process::pidfd_open(
+        rustix::process::getpid(),
+        rustix::process::PidfdFlags::empty(),
+    )
+    .step("opening init")?;
+    let mut offer = vec![this, workspace];
+    for name in ["pid", "user", "mnt", "net", "ipc", "uts"] {
+        let namespace = open(
+            format!("/proc/self/ns/{name}"),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .step(&format!("opening the {name} namespace"))?;
+        offer.push(namespace);
+    }
+    // From here on nothing in the session may look into init or act through it.
+    sys::set_dumpable(false).step("hiding init")?;
+    sys::drop_capabilities().step("dropping init's capabilities")?;
+    sys::no_new_privileges().step("giving up new privileges")?;
+    Ok(offer)
+}
+
+fn mount_private_directories(request: &InitRequest, root: &RootSpec) -> Result<(), String> {
+    // An environment may live under one of these; it must stay visible above the new mount.
+    let mut kept = Vec::new();
+    for path in &root.read_only {
+        if PRIVATE.iter().any(|private| path.starts_with(private)) {
+            let tree = open_tree(
+                CWD,
+                path,
+                OpenTreeFlags::OPEN_TREE_CLONE
+                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                    | OpenTreeFlags::AT_RECURSIVE,
+            )
+            .step(&format!("keeping {}", path.display()))?;
+            kept.push((path, tree));
+        }
+    }
+    let owner = request.owner;
+    let options = [
+        ("/tmp", request.temporary_bytes, request.inodes, 0o1777),
+        ("/dev/shm", request.temporary_bytes, request.inodes, 0o1777),
+        ("/workspace", request.workspace_bytes, request.inodes, 0o755),
+    ];
+    for (path, bytes, inodes, mode) in options {
+        sys::mount_new(
+            c"tmpfs",
+            Path::new(path),
+            libc::MS_NOSUID | libc::MS_NODEV,
+            &format!("size={bytes},nr_inodes={inodes},mode={mode:o},uid={owner},gid={owner}"),
+        )
+        .step(&format!("mounting {path}"))?;
+    }
+    for (path, tree) in kept {
+        let made = if path.is_dir() {
+            Ok(())
+        } else {
+            fs::create_dir_all(path)
+        };
+        made.step(&format!("keeping {}", path.display()))?;
+        move_mount(
+            &tree,
+            "",
+            CWD,
+            path.as_path(),
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+        )
+        .step(&format!("keeping {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Makes the session's user namespace. It comes last and owns none of the others, so that even a
+/// regained capability in it has no power over the session's mounts or network.
+fn enter_user_namespace(owner: u32) -> Result<(), String> {
+    sys::set_ids(owner, owner).step("becoming the session's owner")?;
+    // Changed ids made this process undumpable, and its own maps unwritable.
+    sys::set_dumpable(true).step("opening init's maps")?;
+    sys::unshare(libc::CLONE_NEWUSER).step("making the user namespace")?;
+    fs::write("/proc/self/setgroups", "deny").step("denying setgroups")?;
+    fs::write("/proc/self/uid_map", format!("{GUEST_ID} {owner} 1")).step("mapping the user")?;
+    fs::write("/proc/self/gid_map", format!("{GUEST_ID} {owner} 1")).step("mapping the group")?;
+    sys::die_with_parent().step("tying init to the spawner")
+}

@@ -1,0 +1,197 @@
+//! The process that outlives the host by just as long as it takes to leave nothing behind.
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::cgroup;
+use crate::channel::Channel;
+use crate::spawner::{self, Report};
+use crate::start::{CHANNEL, KeeperSpec, LIFE};
+use crate::sys::{self, Forked, Step};
+use crate::{init, root};
+
+/// The whole life of a keeper.
+pub(crate) fn run() -> ! {
+    let _ = sys::set_name(c"belljar-keeper");
+    // Its own session: a Ctrl-C at the terminal is for the host, which decides.
+    let _ = rustix::process::setsid();
+    // SAFETY: `start` put the channel there, and nothing else in this new process owns it.
+    let host = Channel::from(unsafe { OwnedFd::from_raw_fd(CHANNEL) });
+    // SAFETY: `start` put the pipe there, and nothing else in this new process owns it.
+    let life = unsafe { OwnedFd::from_raw_fd(LIFE) };
+    let mut text = String::new();
+    let spec: KeeperSpec = match std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())
+        .and_then(|_| serde_json::from_str(&text).map_err(|error| error.to_string()))
+    {
+        Ok(spec) => spec,
+        Err(error) => {
+            let _ = host.send(&Report::Failed { error }, &[]);
+            sys::exit_now(1);
+        }
+    };
+    let code = match keep(&spec, host, &life) {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = rustix::io::write(std::io::stderr(), format!("{error}\n").as_bytes());
+            1
+        }
+    };
+    clean_up(&spec);
+    sys::exit_now(code);
+}
+
+/// Removes what belongs to this engine on the host.
+fn clean_up(spec: &KeeperSpec) {
+    for tree in &spec.cgroup_trees {
+        let _ = cgroup::remove_tree(tree);
+    }
+    let _ = fs::remove_dir_all(&spec.directory);
+}
+
+fn keep(spec: &KeeperSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
+    let children = sys::child_signal_descriptor().step("watching children")?;
+    let (read_pid, write_pid) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("making a pipe")?;
+    match sys::clone_process(0).step("starting the builder")? {
+        Forked::Child => {
+            drop(read_pid);
+            let answer = build(spec, &host);
+            if let Err(error) = &answer {
+                let _ = host.send(
+                    &Report::Failed {
+                        error: error.clone(),
+                    },
+                    &[],
+                );
+            }
+            let pid = answer.unwrap_or(0);
+            let _ = rustix::io::write(&write_pid, &pid.to_le_bytes());
+            sys::exit_now(i32::from(pid == 0));
+        }
+        Forked::Parent(builder) => {
+            drop(write_pid);
+            drop(host);
+            let mut pid = [0; 4];
+            let read = rustix::io::read(&read_pid, &mut pid);
+            let _ = sys::wait(builder);
+            let spawner = i32::from_le_bytes(pid);
+            if read != Ok(4) || spawner == 0 {
+                return Err("the walls could not be raised".into());
+            }
+            wait_for_the_end(spawner, life, &children);
+            let _ = sys::kill(spawner, libc::SIGKILL);
+            let _ = sys::wait(spawner);
+            Ok(())
+        }
+    }
+}
+
+/// Returns when the host or the spawner is gone.
+fn wait_for_the_end(spawner: i32, life: &OwnedFd, children: &OwnedFd) {
+    loop {
+        let mut watched = [
+            PollFd::new(life, PollFlags::IN),
+            PollFd::new(children, PollFlags::IN),
+        ];
+        match poll(&mut watched, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+        // The host never writes: any event on the pipe is its end.
+        if !watched[0].revents().is_empty() {
+            return;
+        }
+        let mut buffer = [0; 128 * 8];
+        let _ = rustix::io::read(children, &mut buffer);
+        while let Some((pid, _)) = sys::try_wait_any() {
+            if pid == spawner {
+                return;
+            }
+        }
+    }
+}
+
+/// Builds the root and starts the spawner in it, in a process of its own since the way there
+/// passes through a mount namespace. Returns the spawner's id; the keeper is its parent.
+fn build(spec: &KeeperSpec, host: &Channel) -> Result<i32, String> {
+    sys::die_with_parent().step("tying the builder to the keeper")?;
+    let privileged = spec.uid_base.is_some();
+    if !privileged {
+        let (uid, gid) = (
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        );
+        sys::unshare(libc::CLONE_NEWUSER).step("making a user namespace (see `belljar doctor`)")?;
+        map_ids("self", uid, gid, 1, false)?;
+    }
+    sys::unshare(libc::CLONE_NEWNS).step("making a mount namespace")?;
+    root::enter(&spec.root, &spec.directory.join("root"))?;
+
+    let (read_go, write_go) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("making a pipe")?;
+    let flags = libc::CLONE_NEWUSER | init::NAMESPACES | libc::CLONE_PARENT;
+    match sys::clone_process(flags).step("making the outer namespaces")? {
+        Forked::Child => {
+            drop(write_go);
+            let mut go = [0];
+            if rustix::io::read(&read_go, &mut go) != Ok(1) {
+                sys::exit_now(1);
+            }
+            drop(read_go);
+            let result = become_spawner(privileged).and_then(|()| spawner::run(&spec.root, host));
+            if let Err(error) = &result {
+                let _ = host.send(
+                    &Report::Failed {
+                        error: error.clone(),
+                    },
+                    &[],
+                );
+            }
+            sys::exit_now(i32::from(result.is_err()));
+        }
+        Forked::Parent(pid) => {
+            let (base, count) = match spec.uid_base {
+                Some(base) => (base, 1 << 16),
+                None => (0, 1),
+            };
+            map_ids(&pid.to_string(), base, base, count, privileged)?;
+            rustix::io::write(&write_go, b"1").step("starting the spawner")?;
+            Ok(pid)
+        }
+    }
+}
+
+fn map_ids(
+    process: &str,
+    uid: u32,
+    gid: u32,
+    count: u32,
+    keep_setgroups: bool,
+) -> Result<(), String> {
+    if !keep_setgroups {
+        fs::write(format!("/proc/{process}/setgroups"), "deny").step("denying setgroups")?;
+    }
+    fs::write(
+        format!("/proc/{process}/uid_map"),
+        format!("0 {uid} {count}"),
+    )
+    .step("mapping users")?;
+    fs::write(
+        format!("/proc/{process}/gid_map"),
+        format!("0 {gid} {count}"),
+    )
+    .step("mapping groups")
+}
+
+fn become_spawner(privileged: bool) -> Result<(), String> {
+    if privileged {
+        sys::clear_groups().step("leaving all groups")?;
+        sys::set_ids(0, 0).step("becoming the spawner's user")?;
+    }
+    sys::die_with_parent().step("tying the spawner to the keeper")
+}

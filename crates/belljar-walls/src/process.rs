@@ -1,0 +1,56 @@
+//! Processes held by descriptor, so that a number used again by the kernel can't be hit.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Signal, getrlimit, pidfd_send_signal, setrlimit};
+
+/// A process, live or dead, that can be signalled and waited for. Its descriptor becomes readable
+/// when it ends.
+#[derive(Debug)]
+pub struct Process(OwnedFd);
+
+impl Process {
+    /// Takes the descriptor of a process.
+    pub fn new(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    /// Ends it, and with it everything in its pid namespace if it is that namespace's init.
+    pub fn kill(&self) -> io::Result<()> {
+        self.signal(Signal::KILL)
+    }
+
+    /// Sends SIGINT.
+    pub fn interrupt(&self) -> io::Result<()> {
+        self.signal(Signal::INT)
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        match pidfd_send_signal(&self.0, signal) {
+            // Already dead: what was asked for is so.
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl std::os::fd::AsRawFd for Process {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Lets this process open as many files as it may: a session costs the host about ten.
+pub fn raise_open_files() -> io::Result<()> {
+    let mut limit = getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(rustix::process::Resource::Nofile, limit)?;
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! The root directory that the template and all sessions see: a read-only view of the host's
+//! programs and of one Python, and nothing else.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::symlink;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use serde::{Deserialize, Serialize};
+
+use crate::sys::{self, Step};
+
+/// What the root holds beside the host's system directories.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RootSpec {
+    /// Paths of the host that are visible, read-only, under the same name.
+    pub read_only: Vec<PathBuf>,
+    /// A directory of the host, and the name under which the root shows it, read-only.
+    pub mounts: Vec<(PathBuf, PathBuf)>,
+    /// Small files that the root holds: absolute path, contents.
+    pub files: Vec<(PathBuf, String)>,
+}
+
+/// Directories every session replaces by one of its own.
+pub(crate) const PRIVATE: [&str; 3] = ["/tmp", "/workspace", "/dev/shm"];
+
+/// The system directories: linked or shown as the host has them.
+const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// What programs read of `/etc`; the rest of the host's is not shown.
+const ETC: [&str; 8] = [
+    "/etc/ld.so.cache",
+    "/etc/ssl",
+    "/etc/pki",
+    "/etc/ca-certificates",
+    "/etc/fonts",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/mime.types",
+];
+
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+// From linux/mount.h; libc does not have them for every target.
+const MOUNT_ATTR_RDONLY: u64 = 0x1;
+const MOUNT_ATTR_NOSUID: u64 = 0x2;
+const MOUNT_ATTR_NODEV: u64 = 0x4;
+
+/// Builds the root at `at` in this process's own mount namespace and moves into it.
+pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
+    sys::make_mounts_private().step("making the mounts private")?;
+    sys::mount_new(
+        c"tmpfs",
+        at,
+        libc::MS_NOSUID | libc::MS_NODEV,
+        "mode=0755,size=16m",
+    )
+    .step("mounting the root")?;
+    for name in SYSTEM {
+        show_system_directory(at, name).step(&format!("showing /{name}"))?;
+    }
+    for directory in ["proc", "dev", "dev/shm", "tmp", "workspace", "etc"] {
+        fs::create_dir_all(at.join(directory)).step(directory)?;
+    }
+    // Shown until the spawner mounts its own: the kernel allows a new one in a user namespace
+    // only where one is already visible.
+    show(Path::new("/proc"), &at.join("proc"), 0).step("showing /proc")?;
+    for device in DEVICES {
+        let source = Path::new("/dev").join(device);
+        show(&source, &at.join("dev").join(device), MOUNT_ATTR_NOSUID)
+            .step(&format!("showing {}", source.display()))?;
+    }
+    for (link, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
+        symlink(target, at.join("dev").join(link)).step("linking a device")?;
+    }
+    let sealed = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    for path in ETC.map(Path::new) {
+        if path.exists() {
+            // A link such as /etc/localtime is shown as the file it means.
+            let source = path.canonicalize().step("resolving a link")?;
+            show(&source, &inside(at, path), sealed)
+                .step(&format!("showing {}", path.display()))?;
+        }
+    }
+    let mut shown: Vec<&Path> = vec![Path::new("/usr")];
+    let mut read_only: Vec<&Path> = spec.read_only.iter().map(PathBuf::as_path).collect();
+    read_only.sort_unstable();
+    for path in read_only {
+        if !shown.iter().any(|above| path.starts_with(above)) {
+            show(path, &inside(at, path), sealed).step(&format!("showing {}", path.display()))?;
+            shown.push(path);
+        }
+    }
+    for (source, target) in &spec.mounts {
+        show(source, &inside(at, target), sealed).step(&format!("showing {}", target.display()))?;
+    }
+    for (path, contents) in &spec.files {
+        let path = inside(at, path);
+        make_parent(&path).step("making a directory")?;
+        fs::write(&path, contents).step(&format!("writing {}", path.display()))?;
+    }
+    move_in(at).step("moving into the root")?;
+    seal().step("making the root read-only")
+}
+
+/// Makes the root itself read-only; the mounts below it keep their own attributes.
+fn seal() -> io::Result<()> {
+    let flags =
+        libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV;
+    sys::mount_new(c"none", Path::new("/"), flags, "")
+}
+
+/// `at` + an absolute path, without `.` and `..`.
+fn inside(at: &Path, path: &Path) -> PathBuf {
+    let mut out = at.to_owned();
+    out.extend(
+        path.components()
+            .filter(|c| matches!(c, Component::Normal(_))),
+    );
+    out
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)
+}
+
+fn show_system_directory(at: &Path, name: &str) -> io::Result<()> {
+    let source = Path::new("/").join(name);
+    match fs::symlink_metadata(&source) {
+        Ok(meta) if meta.is_symlink() => symlink(fs::read_link(&source)?, at.join(name)),
+        Ok(meta) if meta.is_dir() => show(
+            &source,
+            &at.join(name),
+            MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        ),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Shows a file or directory of the host at `target`, with more attributes than it has there.
+pub(crate) fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
+    make_parent(target)?;
+    if source.is_dir() {
+        fs::create_dir_all(target)?;
+    } else if !target.exists() {
+        fs::write(target, "")?;
+    }
+    let tree = open_tree(
+        CWD,
+        source,
+        OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE,
+    )?;
+    if attributes != 0 {
+        sys::add_mount_attributes(tree.as_fd(), attributes)?;
+    }
+    move_mount(
+        &tree,
+        "",
+        CWD,
+        target,
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+    )?;
+    Ok(())
+}
+
+/// `pivot_root` without a second directory: the old root ends up under the new one and is let go.
+fn move_in(at: &Path) -> io::Result<()> {
+    rustix::process::chdir(at)?;
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", rustix::mount::UnmountFlags::DETACH)?;
+    rustix::process::chdir("/")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside_the_root() {
+        let at = Path::new("/jar");
+        assert_eq!(inside(at, Path::new("/a/../../b")), Path::new("/jar/a/b"));
+        assert_eq!(inside(at, Path::new("/")), at);
+    }
+}

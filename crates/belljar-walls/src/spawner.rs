@@ -1,0 +1,228 @@
+//! The process that starts templates and inits: process 1 of the outer pid namespace, so that its
+//! death is the death of everything.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::{Deserialize, Serialize};
+
+use crate::channel::Channel;
+use crate::init;
+use crate::root::RootSpec;
+use crate::sys::{self, Forked, Step};
+
+/// The user and group that code in a session sees itself as.
+pub(crate) const GUEST_ID: u32 = 1000;
+
+/// What the host asks of the spawner.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Request {
+    /// Start a template; the message carries its end of a channel to the host.
+    Template {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// Its whole environment, as `NAME=value`.
+        environment: Vec<String>,
+    },
+    /// Start a session's init.
+    Init(InitRequest),
+}
+
+/// What an init needs to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InitRequest {
+    /// The session.
+    pub id: u64,
+    /// Owner of the session's files and processes, as an id of the spawner's user namespace.
+    pub owner: u32,
+    /// Size of the workspace.
+    pub workspace_bytes: u64,
+    /// Size of `/tmp` and of `/dev/shm`, each.
+    pub temporary_bytes: u64,
+    /// Files and directories in each of the three.
+    pub inodes: u64,
+}
+
+/// What the spawner and the inits tell the host.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Report {
+    /// The spawner is ready.
+    Up,
+    /// The walls could not be raised.
+    Failed {
+        /// Which step failed, and how.
+        error: String,
+    },
+    /// A template was started; carries its process descriptor.
+    Template {
+        /// Its id in the outer pid namespace.
+        pid: i32,
+    },
+    /// An init is ready; carries init, the workspace, and the namespaces pid, user, mount, net,
+    /// ipc, uts.
+    Init {
+        /// The session.
+        id: u64,
+    },
+    /// An init could not prepare its session.
+    InitFailed {
+        /// The session.
+        id: u64,
+        /// Which step failed, and how.
+        error: String,
+    },
+    /// An init has ended, and with it all processes of its session.
+    InitExited {
+        /// The session.
+        id: u64,
+    },
+    /// A process that nobody else waits for has ended: a session's interpreter whose template is
+    /// gone, or the template itself.
+    Exited {
+        /// Its id in the outer pid namespace.
+        pid: i32,
+        /// Its raw wait status.
+        status: i32,
+    },
+}
+
+/// Runs as process 1 of the outer pid namespace; returns when the host is gone.
+pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
+    let _ = sys::set_name(c"belljar-spawner");
+    sys::mount_new(
+        c"proc",
+        Path::new("/proc"),
+        libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+        "",
+    )
+    .step("mounting /proc for the template")?;
+    let children = sys::child_signal_descriptor().step("watching children")?;
+    let mut inits: HashMap<i32, u64> = HashMap::new();
+    host.send(&Report::Up, &[]).step("greeting the host")?;
+    loop {
+        let mut watched = [
+            PollFd::new(host, PollFlags::IN),
+            PollFd::new(&children, PollFlags::IN),
+        ];
+        match poll(&mut watched, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(format!("waiting for work: {error}")),
+        }
+        let (work, ended) = (
+            !watched[0].revents().is_empty(),
+            !watched[1].revents().is_empty(),
+        );
+        if ended {
+            reap(&children, &mut inits, host).step("reporting a child")?;
+        }
+        if work {
+            let Some((request, descriptors)) = host.receive().step("reading a request")? else {
+                return Ok(());
+            };
+            match request {
+                Request::Template { argv, environment } => {
+                    start_template(&argv, &environment, descriptors, host)
+                        .step("starting the template")?;
+                }
+                Request::Init(request) => match sys::clone_process(init::NAMESPACES) {
+                    Ok(Forked::Child) => init::run(&request, root, host),
+                    Ok(Forked::Parent(pid)) => {
+                        inits.insert(pid, request.id);
+                    }
+                    Err(error) => {
+                        let error = format!("making the session's namespaces: {error}");
+                        host.send(
+                            &Report::InitFailed {
+                                id: request.id,
+                                error,
+                            },
+                            &[],
+                        )
+                        .step("reporting a failure")?;
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io::Result<()> {
+    // One signal may stand for many children; the descriptor is only emptied here.
+    let mut buffer = [0; 128 * 8];
+    let _ = rustix::io::read(children, &mut buffer);
+    while let Some((pid, status)) = sys::try_wait_any() {
+        let report = match inits.remove(&pid) {
+            Some(id) => Report::InitExited { id },
+            None => Report::Exited { pid, status },
+        };
+        host.send(&report, &[])?;
+    }
+    Ok(())
+}
+
+fn start_template(
+    argv: &[String],
+    environment: &[String],
+    descriptors: Vec<OwnedFd>,
+    host: &Channel,
+) -> io::Result<()> {
+    let strings = |list: &[String]| {
+        list.iter()
+            .map(|s| CString::new(s.as_str()))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let (argv, environment) = (strings(argv)?, strings(environment)?);
+    let Ok([channel, log]) = <[OwnedFd; 2]>::try_from(descriptors) else {
+        return Err(io::Error::other("a template needs its channel and its log"));
+    };
+    match sys::clone_process(0)? {
+        Forked::Child => {
+            let error = become_template(&argv, &environment, &channel, &log);
+            let _ = rustix::io::write(&log, error.to_string().as_bytes());
+            sys::exit_now(127);
+        }
+        Forked::Parent(pid) => {
+            let process = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process id"))?;
+            let descriptor = pidfd_open(process, PidfdFlags::empty())?;
+            host.send(&Report::Template { pid }, &[descriptor.as_fd()])
+        }
+    }
+}
+
+fn become_template(
+    argv: &[CString],
+    environment: &[CString],
+    channel: &OwnedFd,
+    log: &OwnedFd,
+) -> io::Error {
+    let prepared = || -> io::Result<()> {
+        sys::die_with_parent()?;
+        sys::unblock_signals()?;
+        let null = rustix::fs::open(
+            "/dev/null",
+            rustix::fs::OFlags::RDWR,
+            rustix::fs::Mode::empty(),
+        )?;
+        // Out of the way of 0 to 3 first, since a target may be one of the sources.
+        let mut moved = [0; 3];
+        for (moved, source) in moved.iter_mut().zip([&null, log, channel]) {
+            *moved = sys::duplicate_above(source.as_raw_fd(), 10)?;
+        }
+        let [null, log, channel] = moved;
+        for (target, source) in [(0, null), (1, null), (2, log), (3, channel)] {
+            sys::duplicate_to(source, target)?;
+        }
+        sys::close_from(4)
+    };
+    match prepared() {
+        Ok(()) => sys::exec(argv, environment),
+        Err(error) => error,
+    }
+}

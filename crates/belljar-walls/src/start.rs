@@ -1,0 +1,148 @@
+//! Starting a keeper: this very binary, started again under another name.
+//!
+//! The processes behind the walls must not be forks of the host, whose memory holds secrets, and
+//! must not need a second file to be found on the disk. So the host's own executable is run again
+//! with [`NAME`] as its first argument, and a function that the C library calls before `main`
+//! turns that process into a keeper. It works in every program that links this crate: the
+//! `belljar` command, a user's server, a test.
+
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::channel::Channel;
+use crate::keeper;
+use crate::root::RootSpec;
+use crate::sys;
+
+const NAME: &std::ffi::CStr = c"belljar-keeper";
+
+/// Where a keeper finds its end of the channel.
+pub(crate) const CHANNEL: i32 = 3;
+/// Where a keeper finds the pipe whose end is the end of the host.
+pub(crate) const LIFE: i32 = 4;
+
+/// What a keeper is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeeperSpec {
+    /// What the template and sessions see.
+    pub root: RootSpec,
+    /// A directory of this engine alone, with an empty directory `root` in it; the keeper removes
+    /// it at the end.
+    pub directory: PathBuf,
+    /// Cgroup directories of this engine alone; the keeper removes them at the end.
+    pub cgroup_trees: Vec<PathBuf>,
+    /// The first of 65,536 user and group ids for sessions, where the host may give them away;
+    /// else all sessions run as the host's own user.
+    pub uid_base: Option<u32>,
+}
+
+/// Why a keeper did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The operating system refused a process, a pipe or a socket.
+    #[error("the keeper process could not be started: {0}")]
+    Io(#[from] std::io::Error),
+    /// The spec can't be written as JSON.
+    #[error("the keeper's instructions could not be written: {0}")]
+    Spec(#[from] serde_json::Error),
+}
+
+/// A running keeper, from the host's side.
+#[derive(Debug)]
+pub struct Keeper {
+    /// Requests to the spawner go in here, reports come out.
+    pub channel: Channel,
+    child: Child,
+    life: Option<OwnedFd>,
+}
+
+impl Keeper {
+    /// Starts a keeper, which raises the walls and then reports
+    /// [`Report::Up`](crate::Report::Up) or [`Report::Failed`](crate::Report::Failed). What it
+    /// says on its standard error goes to `log`.
+    pub fn start(spec: &KeeperSpec, log: OwnedFd) -> Result<Self, StartError> {
+        let (ours, theirs) = Channel::pair()?;
+        let (life_read, life_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(std::io::Error::from)?;
+        let instructions = serde_json::to_vec(spec)?;
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0(NAME.to_str().unwrap_or_default())
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::from(log));
+        let (channel, life) = (theirs.as_fd().as_raw_fd(), life_read.as_raw_fd());
+        let hand_over = move || {
+            // Out of the way first, since a source may be one of the targets.
+            let channel = sys::duplicate_above(channel, 10)?;
+            let life = sys::duplicate_above(life, 10)?;
+            sys::duplicate_to(channel, CHANNEL)?;
+            sys::duplicate_to(life, LIFE)
+        };
+        // SAFETY: between fork and exec the closure only calls fcntl and dup2, which are
+        // async-signal-safe, and touches no memory of other threads.
+        unsafe { command.pre_exec(hand_over) };
+        let mut child = command.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(&instructions)?;
+        }
+        Ok(Self {
+            channel: ours,
+            child,
+            life: Some(life_write),
+        })
+    }
+
+    /// Ends everything behind the walls and waits until nothing is left.
+    pub fn stop(&mut self) -> std::io::Result<()> {
+        drop(self.life.take());
+        self.child.wait().map(drop)
+    }
+
+    /// The keeper's process id, for tests and diagnostics.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // The keeper ends by itself once the pipe is closed; it is waited for only so that it
+        // does not stay a zombie, which takes a few milliseconds.
+        let _ = self.stop();
+    }
+}
+
+/// Called by the C library before `main`, with the arguments of `main`.
+extern "C" fn before_main(
+    count: libc::c_int,
+    arguments: *const *const libc::c_char,
+    _environment: *const *const libc::c_char,
+) {
+    if count != 1 || arguments.is_null() {
+        return;
+    }
+    // SAFETY: the C library passes an array of `count` pointers to NUL-terminated strings.
+    let first = unsafe { *arguments };
+    // SAFETY: as above, and `count` is 1.
+    if unsafe { std::ffi::CStr::from_ptr(first) } == NAME {
+        keeper::run();
+    }
+}
+
+// SAFETY: the section holds pointers to functions of exactly this type, which glibc calls with
+// these arguments.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn(
+    libc::c_int,
+    *const *const libc::c_char,
+    *const *const libc::c_char,
+) = before_main;

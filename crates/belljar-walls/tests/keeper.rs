@@ -1,0 +1,86 @@
+//! The keeper, the spawner and an init, without any Python.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use belljar_walls::{
+    InitRequest, Keeper, KeeperSpec, Report, Request, RootSpec, has_admin_capability,
+};
+
+fn start(directory: &Path) -> Keeper {
+    std::fs::create_dir(directory.join("root")).unwrap();
+    let spec = KeeperSpec {
+        root: RootSpec::default(),
+        directory: directory.to_owned(),
+        cgroup_trees: vec![],
+        uid_base: has_admin_capability().then_some(0x7000_0000),
+    };
+    let log = std::fs::File::create(directory.join("keeper.log")).unwrap();
+    let keeper = Keeper::start(&spec, log.into()).unwrap();
+    match keeper.channel.receive::<Report>().unwrap() {
+        Some((Report::Up, _)) => keeper,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn start_init(keeper: &Keeper, id: u64) -> Vec<OwnedFd> {
+    let request = Request::Init(InitRequest {
+        id,
+        owner: u32::from(has_admin_capability()),
+        workspace_bytes: 1 << 20,
+        temporary_bytes: 1 << 20,
+        inodes: 100,
+    });
+    keeper.channel.send(&request, &[]).unwrap();
+    match keeper.channel.receive::<Report>().unwrap() {
+        Some((Report::Init { id: got }, descriptors)) if got == id => descriptors,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_init_offers_its_namespaces_and_everything_ends_with_the_keeper() {
+    let directory = tempfile::tempdir().unwrap().keep();
+    let mut keeper = start(&directory);
+    let started = Instant::now();
+    let inits: Vec<_> = (0..20).map(|id| start_init(&keeper, id)).collect();
+    eprintln!("an init takes {:?}", started.elapsed() / 20);
+    assert!(inits.iter().all(|descriptors| descriptors.len() == 8));
+    keeper.stop().unwrap();
+    assert!(!directory.exists());
+    for descriptors in &inits {
+        let mut watched = [rustix::event::PollFd::new(
+            &descriptors[0],
+            rustix::event::PollFlags::IN,
+        )];
+        let second = rustix::event::Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        assert_eq!(
+            rustix::event::poll(&mut watched, Some(&second)),
+            Ok(1),
+            "init is gone"
+        );
+    }
+}
+
+#[test]
+fn a_killed_init_is_reported() {
+    let directory = tempfile::tempdir().unwrap().keep();
+    let keeper = start(&directory);
+    let mut descriptors = start_init(&keeper, 7);
+    belljar_walls::Process::new(descriptors.remove(0))
+        .kill()
+        .unwrap();
+    let report = keeper.channel.receive::<Report>().unwrap();
+    assert!(
+        matches!(report, Some((Report::InitExited { id: 7 }, _))),
+        "{report:?}"
+    );
+    drop(keeper);
+    std::thread::sleep(Duration::from_millis(10));
+    assert!(!directory.exists());
+}
