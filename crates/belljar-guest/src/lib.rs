@@ -1,6 +1,70 @@
 //! The Python that runs in a template and in its sessions, embedded as source.
 //!
-//! The files are a package, `belljar_guest`, that the walls mount read-only into every session.
+//! The files are a package, `belljar_guest`, that the walls mount read-only into every session. It
+//! needs nothing but the standard library of `CPython` 3.10 or later.
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$((
+            concat!("belljar_guest/", $name),
+            include_str!(concat!("../python/belljar_guest/", $name)),
+        )),*]
+    };
+}
 
 /// The files of the package: path relative to the package's parent directory, and contents.
-pub const FILES: &[(&str, &str)] = &[];
+pub const FILES: &[(&str, &str)] = files![
+    "__init__.py",
+    "artifacts.py",
+    "bare.py",
+    "cells.py",
+    "complete.py",
+    "displays.py",
+    "errors.py",
+    "manifest.py",
+    "names.py",
+    "plots.py",
+    "plots_bridge.py",
+    "reseed.py",
+    "session.py",
+    "state.py",
+    "streams.py",
+    "tables.py",
+    "template.py",
+    "walls.py",
+    "warm.py",
+    "wire.py",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::FILES;
+
+    #[test]
+    fn every_file_of_the_package_is_embedded() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/python/belljar_guest");
+        let on_disk: BTreeSet<String> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "__pycache__")
+            .map(|name| format!("belljar_guest/{name}"))
+            .collect();
+        let embedded: BTreeSet<String> = FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
+        assert_eq!(on_disk, embedded);
+    }
+
+    #[test]
+    fn modules_use_the_private_builtins() {
+        // `plots` runs as a part of matplotlib and is loaded by it, after user code may have run.
+        for (path, text) in FILES {
+            if !path.ends_with("__init__.py") && !path.ends_with("plots.py") {
+                assert!(
+                    text.contains("from belljar_guest import BUILTINS as __builtins__"),
+                    "{path} can be broken by `del builtins.len`"
+                );
+            }
+        }
+    }
+}

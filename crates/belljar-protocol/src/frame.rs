@@ -73,6 +73,14 @@ pub fn encode_frame(header: &impl Serialize, blob: &[u8]) -> Result<Vec<u8>, ser
     Ok(out)
 }
 
+/// A little-endian number.
+fn length(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |n, byte| n << 8 | usize::from(*byte))
+}
+
 /// Cuts a byte stream into frames.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
@@ -109,9 +117,7 @@ impl FrameDecoder {
         let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() else {
             return Ok(None);
         };
-        let [a, b, c, d, e, f, g, h] = *prefix;
-        let header_len = u32::from_le_bytes([a, b, c, d]) as usize;
-        let blob_len = u32::from_le_bytes([e, f, g, h]) as usize;
+        let (header_len, blob_len) = (length(&prefix[..4]), length(&prefix[4..]));
         if header_len > self.limits.header {
             return Err(FrameError::HeaderTooLarge(header_len));
         }

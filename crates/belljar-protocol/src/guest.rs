@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Artifact, Changes, ExceptionInfo, NameInfo};
+use crate::{Artifact, Changes, ExceptionInfo, NameInfo, RawFrame};
 
 /// A request of the host to the guest. One is answered before the next is sent.
 #[derive(Clone, Debug, Serialize)]
@@ -74,6 +74,16 @@ pub enum GuestFrame {
         /// Candidates.
         candidates: Vec<String>,
     },
+}
+
+impl GuestFrame {
+    /// Reads a frame's header.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(frame: &RawFrame) -> Result<Self, String> {
+        serde_json::from_slice(&frame.header).map_err(|error| format!("not a frame: {error}"))
+    }
 }
 
 /// One representation of a display.

@@ -84,13 +84,23 @@ impl Outcome {
         let english = language == Language::English;
         let why = match (&self.cause, english) {
             (Cause::Completed | Cause::Exception, true) => {
-                "The exception above came from the code; correct the line it names and run again.".into()
+                "The exception above came from the code; correct the line it names and run again."
+                    .into()
             }
-            (Cause::Completed | Cause::Exception, false) => "上面的异常来自代码本身；请修改所指出的行后重新运行。".into(),
-            (Cause::Syntax, true) => "The code did not compile, so nothing of it ran; correct the syntax and run again.".into(),
-            (Cause::Syntax, false) => "代码未能通过编译，没有执行任何语句；请修正语法后重新运行。".into(),
+            (Cause::Completed | Cause::Exception, false) => {
+                "上面的异常来自代码本身；请修改所指出的行后重新运行。".into()
+            }
+            (Cause::Syntax, true) => {
+                "The code did not compile, so nothing of it ran; correct the syntax and run again."
+                    .into()
+            }
+            (Cause::Syntax, false) => {
+                "代码未能通过编译，没有执行任何语句；请修正语法后重新运行。".into()
+            }
             (Cause::Exit { code }, true) => match self.state {
-                Fate::Kept => format!("The code called sys.exit({code}); remove the call if the rest should run."),
+                Fate::Kept => format!(
+                    "The code called sys.exit({code}); remove the call if the rest should run."
+                ),
                 _ => format!(
                     "The process exited with code {code}{}; do not call os._exit.",
                     death_by(*code, " (128 + ", ")")
@@ -110,14 +120,20 @@ impl Outcome {
                 Seconds(*limit_ms)
             ),
             (Cause::WallTime { limit_ms }, false) => {
-                format!("该单元运行超过 {} 秒；请减少单次工作量，或申请更长的时限。", Seconds(*limit_ms))
+                format!(
+                    "该单元运行超过 {} 秒；请减少单次工作量，或申请更长的时限。",
+                    Seconds(*limit_ms)
+                )
             }
             (Cause::CpuTime { limit_ms }, true) => format!(
                 "The cell used more than {} s of processor time; do less work at once.",
                 Seconds(*limit_ms)
             ),
             (Cause::CpuTime { limit_ms }, false) => {
-                format!("该单元使用的处理器时间超过 {} 秒；请减少单次工作量。", Seconds(*limit_ms))
+                format!(
+                    "该单元使用的处理器时间超过 {} 秒；请减少单次工作量。",
+                    Seconds(*limit_ms)
+                )
             }
             (Cause::Memory { limit_bytes }, true) => format!(
                 "The session used up its {} MiB of memory and was ended; load less at once, use smaller types or work in chunks.",
@@ -128,19 +144,33 @@ impl Outcome {
                 limit_bytes >> 20
             ),
             (Cause::Signal { name, .. }, true) => {
-                format!("The process was ended by {name}{}; avoid the native call that caused it.", meaning(name, language))
+                format!(
+                    "The process was ended by {name}{}; avoid the native call that caused it.",
+                    meaning(name, language)
+                )
             }
             (Cause::Signal { name, .. }, false) => {
-                format!("进程被 {name}{} 终止；请避免引发该信号的本地调用。", meaning(name, language))
+                format!(
+                    "进程被 {name}{} 终止；请避免引发该信号的本地调用。",
+                    meaning(name, language)
+                )
             }
             (Cause::OutputLimit { limit_bytes }, true) => {
-                format!("The cell wrote more than {} MiB; print less, or write to a file.", limit_bytes >> 20)
+                format!(
+                    "The cell wrote more than {} MiB; print less, or write to a file.",
+                    limit_bytes >> 20
+                )
             }
             (Cause::OutputLimit { limit_bytes }, false) => {
-                format!("该单元输出超过 {} MiB；请减少打印，或写入文件。", limit_bytes >> 20)
+                format!(
+                    "该单元输出超过 {} MiB；请减少打印，或写入文件。",
+                    limit_bytes >> 20
+                )
             }
             (Cause::Protocol { detail }, true) => {
-                format!("The process broke its channel to the host ({detail}); do not write to descriptors you did not open.")
+                format!(
+                    "The process broke its channel to the host ({detail}); do not write to descriptors you did not open."
+                )
             }
             (Cause::Protocol { detail }, false) => {
                 format!("进程破坏了与宿主的通道（{detail}）；请不要写入并非自己打开的描述符。")

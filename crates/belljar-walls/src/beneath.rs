@@ -5,14 +5,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, mkdirat, openat2,
-    renameat, statat, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat2, renameat, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
+
+use crate::sys;
 
 /// Why a file could not be reached.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,7 @@ impl Beneath {
         write: impl FnOnce(&mut File) -> Result<(), E>,
     ) -> Result<(), E> {
         check(path)?;
+        let _owner = self.as_owner().map_err(|error| from_errno(path, error))?;
         let (parent, name) = match path.rsplit_once('/') {
             Some((parent, name)) => (self.make_directories(parent)?, name),
             None => (self.open_directory(".")?, path),
@@ -109,14 +112,10 @@ impl Beneath {
         )
         .map_err(|error| from_errno(path, error))?;
         let mut file = File::from(file);
-        let written = self
-            .give_to_owner(&file)
-            .map_err(|error| io_error(path, error).into())
-            .and_then(|()| write(&mut file))
-            .and_then(|()| {
-                renameat(&parent, &temporary, &parent, name)
-                    .map_err(|error| from_errno(path, error).into())
-            });
+        let written = write(&mut file).and_then(|()| {
+            renameat(&parent, &temporary, &parent, name)
+                .map_err(|error| from_errno(path, error).into())
+        });
         if written.is_err() {
             let _ = unlinkat(&parent, &temporary, AtFlags::empty());
         }
@@ -227,24 +226,16 @@ impl Beneath {
                 RESOLVE,
             )
             .map_err(|error| from_errno(path, error))?;
-            self.give_to_owner(&next)
-                .map_err(|error| io_error(path, error))?;
             current = next;
         }
         Ok(current)
     }
 
-    fn give_to_owner(&self, file: impl AsFd) -> io::Result<()> {
+    /// Lets this thread create files as the owner of the directory does, until it is dropped. The
+    /// file system belongs to a user namespace in which the host's own user may not exist.
+    fn as_owner(&self) -> Result<sys::FileIdentity, Errno> {
         let owner = fstat(&self.0)?;
-        let now = fstat(&file)?;
-        if (now.st_uid, now.st_gid) != (owner.st_uid, owner.st_gid) {
-            fchown(
-                &file,
-                Some(Uid::from_raw(owner.st_uid)),
-                Some(Gid::from_raw(owner.st_gid)),
-            )?;
-        }
-        Ok(())
+        Ok(sys::FileIdentity::assume(owner.st_uid, owner.st_gid))
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The largest message, in bytes of JSON.
-pub const MAX_MESSAGE: usize = 64 << 10;
+const MAX_MESSAGE: usize = 64 << 10;
 
 /// The most descriptors one message carries.
 const MAX_DESCRIPTORS: usize = 20;
@@ -36,57 +36,66 @@ impl Channel {
 
     /// Sends a message.
     pub fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let bytes = serde_json::to_vec(message)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
-        {
-            return Err(io::Error::other("too many descriptors for one message"));
-        }
-        sendmsg(
-            &self.0,
-            &[IoSlice::new(&bytes)],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        )?;
-        Ok(())
+        send_message(&self.0, message, descriptors)
     }
 
     /// Receives a message; `None` when the other end is gone.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-        let mut bytes = vec![0; MAX_MESSAGE];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
-            let result = recvmsg(
-                &self.0,
-                &mut [IoSliceMut::new(&mut bytes)],
-                &mut ancillary,
-                RecvFlags::CMSG_CLOEXEC,
-            );
-            match result {
-                Err(rustix::io::Errno::INTR) => {}
-                result => break result?,
-            }
-        };
-        let mut descriptors = Vec::new();
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                descriptors.extend(rights);
-            }
-        }
-        if received.bytes == 0 {
-            return Ok(None);
-        }
-        let message = serde_json::from_slice(&bytes[..received.bytes])?;
-        Ok(Some((message, descriptors)))
+        receive_message(&self.0)
     }
+}
 
-    /// Makes `send` and `receive` return `WouldBlock` instead of waiting.
-    pub fn set_nonblocking(&self) -> io::Result<()> {
-        rustix::io::ioctl_fionbio(&self.0, true)?;
-        Ok(())
+/// Sends a message on a packet socket.
+pub fn send_message(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many descriptors for one message"));
     }
+    sendmsg(
+        socket,
+        &[IoSlice::new(&bytes)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Receives a message from a packet socket; `None` when the other end is gone.
+pub fn receive_message<T: DeserializeOwned>(
+    socket: impl AsFd,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let result = recvmsg(
+            &socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        );
+        match result {
+            Err(rustix::io::Errno::INTR) => {}
+            result => break result?,
+        }
+    };
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let message = serde_json::from_slice(&bytes[..received.bytes])?;
+    Ok(Some((message, descriptors)))
 }
 
 impl AsFd for Channel {
@@ -95,15 +104,15 @@ impl AsFd for Channel {
     }
 }
 
-impl std::os::fd::AsRawFd for Channel {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
 impl From<OwnedFd> for Channel {
     fn from(descriptor: OwnedFd) -> Self {
         Self(descriptor)
+    }
+}
+
+impl From<Channel> for OwnedFd {
+    fn from(channel: Channel) -> Self {
+        channel.0
     }
 }
 

@@ -8,11 +8,10 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, open};
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::channel::Channel;
-use crate::root::{PRIVATE, RootSpec};
+use crate::root::{self, RootSpec};
 use crate::spawner::{GUEST_ID, InitRequest, Report};
 use crate::sys::{self, Step};
 
@@ -24,10 +23,10 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWUTS;
 
 /// Runs in the process that was cloned into [`NAMESPACES`]; never returns.
-pub(crate) fn run(request: &InitRequest, root: &RootSpec, host: &Channel) -> ! {
+pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
     let prepared = sys::die_with_parent()
         .step("tying init to the spawner")
-        .and_then(|()| prepare(request, root));
+        .and_then(|()| prepare(request, spec));
     let sent = match prepared {
         Ok(offer) => {
             let descriptors: Vec<BorrowedFd<'_>> = offer.iter().map(AsFd::as_fd).collect();
@@ -54,11 +53,11 @@ pub(crate) fn run(request: &InitRequest, root: &RootSpec, host: &Channel) -> ! {
 
 /// Returns what the host needs: init itself, the workspace, and the namespaces in the order pid,
 /// user, mount, net, ipc, uts.
-fn prepare(request: &InitRequest, root: &RootSpec) -> Result<Vec<OwnedFd>, String> {
+fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
-    mount_private_directories(request, root)?;
+    root::mount_private_directories(request, spec)?;
     sys::mount_new(
         c"proc",
         Path::new("/proc"),
@@ -93,56 +92,6 @@ fn prepare(request: &InitRequest, root: &RootSpec) -> Result<Vec<OwnedFd>, Strin
     sys::drop_capabilities().step("dropping init's capabilities")?;
     sys::no_new_privileges().step("giving up new privileges")?;
     Ok(offer)
-}
-
-fn mount_private_directories(request: &InitRequest, root: &RootSpec) -> Result<(), String> {
-    // An environment may live under one of these; it must stay visible above the new mount.
-    let mut kept = Vec::new();
-    for path in &root.read_only {
-        if PRIVATE.iter().any(|private| path.starts_with(private)) {
-            let tree = open_tree(
-                CWD,
-                path,
-                OpenTreeFlags::OPEN_TREE_CLONE
-                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                    | OpenTreeFlags::AT_RECURSIVE,
-            )
-            .step(&format!("keeping {}", path.display()))?;
-            kept.push((path, tree));
-        }
-    }
-    let owner = request.owner;
-    let options = [
-        ("/tmp", request.temporary_bytes, request.inodes, 0o1777),
-        ("/dev/shm", request.temporary_bytes, request.inodes, 0o1777),
-        ("/workspace", request.workspace_bytes, request.inodes, 0o755),
-    ];
-    for (path, bytes, inodes, mode) in options {
-        sys::mount_new(
-            c"tmpfs",
-            Path::new(path),
-            libc::MS_NOSUID | libc::MS_NODEV,
-            &format!("size={bytes},nr_inodes={inodes},mode={mode:o},uid={owner},gid={owner}"),
-        )
-        .step(&format!("mounting {path}"))?;
-    }
-    for (path, tree) in kept {
-        let made = if path.is_dir() {
-            Ok(())
-        } else {
-            fs::create_dir_all(path)
-        };
-        made.step(&format!("keeping {}", path.display()))?;
-        move_mount(
-            &tree,
-            "",
-            CWD,
-            path.as_path(),
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
-        )
-        .step(&format!("keeping {}", path.display()))?;
-    }
-    Ok(())
 }
 
 /// Makes the session's user namespace. It comes last and owns none of the others, so that even a

@@ -24,7 +24,7 @@ mod sys;
 
 pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
 pub use cgroup::{CgroupError, CgroupLimits, Cgroups, SessionCgroup, remove_tree};
-pub use channel::{Channel, MAX_MESSAGE};
+pub use channel::{Channel, receive_message, send_message};
 pub use process::{Process, raise_open_files};
 pub use root::RootSpec;
 pub use spawner::{InitRequest, Report, Request};

@@ -41,12 +41,6 @@ impl AsFd for Process {
     }
 }
 
-impl std::os::fd::AsRawFd for Process {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
 /// Lets this process open as many files as it may: a session costs the host about ten.
 pub fn raise_open_files() -> io::Result<()> {
     let mut limit = getrlimit(rustix::process::Resource::Nofile);

@@ -11,6 +11,7 @@ use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use serde::{Deserialize, Serialize};
 
+use crate::spawner::InitRequest;
 use crate::sys::{self, Step};
 
 /// What the root holds beside the host's system directories.
@@ -25,7 +26,7 @@ pub struct RootSpec {
 }
 
 /// Directories every session replaces by one of its own.
-pub(crate) const PRIVATE: [&str; 3] = ["/tmp", "/workspace", "/dev/shm"];
+const PRIVATE: [&str; 3] = ["/tmp", "/workspace", "/dev/shm"];
 
 /// The system directories: linked or shown as the host has them.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
@@ -148,7 +149,7 @@ fn show_system_directory(at: &Path, name: &str) -> io::Result<()> {
 }
 
 /// Shows a file or directory of the host at `target`, with more attributes than it has there.
-pub(crate) fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
+fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
     make_parent(target)?;
     if source.is_dir() {
         fs::create_dir_all(target)?;
@@ -172,6 +173,60 @@ pub(crate) fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<
         target,
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
     )?;
+    Ok(())
+}
+
+/// Mounts the directories that a session, or the template, has for itself.
+pub(crate) fn mount_private_directories(
+    request: &InitRequest,
+    spec: &RootSpec,
+) -> Result<(), String> {
+    // An environment may live under one of these; it must stay visible above the new mount.
+    let mut kept = Vec::new();
+    for path in &spec.read_only {
+        if PRIVATE.iter().any(|private| path.starts_with(private)) {
+            let tree = open_tree(
+                CWD,
+                path,
+                OpenTreeFlags::OPEN_TREE_CLONE
+                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                    | OpenTreeFlags::AT_RECURSIVE,
+            )
+            .step(&format!("keeping {}", path.display()))?;
+            kept.push((path, tree));
+        }
+    }
+    let owner = request.owner;
+    let options = [
+        ("/tmp", request.temporary_bytes, request.inodes, 0o1777),
+        ("/dev/shm", request.temporary_bytes, request.inodes, 0o1777),
+        ("/workspace", request.workspace_bytes, request.inodes, 0o755),
+    ];
+    for (path, bytes, inodes, mode) in options {
+        sys::mount_new(
+            c"tmpfs",
+            Path::new(path),
+            libc::MS_NOSUID | libc::MS_NODEV,
+            &format!("size={bytes},nr_inodes={inodes},mode={mode:o},uid={owner},gid={owner}"),
+        )
+        .step(&format!("mounting {path}"))?;
+    }
+    for (path, tree) in kept {
+        let made = if path.is_dir() {
+            Ok(())
+        } else {
+            fs::create_dir_all(path)
+        };
+        made.step(&format!("keeping {}", path.display()))?;
+        move_mount(
+            &tree,
+            "",
+            CWD,
+            path.as_path(),
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+        )
+        .step(&format!("keeping {}", path.display()))?;
+    }
     Ok(())
 }
 

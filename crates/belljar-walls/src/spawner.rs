@@ -4,16 +4,15 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
 use crate::init;
-use crate::root::RootSpec;
+use crate::root::{self, RootSpec};
 use crate::sys::{self, Forked, Step};
 
 /// The user and group that code in a session sees itself as.
@@ -60,11 +59,8 @@ pub enum Report {
         /// Which step failed, and how.
         error: String,
     },
-    /// A template was started; carries its process descriptor.
-    Template {
-        /// Its id in the outer pid namespace.
-        pid: i32,
-    },
+    /// A template was started.
+    Template,
     /// An init is ready; carries init, the workspace, and the namespaces pid, user, mount, net,
     /// ipc, uts.
     Init {
@@ -128,7 +124,7 @@ pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
             };
             match request {
                 Request::Template { argv, environment } => {
-                    start_template(&argv, &environment, descriptors, host)
+                    start_template(&argv, &environment, root, descriptors, host)
                         .step("starting the template")?;
                 }
                 Request::Init(request) => match sys::clone_process(init::NAMESPACES) {
@@ -170,6 +166,7 @@ fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io
 fn start_template(
     argv: &[String],
     environment: &[String],
+    root: &RootSpec,
     descriptors: Vec<OwnedFd>,
     host: &Channel,
 ) -> io::Result<()> {
@@ -184,27 +181,36 @@ fn start_template(
     };
     match sys::clone_process(0)? {
         Forked::Child => {
-            let error = become_template(&argv, &environment, &channel, &log);
+            let error = become_template(&argv, &environment, root, &channel, &log);
             let _ = rustix::io::write(&log, error.to_string().as_bytes());
             sys::exit_now(127);
         }
-        Forked::Parent(pid) => {
-            let process = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process id"))?;
-            let descriptor = pidfd_open(process, PidfdFlags::empty())?;
-            host.send(&Report::Template { pid }, &[descriptor.as_fd()])
-        }
+        Forked::Parent(_) => host.send(&Report::Template, &[]),
     }
 }
+
+/// The private directories of a template, in which it keeps caches of its imports.
+const TEMPLATE: InitRequest = InitRequest {
+    id: 0,
+    owner: 0,
+    workspace_bytes: 1 << 20,
+    temporary_bytes: 64 << 20,
+    inodes: 10_000,
+};
 
 fn become_template(
     argv: &[CString],
     environment: &[CString],
+    root: &RootSpec,
     channel: &OwnedFd,
     log: &OwnedFd,
 ) -> io::Error {
     let prepared = || -> io::Result<()> {
         sys::die_with_parent()?;
         sys::unblock_signals()?;
+        // Imports want a place to write, which no session may share.
+        sys::unshare(libc::CLONE_NEWNS)?;
+        root::mount_private_directories(&TEMPLATE, root).map_err(io::Error::other)?;
         let null = rustix::fs::open(
             "/dev/null",
             rustix::fs::OFlags::RDWR,
@@ -215,6 +221,7 @@ fn become_template(
         for (moved, source) in moved.iter_mut().zip([&null, log, channel]) {
             *moved = sys::duplicate_above(source.as_raw_fd(), 10)?;
         }
+        drop(null);
         let [null, log, channel] = moved;
         for (target, source) in [(0, null), (1, null), (2, log), (3, channel)] {
             sys::duplicate_to(source, target)?;

@@ -55,17 +55,16 @@ pub enum StartError {
 /// A running keeper, from the host's side.
 #[derive(Debug)]
 pub struct Keeper {
-    /// Requests to the spawner go in here, reports come out.
-    pub channel: Channel,
     child: Child,
     life: Option<OwnedFd>,
 }
 
 impl Keeper {
     /// Starts a keeper, which raises the walls and then reports
-    /// [`Report::Up`](crate::Report::Up) or [`Report::Failed`](crate::Report::Failed). What it
-    /// says on its standard error goes to `log`.
-    pub fn start(spec: &KeeperSpec, log: OwnedFd) -> Result<Self, StartError> {
+    /// [`Report::Up`](crate::Report::Up) or [`Report::Failed`](crate::Report::Failed) on the
+    /// channel, where requests to the spawner go in. What it says on its standard error goes to
+    /// `log`.
+    pub fn start(spec: &KeeperSpec, log: OwnedFd) -> Result<(Self, Channel), StartError> {
         let (ours, theirs) = Channel::pair()?;
         let (life_read, life_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(std::io::Error::from)?;
@@ -93,11 +92,11 @@ impl Keeper {
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&instructions)?;
         }
-        Ok(Self {
-            channel: ours,
+        let keeper = Self {
             child,
             life: Some(life_write),
-        })
+        };
+        Ok((keeper, ours))
     }
 
     /// Ends everything behind the walls and waits until nothing is left.

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use belljar_walls::{
-    InitRequest, Keeper, KeeperSpec, Report, Request, RootSpec, has_admin_capability,
+    Channel, InitRequest, Keeper, KeeperSpec, Report, Request, RootSpec, has_admin_capability,
 };
 
-fn start(directory: &Path) -> Keeper {
+fn start(directory: &Path) -> (Keeper, Channel) {
     std::fs::create_dir(directory.join("root")).unwrap();
     let spec = KeeperSpec {
         root: RootSpec::default(),
@@ -18,14 +18,14 @@ fn start(directory: &Path) -> Keeper {
         uid_base: has_admin_capability().then_some(0x7000_0000),
     };
     let log = std::fs::File::create(directory.join("keeper.log")).unwrap();
-    let keeper = Keeper::start(&spec, log.into()).unwrap();
-    match keeper.channel.receive::<Report>().unwrap() {
-        Some((Report::Up, _)) => keeper,
+    let (keeper, channel) = Keeper::start(&spec, log.into()).unwrap();
+    match channel.receive::<Report>().unwrap() {
+        Some((Report::Up, _)) => (keeper, channel),
         other => panic!("{other:?}"),
     }
 }
 
-fn start_init(keeper: &Keeper, id: u64) -> Vec<OwnedFd> {
+fn start_init(channel: &Channel, id: u64) -> Vec<OwnedFd> {
     let request = Request::Init(InitRequest {
         id,
         owner: u32::from(has_admin_capability()),
@@ -33,8 +33,8 @@ fn start_init(keeper: &Keeper, id: u64) -> Vec<OwnedFd> {
         temporary_bytes: 1 << 20,
         inodes: 100,
     });
-    keeper.channel.send(&request, &[]).unwrap();
-    match keeper.channel.receive::<Report>().unwrap() {
+    channel.send(&request, &[]).unwrap();
+    match channel.receive::<Report>().unwrap() {
         Some((Report::Init { id: got }, descriptors)) if got == id => descriptors,
         other => panic!("{other:?}"),
     }
@@ -43,9 +43,9 @@ fn start_init(keeper: &Keeper, id: u64) -> Vec<OwnedFd> {
 #[test]
 fn an_init_offers_its_namespaces_and_everything_ends_with_the_keeper() {
     let directory = tempfile::tempdir().unwrap().keep();
-    let mut keeper = start(&directory);
+    let (mut keeper, channel) = start(&directory);
     let started = Instant::now();
-    let inits: Vec<_> = (0..20).map(|id| start_init(&keeper, id)).collect();
+    let inits: Vec<_> = (0..20).map(|id| start_init(&channel, id)).collect();
     eprintln!("an init takes {:?}", started.elapsed() / 20);
     assert!(inits.iter().all(|descriptors| descriptors.len() == 8));
     keeper.stop().unwrap();
@@ -70,12 +70,12 @@ fn an_init_offers_its_namespaces_and_everything_ends_with_the_keeper() {
 #[test]
 fn a_killed_init_is_reported() {
     let directory = tempfile::tempdir().unwrap().keep();
-    let keeper = start(&directory);
-    let mut descriptors = start_init(&keeper, 7);
+    let (keeper, channel) = start(&directory);
+    let mut descriptors = start_init(&channel, 7);
     belljar_walls::Process::new(descriptors.remove(0))
         .kill()
         .unwrap();
-    let report = keeper.channel.receive::<Report>().unwrap();
+    let report = channel.receive::<Report>().unwrap();
     assert!(
         matches!(report, Some((Report::InitExited { id: 7 }, _))),
         "{report:?}"

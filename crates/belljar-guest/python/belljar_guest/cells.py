@@ -1,0 +1,184 @@
+"""Compiling and running one cell."""
+
+from belljar_guest import BUILTINS as __builtins__
+
+import __future__
+import ast
+import asyncio
+import inspect
+import re
+import time
+
+from belljar_guest import displays, plots_bridge
+from belljar_guest.errors import cut, describe, remember
+from belljar_guest.state import STATE, guarded, limited
+
+_compile = compile
+_exec = exec
+_eval = eval
+_now_ns = time.perf_counter_ns
+_Expr = ast.Expr
+_Expression = ast.Expression
+_PARSE = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_COROUTINE = inspect.CO_COROUTINE
+_FUTURES = 0
+for _name in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _name).compiler_flag
+_new_loop = asyncio.new_event_loop
+
+
+_match_statement = re.compile(
+    r"(?:[^\W\d]\w*\s*=(?!=)|(?:import|from|del|pass|assert|return|raise|global)\b)"
+).match
+_find_quoting = re.compile(r"[\"'\\#]").search
+
+
+def _ends_with_statement(code):
+    """Whether the last line is certainly a statement and no expression.
+
+    Certain is: before it nothing is quoted, commented or continued and all brackets are closed, so
+    a line starts there; it starts as only a statement can, and holds one statement.
+    """
+    at = code.rfind("\n") + 1
+    if not _match_statement(code, at) or code.find(";", at) >= 0 or _find_quoting(code, 0, at):
+        return False
+    count = code.count
+    return not at or (
+        count("(", 0, at) == count(")", 0, at)
+        and count("[", 0, at) == count("]", 0, at)
+        and count("{", 0, at) == count("}", 0, at)
+    )
+
+
+class Cells:
+    """Runs cells in one namespace; keeps what they hand on to each other."""
+
+    def __init__(self, namespace, streams):
+        self.namespace = namespace
+        self._streams = streams
+        self._flags = 0  # `from __future__ import ...` holds for later cells
+        self._loop = None
+        self._run_ns = 0
+        self._awaited_line = None  # where an interrupted `await` stood
+
+    def run(self, cell, code):
+        """Runs one cell; returns the fields of its report that tell how it ended."""
+        filename = f"<cell {cell}>"
+        self._run_ns = 0
+        self._awaited_line = None
+        try:
+            remember(filename, code)
+            body, last, quiet = self._compile(code, filename)
+        except BaseException as error:
+            # `ValueError`: null bytes or lone surrogates; nothing has run in any of these cases.
+            bad_source = isinstance(error, (SyntaxError, ValueError))
+            return {
+                "end": "syntax" if bad_source else "exception",
+                "exception": describe(error, filename, compiling=True),
+                "run_us": 0,
+            }
+        error = guarded(self._execute, body, last, quiet)
+        report = self._ending(error, filename)
+        report["run_us"] = self._run_ns // 1000
+        return report
+
+    def _compile(self, code, filename):
+        if _ends_with_statement(code):
+            # No value to show, so the syntax tree need not be built as Python objects.
+            body = _compile(code, filename, "exec", _AWAIT | self._flags, True)
+            self._flags |= body.co_flags & _FUTURES
+            return body, None, False
+        tree = _compile(code, filename, "exec", _PARSE | self._flags, True)
+        last = None
+        statements = tree.body
+        if statements and type(statements[-1]) is _Expr:
+            last = _Expression(statements.pop().value)
+        body = None
+        flags = self._flags
+        if statements:
+            body = _compile(tree, filename, "exec", _AWAIT | flags, True)
+            flags |= body.co_flags & _FUTURES
+        if last is not None:
+            last = _compile(last, filename, "eval", _AWAIT | flags, True)
+        self._flags = flags
+        # As in a notebook, a semicolon at the end keeps the last value from being shown.
+        quiet = last is not None and code.rstrip()[-1:] == ";"
+        return body, last, quiet
+
+    def _execute(self, body, last, quiet):
+        value = None
+        start = _now_ns()
+        try:
+            if body is not None:
+                if body.co_flags & _COROUTINE:
+                    self._await(_eval(body, self.namespace))
+                else:
+                    _exec(body, self.namespace)
+            if last is not None:
+                value = _eval(last, self.namespace)
+                if last.co_flags & _COROUTINE:
+                    value = self._await(value)
+        finally:
+            self._run_ns = _now_ns() - start
+        if value is not None:
+            self.namespace["_"] = value
+            if not quiet:
+                displays.show(value)
+        if plots_bridge.has_open():
+            plots_bridge.show_all(displays.show)
+
+    def _await(self, coroutine):
+        """Runs a cell with a top-level `await` on the session's own event loop."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop = _new_loop()
+        loop = self._loop
+        task = loop.create_task(coroutine)
+        try:
+            return loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():
+                frame = coroutine.cr_frame
+                self._awaited_line = frame and frame.f_lineno
+                # Interrupted between two steps of the task: let it clean up, but not for ever.
+                task.cancel()
+                task.add_done_callback(lambda _: loop.stop())
+                giving_up = loop.call_later(1.0, loop.stop)
+                loop.run_forever()
+                giving_up.cancel()
+            if task.done() and not task.cancelled():
+                task.exception()  # looked at, so that asyncio doesn't complain later
+            raise
+
+    def _ending(self, error, filename):
+        if error is None:
+            return {"end": "ok"}
+        if isinstance(error, KeyboardInterrupt) and STATE.interrupted:
+            if plots_bridge.has_open():
+                STATE.drop("figures that were open when the cell was interrupted")
+                plots_bridge.close_all()
+            told = describe(error, filename, waiting_at=self._awaited_line)
+            return {"end": "interrupted", "exception": told}
+        if plots_bridge.has_open():
+            guarded(plots_bridge.show_all, displays.show)
+        if isinstance(error, SystemExit):
+            return {"end": "exit", "exit_code": _exit_code(error, self._streams)}
+        return {"end": "exception", "exception": describe(error, filename)}
+
+
+_system_exit_code = SystemExit.__dict__["code"].__get__
+
+
+def _exit_code(error, streams):
+    """As Python's own: nothing is 0, a number is itself, anything else is printed and is 1."""
+    code = _system_exit_code(error)
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return max(-(2**63), min(2**63 - 1, int.__index__(code)))
+    try:
+        words = cut(str.__str__(limited(1.0, str, code)), 65536)
+    except BaseException:
+        words = "<exit message that can't be shown>"
+    streams.write_error(words + "\n")
+    return 1

@@ -1,0 +1,182 @@
+"""The request loop of a session."""
+
+from belljar_guest import BUILTINS as __builtins__
+
+import builtins
+import keyword
+import os
+import sys
+import types
+
+import _thread
+
+from belljar_guest import displays
+from belljar_guest.artifacts import Workspace
+from belljar_guest.cells import Cells
+from belljar_guest.complete import complete
+from belljar_guest.manifest import Manifest
+from belljar_guest.state import STATE, install_signals
+from belljar_guest.streams import Streams
+from belljar_guest.wire import Reader, send
+
+_getpid = os.getpid
+_get_ident = _thread.get_ident
+_settrace = sys.settrace
+_setprofile = sys.setprofile
+_getrecursionlimit = sys.getrecursionlimit
+_setrecursionlimit = sys.setrecursionlimit
+_exit = os._exit
+_close = os.close
+_modules = sys.modules
+_iskeyword = keyword.iskeyword
+_set_blocking = os.set_blocking
+_register_at_fork = os.register_at_fork
+
+
+def _in_user_child():
+    """In a child that the user's code forks: it keeps neither channel to the host."""
+    if STATE.pid and _getpid() != STATE.pid:
+        for fd in (STATE.control, STATE.interrupts):
+            try:
+                _close(fd)
+            except OSError:
+                pass
+
+
+class Session:
+    """One namespace and everything that belongs to it."""
+
+    def __init__(self, workspace):
+        self.module = types.ModuleType("__main__")
+        self.namespace = vars(self.module)
+        self.namespace["__builtins__"] = builtins
+        self.streams = Streams()
+        self.cells = Cells(self.namespace, self.streams)
+        self.manifest = Manifest(self.namespace)
+        self.workspace = Workspace(workspace)
+        self.reader = Reader()
+        # In the template already: every page that a session writes to is a page it doesn't share,
+        # and a change of `builtins` makes the interpreter respecialise much of its code.
+        self.first_main = _modules.get("__main__")
+        _modules["__main__"] = self.module
+        builtins.display = displays.display
+        self.streams.install()
+        _register_at_fork(after_in_child=_in_user_child)
+
+    def begin(self, control, interrupts):
+        """In the session's own process: takes over its signals and channels."""
+        STATE.pid = _getpid()
+        STATE.thread = _get_ident()
+        STATE.control = control
+        STATE.interrupts = interrupts
+        _set_blocking(interrupts, False)
+        install_signals()
+
+    def serve(self):
+        """Answers requests until the host hangs up."""
+        reader = self.reader
+        send({"type": "ready"})
+        while True:
+            request = reader.next()
+            kind = request.get("type")
+            if kind == "run":
+                self.run(request["cell"], request["nonce"], request["code"])
+            elif kind == "seed":
+                send({"type": "seeded", "refused": self.seed(request["values"])})
+            elif kind == "manifest":
+                send({"type": "manifest", "names": self.manifest.names()})
+            elif kind == "complete":
+                start, found = complete(self.namespace, request["code"], request["cursor"])
+                send({"type": "completions", "start": start, "candidates": found})
+            else:
+                _exit(71)  # not a host that we understand
+
+    def run(self, cell, nonce, code):
+        self.streams.restore()
+        if _modules.get("__main__") is not self.module:
+            _modules["__main__"] = self.module
+        STATE.begin(cell, nonce)
+        self.workspace.before()
+        install_signals()
+        report = self.cells.run(cell, code)
+        # The user's tracing must not follow us home.
+        _settrace(None)
+        _setprofile(None)
+        if _getrecursionlimit() < 400:
+            _setrecursionlimit(400)
+        self.streams.flush()
+        if _getpid() != STATE.pid:
+            self._end_user_child(report)
+        changes = self._safely("changes", self.manifest.changes, None, cell, STATE.drop)
+        if changes:
+            report["changes"] = changes
+        artifacts = self._safely("artifacts", self.workspace.after, None, STATE.drop)
+        if artifacts:
+            report["artifacts"] = artifacts
+        report["type"] = "done"
+        report["cell"] = cell
+        report["nonce"] = nonce
+        if STATE.dropped:
+            report["dropped"] = STATE.dropped
+        self._answer(report)
+
+    def _answer(self, report):
+        try:
+            send(report)
+        except OverflowError:
+            # Thousands of long paths or names: how the cell ended matters more.
+            report["changes"] = {}
+            report["artifacts"] = []
+            report["dropped"] = ["the report was too long; changes and artifacts are left out"]
+            send(report)
+        STATE.begin(0, "")
+
+    def _safely(self, what, action, otherwise, *args):
+        """Bookkeeping that fails is left out of the report; it never costs the report itself."""
+        try:
+            return action(*args)
+        except Exception as error:
+            STATE.drop(f"{what}: {type(error).__name__}")
+            return otherwise
+
+    def _end_user_child(self, report):
+        """A child that the cell forked came to the cell's end: it ends as a program would."""
+        if report["end"] == "ok":
+            _exit(0)
+        if report["end"] == "exit":
+            _exit(report["exit_code"] & 0xFF)
+        self.streams.write_error(report["exception"]["traceback"])
+        _exit(1)
+
+    def seed(self, values):
+        """Binds the caller's values; returns the names that were refused, with the reason."""
+        refused = {}
+        for name, value in values.items():
+            if not name.isidentifier():
+                refused[name] = "not an identifier"
+            elif _iskeyword(name):
+                refused[name] = "a keyword of Python"
+            elif name.startswith("__"):
+                refused[name] = "reserved: it starts with two underscores"
+            elif name in self.namespace:
+                refused[name] = "already bound"
+            else:
+                self.namespace[name] = value
+                self.manifest.bind_seed(name)
+        return refused
+
+
+_prepared = []
+
+
+def prepare(workspace="/workspace"):
+    """In the template: builds what a session needs, so that its process finds it ready."""
+    if not _prepared:
+        _prepared.append(Session(workspace))
+
+
+def serve(control=3, interrupts=4, workspace="/workspace"):
+    """Runs a session on these descriptors; the walls, if any, are already around us."""
+    session = _prepared.pop() if _prepared else Session(workspace)
+    session.begin(control, interrupts)
+    session.serve()

@@ -1,0 +1,170 @@
+"""The template: a warmed process that the host asks for forks.
+
+It talks over a SOCK_SEQPACKET socket: JSON messages, descriptors beside them. It runs no user code
+but the imports of the environment's packages, and has one thread.
+"""
+
+from belljar_guest import BUILTINS as __builtins__
+
+import json
+import os
+import platform
+import select
+import signal
+import socket
+import sys
+import traceback
+
+from belljar_guest import bare, session, walls, warm
+
+_MAX_MESSAGE = 64 << 10
+_MAX_FDS = 32
+
+
+def main(fd=3):
+    """Serves until the host closes its end."""
+    if "/opt/belljar" in sys.path:
+        sys.path.remove("/opt/belljar")
+    Template(fd).serve()
+
+
+class Template:
+    """The fork server."""
+
+    def __init__(self, fd):
+        self.sock = socket.socket(fileno=fd)
+        self.sock.set_inheritable(False)
+        self.children = {}  # pid -> id of the session
+        self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda signum, frame: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        # To go back to after `setns`, so that no dead session's namespace is kept alive.
+        self.own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def serve(self):
+        poll = select.poll()
+        poll.register(self.sock.fileno(), select.POLLIN)
+        poll.register(self.wake, select.POLLIN)
+        while True:
+            ready = [fd for fd, _ in poll.poll()]
+            if self.wake in ready:
+                self._drain()
+                self._reap()
+            if self.sock.fileno() in ready:
+                self._receive()
+
+    def _receive(self):
+        data, fds, _, _ = socket.recv_fds(
+            self.sock, _MAX_MESSAGE, _MAX_FDS, socket.MSG_CMSG_CLOEXEC
+        )
+        if not data:
+            os._exit(0)
+        request = {}
+        try:
+            request = json.loads(data)
+            operation = request["op"]
+            if operation == "fork":
+                self._fork(request, fds)
+            elif operation == "warm":
+                self._warm(request)
+            elif operation == "bare":
+                self._bare(request, fds)
+            else:
+                raise ValueError(f"unknown op {operation!r}")
+        except Exception as error:
+            # One bad request is no reason for the template to die.
+            self._send(
+                {
+                    "event": "fork_failed",
+                    "id": request.get("id") if isinstance(request, dict) else None,
+                    "error": f"{type(error).__name__}: {error}",
+                }
+            )
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _send(self, message, fds=()):
+        data = json.dumps(message).encode()[:_MAX_MESSAGE]
+        try:
+            if fds:
+                socket.send_fds(self.sock, [data], fds)
+            else:
+                self.sock.send(data)
+        except (BrokenPipeError, ConnectionError):
+            os._exit(0)
+
+    def _warm(self, request):
+        failed, import_ms = warm.warm(request.get("preload", []), request.get("fonts", []))
+        threads, data = warm.status()
+        self._send(
+            {
+                "event": "warm",
+                "python": platform.python_version(),
+                "threads": threads,
+                "data_bytes": data,
+                "failed": failed,
+                "import_ms": import_ms,
+            }
+        )
+
+    def _fork(self, request, fds):
+        pid_namespace, *fds = fds
+        namespaces, fds = fds[:5], fds[5:]
+        control, interrupts, stdout, stderr, *cgroups = fds
+        identity = request["id"]
+        uid, gid = request["uid"], request["gid"]
+        limits = request.get("limits") or {}
+        walls.setns(pid_namespace, walls.CLONE_NEWPID)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_session(
+                    namespaces, control, interrupts, stdout, stderr, cgroups, uid, gid, limits
+                )
+        finally:
+            walls.setns(self.own_pid_namespace, walls.CLONE_NEWPID)
+        self.children[pid] = identity
+        pidfd = os.pidfd_open(pid)
+        try:
+            self._send({"event": "forked", "id": identity, "pid": pid}, [pidfd])
+        finally:
+            os.close(pidfd)
+
+    def _become_session(self, *entry):
+        """The child: never returns."""
+        try:
+            self.sock.detach()  # descriptor 3 gets another meaning; nobody may close it
+            walls.enter(*entry)
+            session.serve()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(72)
+
+    def _bare(self, request, fds):
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            bare.run(fds[0])
+        self.children[pid] = None
+
+    def _drain(self):
+        try:
+            while os.read(self.wake, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _reap(self):
+        while self.children:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            identity = self.children.pop(pid, None)
+            if identity is not None:
+                self._send({"event": "exited", "id": identity, "status": status})

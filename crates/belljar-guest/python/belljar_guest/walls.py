@@ -1,0 +1,175 @@
+"""What a session's process does between the fork and the first byte of user code.
+
+The system calls are prepared in the template, so that the child only makes them: each page that it
+touches is a page it no longer shares.
+"""
+
+from belljar_guest import BUILTINS as __builtins__
+
+import _signal
+import ctypes
+import gc
+import os
+import resource
+import sys
+
+from belljar_guest.reseed import reseed
+from belljar_guest.wire import frame_lengths, to_json
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_setns = _libc.setns
+_setns.argtypes = [ctypes.c_int, ctypes.c_int]
+_unshare = _libc.unshare
+_unshare.argtypes = [ctypes.c_int]
+_prctl = _libc.prctl
+_prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+_capset = _libc.capset
+_capset.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+_mount = _libc.mount
+_mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+_syscall = _libc.syscall
+_syscall.argtypes = [ctypes.c_long] * 4
+_syscall.restype = ctypes.c_long
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+# In the order in which the host sends them. The user namespace is entered last: the others belong
+# to the one that is left with it.
+_SESSION = (CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS)
+
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_SYS_CLOSE_RANGE = 436  # the same number on every architecture
+
+# struct __user_cap_header_struct (version 3, this thread) and two empty data structs.
+_NO_CAPS_HEADER = (ctypes.c_uint32 * 2)(0x20080522, 0)
+_NO_CAPS = (ctypes.c_uint32 * 6)()
+
+
+def _last_capability():
+    try:
+        with open("/proc/sys/kernel/cap_last_cap") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 63  # the kernel refuses those that it doesn't have
+
+
+_CAPABILITIES = range(_last_capability() + 1)
+_LIMITS = (
+    ("open_files", resource.RLIMIT_NOFILE),
+    ("file_size", resource.RLIMIT_FSIZE),
+    ("data", resource.RLIMIT_DATA),
+    ("processes", resource.RLIMIT_NPROC),
+)
+
+
+def check(result):
+    """Raises for a failed system call."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def setns(fd, kinds):
+    check(_setns(fd, kinds))
+
+
+def unshare(kinds):
+    check(_unshare(kinds))
+
+
+def mount(source, target, kind, flags=0, data=None):
+    check(_mount(source, target, kind, flags, data))
+
+
+def enter(namespaces, control, interrupts, stdout, stderr, cgroups, uid, gid, limits):
+    """Moves this process into a session's namespaces, given as descriptors.
+
+    Any failure is told on `control` and ends the process: never run with a wall missing.
+    """
+    step = "signals"
+    try:
+        # `_signal`, because `signal` wraps every number in an enum.
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        # A file over its size limit is then an OSError and not the end of the session.
+        _signal.signal(_signal.SIGXFSZ, _signal.SIG_IGN)
+
+        step = "join cgroups"
+        for fd in cgroups:
+            os.write(fd, b"0")
+        step = "cgroup namespace"
+        unshare(CLONE_NEWCGROUP)
+
+        step = "supplementary groups"
+        try:
+            os.setgroups([])
+        except PermissionError:
+            pass  # the namespace forbids it, so there are none to give up
+        step = "join namespaces"
+        for fd, kind in reversed(tuple(zip(namespaces, _SESSION))):
+            setns(fd, kind)
+
+        # Before the change of user, which takes the right to do it.
+        step = "capability bounding set"
+        for capability in _CAPABILITIES:
+            check(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
+        step = "user and group"
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+
+        step = "limits"
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for name, kind in _LIMITS:
+            wanted = limits.get(name)
+            if wanted:
+                hard = resource.getrlimit(kind)[1]
+                if hard != resource.RLIM_INFINITY:
+                    wanted = min(wanted, hard)
+                resource.setrlimit(kind, (wanted, wanted))
+
+        step = "capabilities"
+        check(_prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+        check(_capset(_NO_CAPS_HEADER, _NO_CAPS))
+        check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        check(_prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
+
+        # Landlock and seccomp come here (next issue): after the last privileged call, before the
+        # descriptors are in their places, so that what follows is already under them.
+
+        step = "process session"
+        os.setsid()
+        step = "descriptors"
+        null = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        control = os.dup2(control, 3, False)
+        os.dup2(interrupts, 4, False)
+        check(_syscall(_SYS_CLOSE_RANGE, 5, 0xFFFFFFFF, 0))
+        os.umask(0o022)
+        step = "workspace"
+        os.chdir("/workspace")
+        sys.path.insert(0, "/workspace")
+        step = "reseed"
+        reseed()
+        gc.enable()
+    except BaseException as error:
+        _fault(control, f"{step}: {type(error).__name__}: {error}")
+
+
+def _fault(control, detail):
+    try:
+        head = to_json({"type": "fault", "detail": detail})
+        os.write(control, frame_lengths(len(head), 0) + head)
+    finally:
+        os._exit(70)

@@ -1,0 +1,118 @@
+"""Frames between the session and the host: two little-endian u32 lengths, JSON header, raw bytes."""
+
+from belljar_guest import BUILTINS as __builtins__
+
+import _thread
+import json.decoder
+import json.encoder
+import os
+import struct
+
+from belljar_guest.state import STATE, on_main_thread, release
+
+_read = os.read
+_write = os.write
+_getpid = os.getpid
+_exit = os._exit
+frame_lengths = struct.Struct("<II").pack
+_unpack = struct.Struct("<II").unpack_from
+_lock = _thread.allocate_lock()
+
+MAX_HEADER = 8 << 20
+MAX_BLOB = 32 << 20
+
+
+def _refuse(value):
+    raise TypeError("not a JSON value")
+
+
+# The C parts of the json module, taken once: patching `json` in a cell doesn't reach them.
+_encode = json.encoder.c_make_encoder(
+    None, _refuse, json.encoder.c_encode_basestring, None, ":", ",", False, False, False
+)
+_decode = json.decoder.JSONDecoder().scan_once
+
+
+def plain(text):
+    """`text` without lone surrogates, which are not valid in JSON."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def to_json(value):
+    """UTF-8 bytes of `value` as JSON. Lone surrogates become visible escapes."""
+    text = "".join(_encode(value, 0))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # They can only stand inside strings, where `\\\\ud800` is an escaped backslash and text.
+        return "".join(
+            "\\\\u%04x" % ord(char) if 0xD800 <= ord(char) <= 0xDFFF else char for char in text
+        ).encode()
+
+
+def from_json(data):
+    return _decode(data.decode(), 0)[0]
+
+
+def send(header, blob=b""):
+    """Writes one frame whole, whatever thread asks and whatever signal arrives meanwhile."""
+    if _getpid() != STATE.pid:
+        return  # a child made by the user's fork has no say on this channel
+    head = to_json(header)
+    if len(head) > MAX_HEADER or len(blob) > MAX_BLOB:
+        raise OverflowError("frame over the limit")
+    data = frame_lengths(len(head), len(blob)) + head + blob
+    if not on_main_thread():
+        with _lock:
+            _write_all(data)
+        return
+    STATE.hold += 1
+    try:
+        with _lock:
+            _write_all(data)
+    finally:
+        release()
+
+
+def _write_all(data):
+    done = _write(STATE.control, data)
+    if done < len(data):
+        rest = memoryview(data)
+        while done < len(rest):
+            done += _write(STATE.control, rest[done:])
+
+
+class Reader:
+    """Requests of the host, one after the other. At the end of the stream the session ends."""
+
+    def __init__(self):
+        self._buffer = b""
+
+    def _fill(self, size):
+        if len(self._buffer) >= size:
+            return
+        buffer = bytearray(self._buffer)
+        while len(buffer) < size:
+            data = _read(STATE.control, max(65536, size - len(buffer)))
+            if not data:
+                _exit(0)
+            buffer += data
+        self._buffer = bytes(buffer)
+
+    def next(self):
+        if not self._buffer:
+            # The usual case: the whole request arrives in one read.
+            self._buffer = _read(STATE.control, 65536)
+            if not self._buffer:
+                _exit(0)
+        self._fill(8)
+        head, blob = _unpack(self._buffer)
+        end = 8 + head + blob
+        self._fill(end)
+        request = from_json(self._buffer[8 : 8 + head])
+        self._buffer = self._buffer[end:]
+        return request

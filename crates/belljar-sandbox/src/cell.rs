@@ -1,0 +1,561 @@
+//! Driving one cell: the request, the output while it runs, the limits, the end.
+
+use std::time::{Duration, Instant};
+
+use belljar_protocol::{
+    Cause, CellEnd, CellReport, Display, DisplayData, DisplayPart, Durations, Event, Fate,
+    GuestFrame, HostFrame, Outcome, RawFrame, Status, Stream, encode_frame, signal_name,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::capture::Capture;
+use crate::error::Error;
+use crate::guest::{DEATH_TIME, Guest, GuestError, READ_BYTES};
+use crate::session::Shared;
+
+/// Output that arrives in small pieces is told at most this often, so that a program which writes
+/// byte by byte costs a bounded number of events.
+const EVENT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How often processor time is looked at, where it is limited.
+const CPU_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is still read from the pipes once a cell has ended: what a pipe can hold, and not more,
+/// since a thread may go on writing for ever.
+const REST_BYTES: u64 = 1 << 20;
+
+/// How long a process whose channel is closed may take to die by itself.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// The most displays taken from one cell; the guest's own limit is lower.
+const MAX_DISPLAYS: usize = 100;
+
+/// How the cell's time has run out, once it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    WallTime,
+    CpuTime,
+    Output,
+}
+
+/// How the cell ended, before it is put into an outcome.
+enum End {
+    Report(Box<CellReport>),
+    /// The guest's process is gone, or was ended by us.
+    Died,
+    Protocol(String),
+    /// The guest never became ready: our fault, not the program's.
+    Fault(String),
+}
+
+/// How the session's processes ended.
+#[derive(Clone, Copy, Default)]
+struct Death {
+    /// The interpreter's raw wait status, if it could be learnt.
+    wait_status: Option<i32>,
+    /// Whether it died before we ended it.
+    by_itself: bool,
+    /// Whether init was gone before we ended it.
+    init_died: bool,
+}
+
+pub(crate) struct CellDriver<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) guest: &'a mut Guest,
+    pub(crate) events: &'a UnboundedSender<Result<Event, Error>>,
+    pub(crate) wall_time: Duration,
+    cell: u32,
+    nonce: String,
+    capture: Capture,
+    displays: Vec<Display>,
+    dropped: Vec<String>,
+    /// Text not told yet, and since when it waits.
+    pending: Option<(Stream, String)>,
+    told: Instant,
+    stop: Option<Stop>,
+}
+
+impl<'a> CellDriver<'a> {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        guest: &'a mut Guest,
+        events: &'a UnboundedSender<Result<Event, Error>>,
+        wall_time: Option<Duration>,
+    ) -> Self {
+        guest.cells += 1;
+        let cell = guest.cells;
+        let limits = &shared.limits;
+        Self {
+            wall_time: wall_time.unwrap_or(limits.wall_time),
+            capture: Capture::new(
+                limits.output_kept_bytes,
+                limits.output_file_bytes,
+                &shared.output_directory,
+                cell,
+            ),
+            shared,
+            guest,
+            events,
+            cell,
+            nonce: nonce(),
+            displays: Vec::new(),
+            dropped: Vec::new(),
+            pending: None,
+            told: Instant::now()
+                .checked_sub(EVENT_PAUSE)
+                .unwrap_or_else(Instant::now),
+            stop: None,
+        }
+    }
+
+    /// Runs the cell to its end, whatever that is.
+    pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
+        let started = Instant::now();
+        let shared = self.shared;
+        shared.cgroup().reset_peak();
+        let cpu_before = shared.cgroup().cpu_time();
+        let memory_kills_before = shared.memory_kills();
+        self.take_late_output();
+        self.tell(Event::Started { cell: self.cell });
+        let request = encode_frame(
+            &HostFrame::Run {
+                cell: self.cell,
+                nonce: &self.nonce,
+                code,
+            },
+            &[],
+        )
+        .map_err(|error| Error::Session(error.to_string()))?;
+        shared.set_running(self.cell);
+        let end = self.drive(&request, started, cpu_before).await;
+        shared.set_running(0);
+        if matches!(end, End::Report(_)) {
+            self.read_rest();
+        }
+        let death = match &end {
+            End::Report(_) => Death::default(),
+            End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
+        };
+        self.flush();
+        let cgroup = shared.cgroup();
+        let durations = Durations {
+            total_us: micros(started.elapsed()),
+            run_us: 0,
+            cpu_us: micros(cgroup.cpu_time().saturating_sub(cpu_before)),
+        };
+        let peak = cgroup.peak_bytes();
+        let by_memory = shared.memory_kills() > memory_kills_before;
+        match end {
+            End::Report(report) => Ok(self.reported(*report, durations, peak)),
+            End::Protocol(detail) => Ok(self.ended(
+                Status::Crashed,
+                Cause::Protocol { detail },
+                death.wait_status,
+                durations,
+                peak,
+            )),
+            End::Fault(detail) => Err(Error::Session(detail)),
+            End::Died => self.died(death, by_memory, durations, peak),
+        }
+    }
+
+    /// Sends the request and serves the cell until it has ended. Never waits longer than the
+    /// limits allow.
+    async fn drive(&mut self, request: &[u8], started: Instant, cpu_before: Duration) -> End {
+        let mut deadline = started + self.wall_time;
+        let mut next_cpu = self.shared.limits.cpu_time.map(|_| started + CPU_PAUSE);
+        let mut killed = false;
+        let mut request = request;
+        let timer = tokio::time::sleep_until(deadline.into());
+        tokio::pin!(timer);
+        loop {
+            loop {
+                match self.guest.next_frame() {
+                    Ok(Some(frame)) => match self.take_frame(&frame) {
+                        Ok(None) => {}
+                        Ok(Some(end)) => return end,
+                        Err(detail) => return End::Protocol(detail),
+                    },
+                    Ok(None) => break,
+                    Err(detail) => return End::Protocol(detail),
+                }
+            }
+            let flush = self.pending.as_ref().map(|_| self.told + EVENT_PAUSE);
+            let wake = [Some(deadline), flush, next_cpu]
+                .into_iter()
+                .flatten()
+                .min();
+            let wake = tokio::time::Instant::from_std(wake.unwrap_or(deadline));
+            if timer.deadline() != wake {
+                timer.as_mut().reset(wake);
+            }
+            let guest = &mut *self.guest;
+            tokio::select! {
+                read = guest.control.readable() => {
+                    match read.map_err(GuestError::from).and_then(|()| guest.read()) {
+                        Ok(()) => {}
+                        Err(GuestError::Gone) => return End::Died,
+                        Err(GuestError::Protocol(detail)) => return End::Protocol(detail),
+                    }
+                }
+                _ = guest.stdout.readable(), if !guest.stdout_ended => self.read_output(Stream::Stdout),
+                _ = guest.stderr.readable(), if !guest.stderr_ended => self.read_output(Stream::Stderr),
+                _ = guest.control.writable(), if !request.is_empty() => {
+                    match guest.control.try_write(request) {
+                        Ok(written) => request = &request[written..],
+                        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                        Err(_) => return End::Died,
+                    }
+                }
+                () = &mut timer => {}
+            }
+            let now = Instant::now();
+            if flush.is_some_and(|at| at <= now) {
+                self.flush();
+            }
+            let mut reason = (now >= deadline).then_some(Stop::WallTime);
+            if next_cpu.is_some_and(|at| at <= now) {
+                next_cpu = Some(now + CPU_PAUSE);
+                let used = self.shared.cgroup().cpu_time().saturating_sub(cpu_before);
+                if self
+                    .shared
+                    .limits
+                    .cpu_time
+                    .is_some_and(|limit| used > limit)
+                {
+                    reason = Some(Stop::CpuTime);
+                }
+            }
+            if self.capture.total() > self.shared.limits.output_bytes {
+                reason = Some(Stop::Output);
+            }
+            match (reason, self.stop) {
+                (None, _) => {}
+                (Some(reason), None) => {
+                    self.stop = Some(reason);
+                    deadline = now + self.shared.limits.grace;
+                    self.shared.interrupt_running();
+                }
+                (Some(_), Some(_)) if now >= deadline && !killed => {
+                    // Whatever the code ignores, it does not outlive its namespaces.
+                    killed = true;
+                    deadline = now + Duration::from_secs(5);
+                    self.shared.kill();
+                }
+                (Some(_), Some(_)) => {
+                    if killed && now >= deadline {
+                        return End::Died;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A frame from the guest: the end if it is one, or what is wrong with it.
+    fn take_frame(&mut self, frame: &RawFrame) -> Result<Option<End>, String> {
+        match GuestFrame::parse(frame)? {
+            GuestFrame::Ready => {
+                self.guest.ready = true;
+                Ok(None)
+            }
+            GuestFrame::Fault { detail } if !self.guest.ready => Ok(Some(End::Fault(detail))),
+            GuestFrame::Display { cell, nonce, parts } => {
+                self.expect(cell, &nonce)?;
+                let display = take_display(&parts, &frame.blob)?;
+                if self.displays.len() >= MAX_DISPLAYS {
+                    return Err("too many displays".into());
+                }
+                // What was printed before it comes before it.
+                self.read_rest();
+                self.flush();
+                self.tell(Event::Display(display.clone()));
+                self.displays.push(display);
+                Ok(None)
+            }
+            GuestFrame::Done(report) => {
+                self.expect(report.cell, &report.nonce)?;
+                Ok(Some(End::Report(report)))
+            }
+            GuestFrame::Fault { .. }
+            | GuestFrame::Seeded { .. }
+            | GuestFrame::Manifest { .. }
+            | GuestFrame::Completions { .. } => Err("an answer to a question nobody asked".into()),
+        }
+    }
+
+    fn expect(&self, cell: u32, nonce: &str) -> Result<(), String> {
+        if cell == self.cell && nonce == self.nonce {
+            Ok(())
+        } else {
+            Err(format!(
+                "a report about cell {cell} while cell {} runs",
+                self.cell
+            ))
+        }
+    }
+
+    /// What threads and processes of earlier cells wrote since then belongs to this cell now.
+    fn take_late_output(&mut self) {
+        self.read_rest();
+        let late = self.capture.total();
+        if late > 0 {
+            self.dropped.push(format!(
+                "the first {late} bytes of the output were written between the cells, by a thread or process of an earlier one"
+            ));
+        }
+    }
+
+    /// Reads what the pipes hold now. The runtime may not have heard of it yet, so it is not
+    /// asked: all that was written before a report is there when the report is.
+    fn read_rest(&mut self) {
+        let limit = self.capture.total() + REST_BYTES;
+        let mut buffer = [0; READ_BYTES];
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            while self.capture.total() < limit
+                && let Ok(read @ 1..) = self.guest.read_now(stream, &mut buffer)
+            {
+                self.take_output(stream, &buffer[..read]);
+            }
+        }
+    }
+
+    /// Reads from a pipe that is said to be readable.
+    fn read_output(&mut self, stream: Stream) {
+        let mut buffer = [0; READ_BYTES];
+        let (pipe, ended) = match stream {
+            Stream::Stdout => (&self.guest.stdout, &mut self.guest.stdout_ended),
+            Stream::Stderr => (&self.guest.stderr, &mut self.guest.stderr_ended),
+        };
+        match pipe.try_read(&mut buffer) {
+            // Every writer has closed it, which a cell can do with os.close.
+            Ok(0) => *ended = true,
+            Ok(read) => self.take_output(stream, &buffer[..read]),
+            Err(_) => {}
+        }
+    }
+
+    fn take_output(&mut self, stream: Stream, bytes: &[u8]) {
+        let (text, last) = self.capture.push(stream, bytes);
+        match &mut self.pending {
+            Some((pending, buffer)) if *pending == stream => buffer.push_str(&text),
+            _ if text.is_empty() => {}
+            _ => {
+                self.flush();
+                self.pending = Some((stream, text));
+            }
+        }
+        if self.told.elapsed() >= EVENT_PAUSE || last {
+            self.flush();
+        }
+        if last {
+            self.tell(Event::Truncated { stream });
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some((stream, text)) = self.pending.take() {
+            self.told = Instant::now();
+            self.tell(Event::Output { stream, text });
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        // Nobody listens any more: the cell still runs to its end.
+        let _ = self.events.send(Ok(event));
+    }
+
+    /// Ends what is left of the session and reads its last words.
+    async fn bury(&mut self) -> Death {
+        let init_died = self.shared.init_is_gone();
+        // A process that is dying by itself gets the time to tell how.
+        let mut wait_status = self.guest.wait_status(LAST_WORDS).await;
+        let by_itself = wait_status.is_some();
+        self.shared.kill();
+        if !by_itself {
+            wait_status = self.guest.wait_status(DEATH_TIME).await;
+        }
+        // All writers are dead, so the pipes come to their end by themselves.
+        self.read_rest();
+        let why = match self.stop {
+            Some(Stop::WallTime | Stop::CpuTime) => "it was ended at its time limit",
+            Some(Stop::Output) => "it was ended at its output limit",
+            None => "its process died",
+        };
+        self.shared.end(why);
+        Death {
+            wait_status,
+            by_itself,
+            init_died,
+        }
+    }
+
+    /// The outcome of a cell whose guest lives.
+    fn reported(
+        mut self,
+        report: CellReport,
+        mut durations: Durations,
+        peak: Option<u64>,
+    ) -> Outcome {
+        durations.run_us = report.run_us;
+        let exit_code = report.exit_code.unwrap_or(0);
+        let (status, cause) = match (self.stop, report.end) {
+            (Some(stop), _) => self.stopped(stop),
+            (None, CellEnd::Ok) => (Status::Success, Cause::Completed),
+            (None, CellEnd::Exception) => (Status::Failure, Cause::Exception),
+            (None, CellEnd::Syntax) => (Status::Failure, Cause::Syntax),
+            (None, CellEnd::Interrupted) => (Status::Failure, Cause::Interrupted),
+            (None, CellEnd::Exit) if exit_code == 0 => (Status::Success, Cause::Exit { code: 0 }),
+            (None, CellEnd::Exit) => (Status::Failure, Cause::Exit { code: exit_code }),
+        };
+        self.dropped.extend(report.dropped);
+        let (stdout, stderr, transcript) = self.capture.finish();
+        Outcome {
+            cell: self.cell,
+            status,
+            cause,
+            state: Fate::Kept,
+            exit_code,
+            exception: report.exception,
+            stdout,
+            stderr,
+            transcript,
+            displays: self.displays,
+            artifacts: report.artifacts,
+            changes: report.changes,
+            dropped: self.dropped,
+            durations,
+            peak_memory_bytes: peak,
+        }
+    }
+
+    fn stopped(&self, stop: Stop) -> (Status, Cause) {
+        let limits = &self.shared.limits;
+        match stop {
+            Stop::WallTime => (
+                Status::Timeout,
+                Cause::WallTime {
+                    limit_ms: millis(self.wall_time),
+                },
+            ),
+            Stop::CpuTime => (
+                Status::Timeout,
+                Cause::CpuTime {
+                    limit_ms: millis(limits.cpu_time.unwrap_or_default()),
+                },
+            ),
+            Stop::Output => (
+                Status::Failure,
+                Cause::OutputLimit {
+                    limit_bytes: limits.output_bytes,
+                },
+            ),
+        }
+    }
+
+    /// The outcome of a cell whose process is gone.
+    fn died(
+        self,
+        death: Death,
+        by_memory: bool,
+        durations: Durations,
+        peak: Option<u64>,
+    ) -> Result<Outcome, Error> {
+        if let Some(stop) = self.stop {
+            let (status, cause) = self.stopped(stop);
+            return Ok(self.ended(status, cause, death.wait_status, durations, peak));
+        }
+        let Some(wait_status) = death.wait_status else {
+            return Err(Error::Ended("how its process ended is not known".into()));
+        };
+        let cause = match exit_or_signal(wait_status) {
+            Ok(code) => Cause::Exit { code },
+            Err(9) if by_memory => Cause::Memory {
+                limit_bytes: self.shared.limits.memory_bytes,
+            },
+            // Code in the session can't harm its init: this is a fault on our side.
+            Err(9) if death.init_died => {
+                return Err(Error::Ended("its init was killed from outside".into()));
+            }
+            // It let go of its channel and lived on, as a program that replaced itself does.
+            Err(9) if !death.by_itself => Cause::Protocol {
+                detail: "the channel was closed, as by os.execv or os.close".into(),
+            },
+            Err(number) => Cause::Signal {
+                number,
+                name: signal_name(number),
+            },
+        };
+        Ok(self.ended(Status::Crashed, cause, Some(wait_status), durations, peak))
+    }
+
+    fn ended(
+        self,
+        status: Status,
+        cause: Cause,
+        wait_status: Option<i32>,
+        durations: Durations,
+        peak: Option<u64>,
+    ) -> Outcome {
+        let exit_code = wait_status.map_or(-9, |status| {
+            exit_or_signal(status).unwrap_or_else(|signal| -i64::from(signal))
+        });
+        let (stdout, stderr, transcript) = self.capture.finish();
+        Outcome {
+            cell: self.cell,
+            status,
+            cause,
+            state: Fate::Lost,
+            exit_code,
+            exception: None,
+            stdout,
+            stderr,
+            transcript,
+            displays: self.displays,
+            artifacts: Vec::new(),
+            changes: belljar_protocol::Changes::default(),
+            dropped: self.dropped,
+            durations,
+            peak_memory_bytes: peak,
+        }
+    }
+}
+
+/// A raw wait status as exit code, or else as signal.
+fn exit_or_signal(status: i32) -> Result<i64, i32> {
+    match status & 0x7f {
+        0 => Ok(i64::from(status >> 8 & 0xff)),
+        signal => Err(signal),
+    }
+}
+
+fn take_display(parts: &[DisplayPart], blob: &[u8]) -> Result<Display, String> {
+    let mut rest = blob;
+    let mut display = Display::default();
+    for part in parts.iter().take(16) {
+        let fits_mime = part.mime.len() <= 100 && part.mime.bytes().all(|b| b.is_ascii_graphic());
+        let Some((data, after)) = rest.split_at_checked(part.len).filter(|_| fits_mime) else {
+            return Err("a display whose parts don't fit".into());
+        };
+        rest = after;
+        display.parts.push(DisplayData {
+            mime: part.mime.clone(),
+            data: data.to_vec(),
+        });
+    }
+    Ok(display)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A value the guest can't have seen before.
+fn nonce() -> String {
+    let mut bytes = [0; 8];
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    format!("{:016x}", u64::from_ne_bytes(bytes))
+}

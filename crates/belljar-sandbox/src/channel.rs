@@ -1,0 +1,40 @@
+//! The walls' packet channel, for tasks.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use belljar_walls::{Channel, receive_message, send_message};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+/// A packet socket; the stream type is only there for its readiness.
+#[derive(Debug)]
+pub(crate) struct AsyncChannel(UnixStream);
+
+impl AsyncChannel {
+    pub(crate) fn new(channel: Channel) -> io::Result<Self> {
+        let socket = std::os::unix::net::UnixStream::from(OwnedFd::from(channel));
+        socket.set_nonblocking(true)?;
+        Ok(Self(UnixStream::from_std(socket)?))
+    }
+
+    pub(crate) async fn send(
+        &self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let send = || send_message(&self.0, message, descriptors);
+        self.0.async_io(Interest::WRITABLE, send).await
+    }
+
+    /// `None` when the other end is gone.
+    pub(crate) async fn receive<T: DeserializeOwned>(
+        &self,
+    ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+        self.0
+            .async_io(Interest::READABLE, || receive_message(&self.0))
+            .await
+    }
+}

@@ -1,0 +1,144 @@
+//! The engine: where sessions come from.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::session::Session;
+use crate::warm::Warm;
+
+/// How an engine is to be.
+#[derive(Debug)]
+pub struct EngineBuilder {
+    environment: Environment,
+    limits: Limits,
+    spares: usize,
+}
+
+impl EngineBuilder {
+    /// What sessions may use, unless they are asked for with limits of their own.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How many sessions are kept ready, so that one is there without a fork. None by default:
+    /// each holds a few megabytes, and a session without a spare still starts in milliseconds.
+    #[must_use]
+    pub fn spares(mut self, spares: usize) -> Self {
+        self.spares = spares;
+        self
+    }
+
+    /// The engine. Nothing runs until the first session is asked for, or [`Engine::warm`].
+    pub fn build(self) -> Engine {
+        Engine(Arc::new(Inner {
+            environment: self.environment,
+            limits: self.limits,
+            spares: self.spares,
+            warm: tokio::sync::Mutex::default(),
+            ready: Mutex::default(),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    environment: Environment,
+    limits: Limits,
+    spares: usize,
+    warm: tokio::sync::Mutex<Option<Arc<Warm>>>,
+    ready: Mutex<VecDeque<Session>>,
+}
+
+/// Starts sessions of one environment. Cheap to clone; the processes it keeps end with the last
+/// clone and the last session.
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<Inner>);
+
+impl Engine {
+    /// An engine whose sessions start from this environment.
+    pub fn builder(environment: Environment) -> EngineBuilder {
+        EngineBuilder {
+            environment,
+            limits: Limits::default(),
+            spares: 0,
+        }
+    }
+
+    /// Starts the template, which takes as long as importing its preload list, and the spare
+    /// sessions. The first session does it otherwise.
+    pub async fn warm(&self) -> Result<(), Error> {
+        self.behind_walls().await?;
+        self.fill_spares().await
+    }
+
+    /// Starts a session with the engine's limits, from a spare where one is ready.
+    pub async fn session(&self) -> Result<Session, Error> {
+        let spare = self.ready().pop_front();
+        if self.0.spares > 0 {
+            let engine = self.clone();
+            tokio::spawn(async move {
+                if let Err(error) = engine.fill_spares().await {
+                    tracing::warn!(%error, "a spare session could not be made");
+                }
+            });
+        }
+        match spare {
+            Some(session) if session.is_alive() => Ok(session),
+            _ => self.session_with(self.0.limits.clone()).await,
+        }
+    }
+
+    /// Starts a session with limits of its own.
+    pub async fn session_with(&self, limits: Limits) -> Result<Session, Error> {
+        let warm = self.behind_walls().await?;
+        let started = warm.start_session(&limits).await?;
+        Ok(Session::new(warm, started, limits))
+    }
+
+    /// Ends all sessions of this engine and everything else behind its walls, and waits until
+    /// nothing is left. Dropping the engine and its sessions does the same.
+    pub async fn shutdown(&self) {
+        self.ready().clear();
+        let warm = self.0.warm.lock().await.take();
+        if let Some(warm) = warm {
+            let _ = tokio::task::spawn_blocking(move || warm.stop()).await;
+        }
+    }
+
+    /// The environment that sessions start from.
+    pub fn environment(&self) -> &Environment {
+        &self.0.environment
+    }
+
+    /// The engine's default limits.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub(crate) async fn behind_walls(&self) -> Result<Arc<Warm>, Error> {
+        let mut current = self.0.warm.lock().await;
+        if let Some(warm) = current.as_ref().filter(|warm| !warm.is_down()) {
+            return Ok(Arc::clone(warm));
+        }
+        let warm = Warm::start(self.0.environment.clone()).await?;
+        *current = Some(Arc::clone(&warm));
+        Ok(warm)
+    }
+
+    async fn fill_spares(&self) -> Result<(), Error> {
+        while self.ready().len() < self.0.spares {
+            let session = self.session_with(self.0.limits.clone()).await?;
+            self.ready().push_back(session);
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> std::sync::MutexGuard<'_, VecDeque<Session>> {
+        self.0.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,93 @@
+//! What can go wrong on our side. What goes wrong in a cell is an [`Outcome`].
+//!
+//! [`Outcome`]: belljar_protocol::Outcome
+
+use std::collections::BTreeMap;
+use std::io;
+
+use belljar_walls::{BeneathError, CgroupError, StartError};
+
+/// A fault of the host or of the caller, never of the program in a cell.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Limits can't be enforced, so nothing runs.
+    #[error(
+        "this host can't limit what a session uses: {0}\nhint: run as root, or in a scope of your own (`systemd-run --user --scope -p Delegate=yes …`); `belljar doctor` tells more"
+    )]
+    Cgroup(#[from] CgroupError),
+    /// A process behind the walls could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The walls could not be raised, so nothing runs.
+    #[error(
+        "the walls could not be raised: {0}\nhint: `belljar doctor` tells what this host lacks"
+    )]
+    Walls(String),
+    /// The environment's Python did not become a template.
+    #[error("the template of environment `{environment}` did not start: {why}")]
+    Template {
+        /// The environment.
+        environment: String,
+        /// What it said.
+        why: String,
+    },
+    /// A session could not be started.
+    #[error("the session could not be started: {0}")]
+    Session(String),
+    /// The session has ended, by its own crash or because it was closed.
+    #[error("the session has ended ({0}); start a new one")]
+    Ended(String),
+    /// The session is running another cell, and the caller asked not to wait.
+    #[error("the session is busy with another cell; wait for it, or interrupt it")]
+    Busy,
+    /// The session did not answer a question about its state.
+    #[error("the session did not answer in time")]
+    Unresponsive,
+    /// The cell is too long.
+    #[error("the cell has {bytes} bytes; at most {limit} can be run at once")]
+    CellTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Some names could not be seeded.
+    #[error("these names could not be bound: {}", list(.0))]
+    Seed(BTreeMap<String, String>),
+    /// A file of the workspace could not be reached.
+    #[error(transparent)]
+    File(#[from] BeneathError),
+    /// A file is over the limit for transfers.
+    #[error("`{path}` has {bytes} bytes; at most {limit} can be transferred")]
+    FileTooLarge {
+        /// The file.
+        path: String,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The operating system refused something the engine needs.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+}
+
+fn list(refused: &BTreeMap<String, String>) -> String {
+    let parts: Vec<String> = refused
+        .iter()
+        .map(|(name, why)| format!("`{name}` ({why})"))
+        .collect();
+    parts.join(", ")
+}

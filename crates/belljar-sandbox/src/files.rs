@@ -1,0 +1,76 @@
+//! Files into and out of a workspace.
+
+use std::io::{Read, Write};
+
+use belljar_walls::{BeneathError, Entry};
+
+use crate::error::Error;
+use crate::session::Session;
+
+/// The most entries that a listing returns.
+const MAX_ENTRIES: usize = 10_000;
+
+/// A listing of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// What is there, sorted by path.
+    pub entries: Vec<Entry>,
+    /// Whether there is more than a listing holds.
+    pub truncated: bool,
+}
+
+impl Session {
+    /// Writes a file into the workspace, making directories as needed. The path is relative to
+    /// the workspace.
+    pub fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
+        self.check_size(path, contents.len() as u64)?;
+        self.workspace().write(path, |file| {
+            file.write_all(contents).map_err(|source| {
+                Error::File(BeneathError::Io {
+                    path: path.to_owned(),
+                    source,
+                })
+            })
+        })
+    }
+
+    /// Reads a file of the workspace.
+    pub fn get(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let failed = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let file = self.workspace().read(path)?;
+        let size = file.metadata().map_err(failed)?.len();
+        self.check_size(path, size)?;
+        // It may grow while it is read: one byte more than allowed is enough to know.
+        let mut contents = Vec::new();
+        let mut bounded = file.take(self.limits().transfer_bytes + 1);
+        bounded.read_to_end(&mut contents).map_err(failed)?;
+        self.check_size(path, contents.len() as u64)?;
+        Ok(contents)
+    }
+
+    /// Lists what is beneath a directory of the workspace, `""` for all of it.
+    pub fn list(&self, path: &str) -> Result<Listing, Error> {
+        let (entries, truncated) = self.workspace().list(path, MAX_ENTRIES)?;
+        Ok(Listing { entries, truncated })
+    }
+
+    /// Deletes a file or an empty directory of the workspace.
+    pub fn delete(&self, path: &str) -> Result<(), Error> {
+        Ok(self.workspace().remove(path)?)
+    }
+
+    fn check_size(&self, path: &str, bytes: u64) -> Result<(), Error> {
+        let limit = self.limits().transfer_bytes;
+        if bytes > limit {
+            return Err(Error::FileTooLarge {
+                path: path.to_owned(),
+                bytes,
+                limit,
+            });
+        }
+        Ok(())
+    }
+}

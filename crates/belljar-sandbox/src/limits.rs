@@ -1,0 +1,61 @@
+//! What a session may use.
+
+use std::time::Duration;
+
+/// Limits of a session and of each of its cells. The defaults suit one analyst at a laptop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory of everything in the session, its files included (they live in memory): 2 GiB.
+    pub memory_bytes: u64,
+    /// Thousandths of a processor: 2000.
+    pub milli_cpus: u64,
+    /// Processes and threads: 128.
+    pub processes: u64,
+    /// Open files of each process: 1024.
+    pub open_files: u64,
+    /// Size of one file: 1 GiB.
+    pub file_bytes: u64,
+    /// Size of the workspace: 1 GiB.
+    pub workspace_bytes: u64,
+    /// Size of `/tmp`, and of `/dev/shm`: 256 MiB each.
+    pub temporary_bytes: u64,
+    /// Files and directories in each of these three: 100,000.
+    pub inodes: u64,
+    /// How long a cell may run: 30 s.
+    pub wall_time: Duration,
+    /// Processor time a cell may use: not limited, since `milli_cpus` and `wall_time` bound it.
+    pub cpu_time: Option<Duration>,
+    /// How long a cell may go on after the interrupt at its limit before everything in the
+    /// session is ended: 2 s.
+    pub grace: Duration,
+    /// What a cell may write before it is stopped: 1 GiB.
+    pub output_bytes: u64,
+    /// How much of a stream an outcome holds; more is cut in the middle: 256 KiB.
+    pub output_kept_bytes: usize,
+    /// How much of a stream is kept in a file: 64 MiB.
+    pub output_file_bytes: u64,
+    /// The largest file that can be put into or got from the workspace: 256 MiB.
+    pub transfer_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 2 << 30,
+            milli_cpus: 2000,
+            processes: 128,
+            open_files: 1024,
+            file_bytes: 1 << 30,
+            workspace_bytes: 1 << 30,
+            temporary_bytes: 256 << 20,
+            inodes: 100_000,
+            wall_time: Duration::from_secs(30),
+            cpu_time: None,
+            grace: Duration::from_secs(2),
+            output_bytes: 1 << 30,
+            output_kept_bytes: 256 << 10,
+            output_file_bytes: 64 << 20,
+            transfer_bytes: 256 << 20,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Measurements that only the engine can take, for `belljar bench` and for operators.
+
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use belljar_walls::Process;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::session::Session;
+
+impl Engine {
+    /// Forks the template into new namespaces with the mounts of a session and nothing else, and
+    /// returns how long that took: the least that any session start of this design must cost.
+    pub async fn bare_fork(&self) -> Result<Duration, Error> {
+        let template = self.behind_walls().await?.template().await?;
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| Error::io("a pipe")(error.into()))?;
+        let started = Instant::now();
+        template
+            .fork_bare(0, &write)
+            .await
+            .map_err(Error::io("asking the template"))?;
+        drop(write);
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut answer = Vec::new();
+            let mut first = [0];
+            let mut pipe = std::fs::File::from(read);
+            let read = pipe.read(&mut first)?;
+            let elapsed = started.elapsed();
+            answer.extend_from_slice(&first[..read]);
+            pipe.read_to_end(&mut answer)?;
+            Ok((elapsed, answer))
+        });
+        match answer
+            .await
+            .map_err(|error| Error::Session(error.to_string()))?
+        {
+            Ok((elapsed, answer)) if answer.starts_with(b"1") => Ok(elapsed),
+            Ok((_, answer)) => Err(Error::Session(
+                String::from_utf8_lossy(&answer).into_owned(),
+            )),
+            Err(source) => Err(Error::Io {
+                what: "the bare fork's pipe",
+                source,
+            }),
+        }
+    }
+}
+
+impl Session {
+    /// Bytes of memory that this session alone holds: its interpreter and its init, without what
+    /// it shares with the template.
+    pub fn private_bytes(&self) -> Option<u64> {
+        let (init, interpreter) = self.processes();
+        Some(private_bytes(init)? + private_bytes(interpreter)?)
+    }
+}
+
+fn private_bytes(process: &Process) -> Option<u64> {
+    use std::os::fd::AsFd;
+    let descriptor = process.as_fd().as_raw_fd();
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
+    let pid = info
+        .lines()
+        .find_map(|line| line.strip_prefix("Pid:"))?
+        .trim()
+        .to_owned();
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let kilobytes: u64 = smaps
+        .lines()
+        .filter(|line| line.starts_with("Private_"))
+        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .sum();
+    Some(kilobytes << 10)
+}

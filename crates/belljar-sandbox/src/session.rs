@@ -1,0 +1,357 @@
+//! A session: one live interpreter behind walls.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome};
+use belljar_walls::{Beneath, Process, SessionCgroup};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::cell::CellDriver;
+use crate::error::Error;
+use crate::guest::{DEATH_TIME, Guest};
+use crate::limits::Limits;
+use crate::warm::{Started, Warm};
+
+/// The longest cell, in bytes of source.
+const MAX_CODE: usize = 4 << 20;
+
+/// A piece of code to run, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    /// Python source.
+    pub code: String,
+    /// How long it may run, if not as long as the session's limits say.
+    pub wall_time: Option<Duration>,
+    /// What to do while another cell runs.
+    pub when_busy: WhenBusy,
+}
+
+/// What to do with a cell while another one runs in the same session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenBusy {
+    /// Run it after that one.
+    #[default]
+    Wait,
+    /// Return [`Error::Busy`].
+    Refuse,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(code: T) -> Self {
+        Self {
+            code: code.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// What the host keeps of a session.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: u64,
+    pub(crate) limits: Limits,
+    pub(crate) output_directory: PathBuf,
+    workspace: Beneath,
+    init: Process,
+    interpreter: Process,
+    interrupts: OwnedFd,
+    /// Taken when the session is dropped.
+    cgroup: Option<SessionCgroup>,
+    memory_kills: AtomicU64,
+    /// Number of the cell that runs, 0 for none.
+    running: AtomicU32,
+    ended: Mutex<Option<String>>,
+    warm: Arc<Warm>,
+}
+
+impl Shared {
+    pub(crate) fn cgroup(&self) -> &SessionCgroup {
+        // Only `drop` takes it, and nothing is called after that.
+        self.cgroup
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("a dropped session is used"))
+    }
+
+    /// Memory kills so far. Only read when a process died, so the common path stays cheap.
+    pub(crate) fn memory_kills(&self) -> u64 {
+        if self.interpreter_is_gone() {
+            let kills = self.cgroup().memory_kills();
+            self.memory_kills.store(kills, Ordering::Relaxed);
+            return kills;
+        }
+        self.memory_kills.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_running(&self, cell: u32) {
+        self.running.store(cell, Ordering::Release);
+    }
+
+    /// Interrupts the running cell; false if none runs. The number goes ahead of the signal, so
+    /// that a signal which arrives late can't hit the next cell.
+    pub(crate) fn interrupt_running(&self) -> bool {
+        let cell = self.running.load(Ordering::Acquire);
+        if cell == 0 {
+            return false;
+        }
+        let _ = rustix::io::write(&self.interrupts, &cell.to_le_bytes());
+        self.interpreter.interrupt().is_ok()
+    }
+
+    /// Ends everything in the session.
+    pub(crate) fn kill(&self) {
+        if let Err(error) = self.init.kill() {
+            tracing::error!(%error, session = self.id, "a session could not be ended");
+        }
+    }
+
+    pub(crate) fn init_is_gone(&self) -> bool {
+        is_gone(&self.init)
+    }
+
+    fn interpreter_is_gone(&self) -> bool {
+        is_gone(&self.interpreter)
+    }
+
+    pub(crate) fn end(&self, why: &str) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.get_or_insert_with(|| why.to_owned());
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match &*self.ended.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some(why) => Err(Error::Ended(why.clone())),
+        }
+    }
+}
+
+fn is_gone(process: &Process) -> bool {
+    let mut watched = [PollFd::new(process, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut watched, Some(&now)) == Ok(1)
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(cgroup) = self.cgroup.take() {
+            self.warm.discard(cgroup);
+        }
+        self.warm.forget(self.id);
+    }
+}
+
+/// One live Python interpreter behind walls, with a workspace. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    guest: Arc<tokio::sync::Mutex<Guest>>,
+}
+
+impl Session {
+    pub(crate) fn new(warm: Arc<Warm>, started: Started, limits: Limits) -> Self {
+        let Started {
+            id,
+            control,
+            interrupts,
+            stdout,
+            stderr,
+            init,
+            interpreter,
+            workspace,
+            cgroup,
+            exit,
+        } = started;
+        Self {
+            shared: Arc::new(Shared {
+                id,
+                limits,
+                output_directory: warm.output_directory(id),
+                workspace,
+                init,
+                interpreter,
+                interrupts,
+                cgroup: Some(cgroup),
+                memory_kills: AtomicU64::new(0),
+                running: AtomicU32::new(0),
+                ended: Mutex::default(),
+                warm,
+            }),
+            guest: Arc::new(tokio::sync::Mutex::new(Guest::new(
+                control, stdout, stderr, exit,
+            ))),
+        }
+    }
+
+    /// A number that no other session of this engine has.
+    pub fn id(&self) -> u64 {
+        self.shared.id
+    }
+
+    /// What this session may use.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Runs a cell. What comes back is a stream of events that ends in an outcome, and a future
+    /// of that outcome. The cell runs to its end even if nobody listens.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn run(&self, cell: impl Into<Cell>) -> CellRun {
+        let (sender, events) = unbounded_channel();
+        let (shared, guest) = (Arc::clone(&self.shared), Arc::clone(&self.guest));
+        let cell = cell.into();
+        tokio::spawn(async move {
+            let result = run_cell(&shared, &guest, cell, &sender).await;
+            // All of the session is released before the caller can know that the cell is over.
+            drop((shared, guest));
+            let _ = sender.send(result.map(|outcome| Event::Outcome(Box::new(outcome))));
+        });
+        CellRun { events }
+    }
+
+    /// Interrupts the cell that runs, as Ctrl-C would; its variables are kept. False if no cell
+    /// runs.
+    pub fn interrupt(&self) -> bool {
+        self.shared.interrupt_running()
+    }
+
+    /// Binds values before the first cell, or between cells. Fails for names that are bound
+    /// already or can't be names; the others are bound.
+    pub async fn seed(
+        &self,
+        values: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<(), Error> {
+        match self.ask(&HostFrame::Seed { values }).await? {
+            GuestFrame::Seeded { refused } if refused.is_empty() => Ok(()),
+            GuestFrame::Seeded { refused } => Err(Error::Seed(refused)),
+            _ => Err(Error::Unresponsive),
+        }
+    }
+
+    /// The manifest: what the namespace holds.
+    pub async fn manifest(&self) -> Result<Vec<NameInfo>, Error> {
+        match self.ask(&HostFrame::Manifest).await? {
+            GuestFrame::Manifest { names } => Ok(names),
+            _ => Err(Error::Unresponsive),
+        }
+    }
+
+    /// Names that complete the word before `cursor` (in bytes), and where that word starts.
+    pub async fn complete(&self, code: &str, cursor: usize) -> Result<(usize, Vec<String>), Error> {
+        match self.ask(&HostFrame::Complete { code, cursor }).await? {
+            GuestFrame::Completions { start, candidates } => {
+                Ok((start.min(code.len()), candidates))
+            }
+            _ => Err(Error::Unresponsive),
+        }
+    }
+
+    /// Ends the session and waits until its processes are gone.
+    pub async fn close(self) -> Result<(), Error> {
+        self.shared.end("it was closed");
+        self.shared.kill();
+        // A cell that runs sees its guest die and gives the guest back.
+        self.guest.lock().await.wait_status(DEATH_TIME).await;
+        Ok(())
+    }
+
+    /// The session's init and its interpreter.
+    pub(crate) fn processes(&self) -> (&Process, &Process) {
+        (&self.shared.init, &self.shared.interpreter)
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.shared.check().is_ok() && !self.shared.interpreter_is_gone()
+    }
+
+    pub(crate) fn workspace(&self) -> &Beneath {
+        &self.shared.workspace
+    }
+
+    async fn ask(&self, question: &HostFrame<'_>) -> Result<GuestFrame, Error> {
+        let mut guest = self.guest.lock().await;
+        self.shared.check()?;
+        let answer = guest.ask(question).await;
+        if let Err(error) = &answer {
+            self.shared.end(&error.to_string());
+            self.shared.kill();
+        }
+        answer
+    }
+}
+
+async fn run_cell(
+    shared: &Shared,
+    guest: &tokio::sync::Mutex<Guest>,
+    cell: Cell,
+    events: &UnboundedSender<Result<Event, Error>>,
+) -> Result<Outcome, Error> {
+    if cell.code.len() > MAX_CODE {
+        return Err(Error::CellTooLarge {
+            bytes: cell.code.len(),
+            limit: MAX_CODE,
+        });
+    }
+    let mut guest = match cell.when_busy {
+        WhenBusy::Wait => guest.lock().await,
+        WhenBusy::Refuse => guest.try_lock().map_err(|_| Error::Busy)?,
+    };
+    shared.check()?;
+    CellDriver::new(shared, &mut guest, events, cell.wall_time)
+        .run(&cell.code)
+        .await
+}
+
+/// A cell on its way: a stream of events that ends in [`Event::Outcome`], or in an error of ours.
+///
+/// As a future it is the outcome alone: `let outcome = session.run("1 + 1").await?;`
+#[derive(Debug)]
+pub struct CellRun {
+    events: UnboundedReceiver<Result<Event, Error>>,
+}
+
+impl CellRun {
+    /// The next event; `None` after the last one.
+    pub async fn next(&mut self) -> Option<Result<Event, Error>> {
+        self.events.recv().await
+    }
+
+    /// Waits for the outcome, passing over the other events.
+    pub async fn outcome(mut self) -> Result<Outcome, Error> {
+        while let Some(event) = self.next().await {
+            if let Event::Outcome(outcome) = event? {
+                return Ok(*outcome);
+            }
+        }
+        Err(Error::Ended("the task that served it is gone".into()))
+    }
+}
+
+impl futures_core::Stream for CellRun {
+    type Item = Result<Event, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.events.poll_recv(context)
+    }
+}
+
+impl IntoFuture for CellRun {
+    type Output = Result<Outcome, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.outcome())
+    }
+}

@@ -1,0 +1,184 @@
+//! The template: the warmed interpreter that sessions are forked from.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::channel::AsyncChannel;
+use crate::environment::Environment;
+
+/// How long the preload list may take to import, on the slowest of hosts.
+const WARM_TIME: Duration = Duration::from_mins(3);
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum Request<'a> {
+    Warm {
+        preload: &'a [String],
+        fonts: &'a [std::path::PathBuf],
+    },
+    Fork {
+        id: u64,
+        uid: u32,
+        gid: u32,
+        limits: ForkLimits,
+    },
+    Bare {
+        id: u64,
+    },
+}
+
+/// Limits that the kernel keeps for each process.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct ForkLimits {
+    pub(crate) open_files: u64,
+    pub(crate) file_size: u64,
+    pub(crate) data: u64,
+    pub(crate) processes: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event {
+    Warm(WarmReport),
+    Forked { id: u64, pid: i32 },
+    ForkFailed { id: u64, error: String },
+    Exited { id: u64, status: i32 },
+}
+
+/// What a template says of itself once it is warm.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct WarmReport {
+    pub(crate) threads: u32,
+    /// Private writable memory, which each session's limit comes on top of.
+    pub(crate) data_bytes: u64,
+    pub(crate) failed: BTreeMap<String, String>,
+}
+
+type Fork = Result<(i32, OwnedFd), String>;
+
+/// A running template.
+#[derive(Debug)]
+pub(crate) struct Template {
+    channel: AsyncChannel,
+    pub(crate) report: WarmReport,
+    forks: Mutex<HashMap<u64, oneshot::Sender<Fork>>>,
+    dead: AtomicBool,
+}
+
+impl Template {
+    /// Warms a template that has just been started. The error is in words.
+    pub(crate) async fn warm(
+        channel: AsyncChannel,
+        environment: &Environment,
+    ) -> Result<Self, String> {
+        let request = Request::Warm {
+            preload: environment.preload(),
+            fonts: environment.fonts(),
+        };
+        let warmed = async {
+            channel.send(&request, &[]).await?;
+            channel.receive::<Event>().await
+        };
+        let report = match tokio::time::timeout(WARM_TIME, warmed).await {
+            Ok(Ok(Some((Event::Warm(report), _)))) => report,
+            Ok(Ok(Some((other, _)))) => return Err(format!("unexpected answer {other:?}")),
+            Ok(Ok(None)) => return Err("it ended while importing the preload list".into()),
+            Ok(Err(error)) => return Err(error.to_string()),
+            Err(_) => return Err(format!("importing took longer than {WARM_TIME:?}")),
+        };
+        if report.threads != 1 {
+            // A thread is not copied by a fork, and a lock that it held would never be released.
+            return Err(format!(
+                "it has {} threads after importing the preload list, but a template must have \
+                 one; take the module that starts threads off the list",
+                report.threads
+            ));
+        }
+        if let Some((module, error)) = report.failed.iter().next() {
+            // A module that is half imported would fail in every session in stranger ways.
+            return Err(format!(
+                "`{module}` of its preload list can't be imported: {error}"
+            ));
+        }
+        Ok(Self {
+            channel,
+            report,
+            forks: Mutex::default(),
+            dead: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// Forks a session. `descriptors` are those the guest expects, in its order.
+    pub(crate) async fn fork(
+        &self,
+        id: u64,
+        limits: ForkLimits,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Fork {
+        let (sender, receiver) = oneshot::channel();
+        self.forks().insert(id, sender);
+        let request = Request::Fork {
+            id,
+            uid: GUEST_ID,
+            gid: GUEST_ID,
+            limits,
+        };
+        let sent = self.channel.send(&request, descriptors).await;
+        if sent.is_err() || self.is_dead() {
+            self.forks().remove(&id);
+        }
+        receiver
+            .await
+            .unwrap_or_else(|_| Err("the template died".into()))
+    }
+
+    /// Forks a child that makes namespaces and mounts and then writes one byte: the reference
+    /// that a session's start is measured against.
+    pub(crate) async fn fork_bare(&self, id: u64, pipe: &OwnedFd) -> std::io::Result<()> {
+        self.channel
+            .send(&Request::Bare { id }, &[pipe.as_fd()])
+            .await
+    }
+
+    /// Handles what the template says until it dies; `exited` takes the raw wait status of a
+    /// session's interpreter.
+    pub(crate) async fn listen(&self, exited: impl Fn(u64, i32)) {
+        while let Ok(Some((event, mut descriptors))) = self.channel.receive::<Event>().await {
+            match event {
+                Event::Forked { id, pid } => {
+                    let fork = match (self.forks().remove(&id), descriptors.pop()) {
+                        (Some(fork), Some(process)) => fork.send(Ok((pid, process))),
+                        _ => Ok(()),
+                    };
+                    drop(fork);
+                }
+                Event::ForkFailed { id, error } => {
+                    if let Some(fork) = self.forks().remove(&id) {
+                        let _ = fork.send(Err(error));
+                    }
+                }
+                Event::Exited { id, status } => exited(id, status),
+                Event::Warm(_) => {}
+            }
+        }
+        self.dead.store(true, Ordering::Release);
+        self.forks().clear();
+    }
+
+    fn forks(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Fork>>> {
+        self.forks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The user and group that a session's code sees itself as; mapped by its init.
+const GUEST_ID: u32 = 1000;

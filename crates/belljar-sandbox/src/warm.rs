@@ -1,0 +1,599 @@
+//! Everything behind the walls that sessions share: keeper, spawner, template, cgroups.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use belljar_walls::{
+    Beneath, CgroupLimits, Cgroups, Channel, InitRequest, Keeper, KeeperSpec, Process, Report,
+    Request, RootSpec, SessionCgroup, has_admin_capability,
+};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
+
+use crate::channel::AsyncChannel;
+use crate::directory::EngineDirectory;
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::template::{ForkLimits, Template};
+
+/// Where sessions see the guest's Python files.
+const DRIVER: &str = "/opt/belljar";
+
+/// The template's first words to Python.
+const BOOT: &str = "import sys; sys.path.insert(0, '/opt/belljar'); \
+                    from belljar_guest.template import main; main()";
+
+/// User ids for sessions, where the host is root: above those that distributions and systemd
+/// hand out, 65,536 for each engine.
+const UID_BASE: u32 = 0x7000_0000;
+const UID_RANGES: u32 = 0x0fff;
+
+/// How long a process behind the walls may take to answer; it takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What is waited for from behind the walls.
+#[derive(Debug, Default)]
+struct Waits {
+    up: Option<oneshot::Sender<Result<(), String>>>,
+    template: Option<oneshot::Sender<()>>,
+    inits: HashMap<u64, oneshot::Sender<Result<Vec<OwnedFd>, String>>>,
+    exits: HashMap<u64, Exit>,
+    /// Set once the spawner is gone, and everything with it.
+    down: bool,
+}
+
+#[derive(Debug)]
+struct Exit {
+    /// The interpreter's id in the outer pid namespace, once it is known.
+    pid: Option<i32>,
+    sender: oneshot::Sender<i32>,
+}
+
+/// The warm half of an engine. It lives as long as the engine or one of its sessions.
+#[derive(Debug)]
+pub(crate) struct Warm {
+    environment: Environment,
+    spawner: Arc<AsyncChannel>,
+    waits: Mutex<Waits>,
+    template: tokio::sync::Mutex<Option<Arc<Template>>>,
+    cgroups: Cgroups,
+    privileged: bool,
+    next_id: AtomicU64,
+    /// Cgroups of dead sessions, removed by a thread of their own since the kernel may need time.
+    rubbish: Mutex<Option<mpsc::Sender<SessionCgroup>>>,
+    // Dropped last: the keeper ends all processes and removes what is left.
+    keeper: Mutex<Option<Keeper>>,
+    directory: EngineDirectory,
+}
+
+/// A session that was just started.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) id: u64,
+    pub(crate) control: UnixStream,
+    pub(crate) interrupts: OwnedFd,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
+    pub(crate) init: Process,
+    pub(crate) interpreter: Process,
+    pub(crate) workspace: Beneath,
+    pub(crate) cgroup: SessionCgroup,
+    pub(crate) exit: oneshot::Receiver<i32>,
+}
+
+impl Warm {
+    /// Raises the walls and warms a template behind them.
+    pub(crate) async fn start(environment: Environment) -> Result<Arc<Self>, Error> {
+        let directory = EngineDirectory::create().map_err(Error::io("the engine's directory"))?;
+        let cgroups = Cgroups::create(directory.name())?;
+        let prepared = prepare_directory(&directory, &cgroups);
+        let root = prepared.map_err(Error::io("the engine's directory"))?;
+        let privileged = has_admin_capability();
+        let spec = KeeperSpec {
+            root: RootSpec {
+                read_only: environment.read_only_paths().to_vec(),
+                ..root
+            },
+            directory: directory.path().to_owned(),
+            cgroup_trees: cgroups.trees(),
+            uid_base: privileged.then(|| UID_BASE + (std::process::id() % UID_RANGES) * (1 << 16)),
+        };
+        let log = File::create(directory.path().join("keeper.log"))
+            .map_err(Error::io("the keeper's log"))?;
+        let (keeper, channel) = Keeper::start(&spec, log.into())?;
+        let spawner = AsyncChannel::new(channel).map_err(Error::io("the spawner's channel"))?;
+        let spawner = Arc::new(spawner);
+        let (up, is_up) = oneshot::channel();
+        let warm = Arc::new(Self {
+            environment,
+            spawner: Arc::clone(&spawner),
+            waits: Mutex::new(Waits {
+                up: Some(up),
+                ..Waits::default()
+            }),
+            template: tokio::sync::Mutex::default(),
+            cgroups,
+            privileged,
+            next_id: AtomicU64::new(1),
+            rubbish: Mutex::new(Some(start_rubbish_thread())),
+            keeper: Mutex::new(Some(keeper)),
+            directory,
+        });
+        tokio::spawn(listen(spawner, Arc::downgrade(&warm)));
+        match tokio::time::timeout(PATIENCE, is_up).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => return Err(Error::Walls(error)),
+            Ok(Err(_)) => return Err(Error::Walls(warm.log("keeper.log"))),
+            Err(_) => return Err(Error::Walls("the keeper did not answer".into())),
+        }
+        warm.template().await?;
+        Ok(warm)
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        self.waits().down
+    }
+
+    /// Where a session's long outputs go.
+    pub(crate) fn output_directory(&self, id: u64) -> PathBuf {
+        self.directory.path().join("output").join(id.to_string())
+    }
+
+    /// Ends everything and waits until nothing is left.
+    pub(crate) fn stop(&self) {
+        drop(
+            self.rubbish
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        let keeper = self
+            .keeper
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(keeper);
+    }
+
+    /// The template, started anew where the last one died.
+    pub(crate) async fn template(self: &Arc<Self>) -> Result<Arc<Template>, Error> {
+        let mut current = self.template.lock().await;
+        if let Some(template) = current.as_ref().filter(|template| !template.is_dead()) {
+            return Ok(Arc::clone(template));
+        }
+        let template = Arc::new(self.start_template().await.map_err(|why| Error::Template {
+            environment: self.environment.name().to_owned(),
+            why,
+        })?);
+        *current = Some(Arc::clone(&template));
+        let (listener, warm) = (Arc::clone(&template), Arc::downgrade(self));
+        tokio::spawn(async move {
+            let sessions = warm.clone();
+            listener
+                .listen(move |id, status| {
+                    if let Some(warm) = sessions.upgrade() {
+                        warm.report_exit(|exit_id, _| exit_id == id, status);
+                    }
+                })
+                .await;
+            // It is gone: have the next one ready before somebody asks.
+            if let Some(warm) = warm.upgrade().filter(|warm| !warm.is_down()) {
+                warm.replace_template().await;
+            }
+        });
+        Ok(template)
+    }
+
+    // Boxed, since `template` starts a task that ends here.
+    fn replace_template(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            tracing::warn!("the template died and is being replaced");
+            if let Err(error) = self.template().await {
+                tracing::error!(%error, "the template could not be replaced");
+            }
+        })
+    }
+
+    async fn start_template(&self) -> Result<Template, String> {
+        let (ours, theirs) = Channel::pair().map_err(|error| error.to_string())?;
+        let log = File::create(self.directory.path().join("template.log"))
+            .map_err(|error| error.to_string())?;
+        let (sender, started) = oneshot::channel();
+        {
+            let mut waits = self.waits();
+            if waits.down {
+                return Err("the walls are down".into());
+            }
+            waits.template = Some(sender);
+        }
+        let python = self.environment.python().display().to_string();
+        let request = Request::Template {
+            argv: [&python, "-I", "-X", "utf8", "-c", BOOT]
+                .map(str::to_owned)
+                .to_vec(),
+            environment: template_environment(),
+        };
+        self.spawner
+            .send(&request, &[theirs.as_fd(), log.as_fd()])
+            .await
+            .map_err(|error| error.to_string())?;
+        drop(theirs);
+        tokio::time::timeout(PATIENCE, started)
+            .await
+            .map_err(|_| "the spawner did not answer".to_owned())?
+            .map_err(|_| "the spawner died".to_owned())?;
+        let channel = AsyncChannel::new(ours).map_err(|error| error.to_string())?;
+        Template::warm(channel, &self.environment)
+            .await
+            .map_err(|error| {
+                format!("{error}\n{}", self.log("template.log"))
+                    .trim_end()
+                    .to_owned()
+            })
+    }
+
+    /// Starts a session; once more where the template died under it.
+    pub(crate) async fn start_session(self: &Arc<Self>, limits: &Limits) -> Result<Started, Error> {
+        for _ in 0..2 {
+            let template = self.template().await?;
+            match self.fork_session(&template, limits).await {
+                Err(Error::Session(why)) if template.is_dead() => {
+                    tracing::debug!(why, "the template died while a session started");
+                }
+                result => return result,
+            }
+        }
+        Err(Error::Session("the template died twice".into()))
+    }
+
+    async fn fork_session(&self, template: &Template, limits: &Limits) -> Result<Started, Error> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, offer) = oneshot::channel();
+        let (exit_sender, exit) = oneshot::channel();
+        {
+            let mut waits = self.waits();
+            if waits.down {
+                return Err(Error::Session("the walls are down".into()));
+            }
+            waits.inits.insert(id, sender);
+            let exit = Exit {
+                pid: None,
+                sender: exit_sender,
+            };
+            waits.exits.insert(id, exit);
+        }
+        let mut starting = Starting {
+            warm: self,
+            id,
+            cgroup: None,
+            init: None,
+        };
+        let owner = if self.privileged {
+            1 + u32::try_from(id % 65_000).unwrap_or(0)
+        } else {
+            0
+        };
+        let request = Request::Init(InitRequest {
+            id,
+            owner,
+            workspace_bytes: limits.workspace_bytes,
+            temporary_bytes: limits.temporary_bytes,
+            inodes: limits.inodes,
+        });
+        self.spawner
+            .send(&request, &[])
+            .await
+            .map_err(Error::io("asking for an init"))?;
+
+        // While the init makes its mounts:
+        let cgroup = self.cgroups.session(
+            &id.to_string(),
+            CgroupLimits {
+                memory_bytes: limits.memory_bytes,
+                processes: limits.processes,
+                milli_cpus: limits.milli_cpus,
+            },
+        )?;
+        let cgroup = starting.cgroup.insert(cgroup);
+        let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
+        let joins = cgroup.joins().map_err(Error::io("a session's cgroups"))?;
+
+        let mut offer = match tokio::time::timeout(PATIENCE, offer).await {
+            Ok(Ok(Ok(offer))) => offer.into_iter(),
+            Ok(Ok(Err(error))) => return Err(Error::Session(error)),
+            Ok(Err(_)) => return Err(Error::Session("the spawner died".into())),
+            Err(_) => return Err(Error::Session("its init did not answer".into())),
+        };
+        let (Some(init), Some(workspace)) = (offer.next(), offer.next()) else {
+            return Err(Error::Session("its init sent too little".into()));
+        };
+        starting.init = Some(Process::new(init));
+        let namespaces: Vec<OwnedFd> = offer.collect();
+        let mut descriptors: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
+        descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
+        descriptors.extend(joins.iter().map(AsFd::as_fd));
+        let fork_limits = ForkLimits {
+            open_files: limits.open_files,
+            file_size: limits.file_bytes,
+            // A little less than the session's memory, so that one process which asks for too
+            // much gets a MemoryError and lives, rather than the kernel's axe.
+            data: template.report.data_bytes + limits.memory_bytes
+                - (limits.memory_bytes / 16).min(64 << 20),
+            processes: limits.processes,
+        };
+        let fork = template.fork(id, fork_limits, &descriptors);
+        let (pid, interpreter) = match tokio::time::timeout(PATIENCE, fork).await {
+            Ok(Ok(forked)) => forked,
+            Ok(Err(error)) => return Err(Error::Session(error)),
+            Err(_) => return Err(Error::Session("the template did not answer".into())),
+        };
+        if let Some(exit) = self.waits().exits.get_mut(&id) {
+            exit.pid = Some(pid);
+        }
+        let (Some(init), Some(cgroup)) = (starting.init.take(), starting.cgroup.take()) else {
+            return Err(Error::Session("a piece of it is gone".into()));
+        };
+        // From here on the session takes care of itself.
+        std::mem::forget(starting);
+        Ok(Started {
+            id,
+            control: plumbing.control,
+            interrupts: plumbing.interrupts,
+            stdout: plumbing.stdout,
+            stderr: plumbing.stderr,
+            init,
+            interpreter: Process::new(interpreter),
+            workspace: Beneath::new(workspace),
+            cgroup,
+            exit,
+        })
+    }
+
+    /// Removes a dead session's cgroups in the background.
+    pub(crate) fn discard(&self, cgroup: SessionCgroup) {
+        if let Some(rubbish) = &*self.rubbish.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = rubbish.send(cgroup);
+        }
+    }
+
+    /// Forgets a session that is gone.
+    pub(crate) fn forget(&self, id: u64) {
+        let mut waits = self.waits();
+        waits.inits.remove(&id);
+        waits.exits.remove(&id);
+        drop(waits);
+        let _ = fs::remove_dir_all(self.output_directory(id));
+    }
+
+    fn report_exit(&self, is_it: impl Fn(u64, Option<i32>) -> bool, status: i32) {
+        let mut waits = self.waits();
+        let id = waits
+            .exits
+            .iter()
+            .find(|(id, exit)| is_it(**id, exit.pid))
+            .map(|(id, _)| *id);
+        if let Some(exit) = id.and_then(|id| waits.exits.remove(&id)) {
+            let _ = exit.sender.send(status);
+        }
+    }
+
+    fn handle(&self, report: Report, descriptors: Vec<OwnedFd>) {
+        match report {
+            Report::Up => {
+                if let Some(up) = self.waits().up.take() {
+                    let _ = up.send(Ok(()));
+                }
+            }
+            Report::Failed { error } => {
+                tracing::error!(error, "behind the walls");
+                if let Some(up) = self.waits().up.take() {
+                    let _ = up.send(Err(error));
+                }
+            }
+            Report::Template => {
+                if let Some(template) = self.waits().template.take() {
+                    let _ = template.send(());
+                }
+            }
+            Report::Init { id } => {
+                if let Some(init) = self.waits().inits.remove(&id) {
+                    let _ = init.send(Ok(descriptors));
+                }
+            }
+            Report::InitFailed { id, error } => {
+                if let Some(init) = self.waits().inits.remove(&id) {
+                    let _ = init.send(Err(error));
+                }
+            }
+            Report::InitExited { id } => {
+                if let Some(init) = self.waits().inits.remove(&id) {
+                    let _ = init.send(Err("its init died".into()));
+                }
+            }
+            // An interpreter whose template is gone, which would have told its status.
+            Report::Exited { pid, status } => {
+                self.report_exit(|_, exit_pid| exit_pid == Some(pid), status);
+            }
+        }
+    }
+
+    fn log(&self, name: &str) -> String {
+        let text = fs::read_to_string(self.directory.path().join(name)).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Warm {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Handles what comes from behind the walls, without keeping the walls up by itself.
+async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<Warm>) {
+    while let Ok(Some((report, descriptors))) = spawner.receive::<Report>().await {
+        let Some(warm) = warm.upgrade() else { return };
+        warm.handle(report, descriptors);
+    }
+    if let Some(warm) = warm.upgrade() {
+        *warm.waits() = Waits {
+            down: true,
+            ..Waits::default()
+        };
+    }
+}
+
+/// Removes cgroups until nobody can send any more.
+fn start_rubbish_thread() -> mpsc::Sender<SessionCgroup> {
+    let (sender, receiver) = mpsc::channel::<SessionCgroup>();
+    std::thread::spawn(move || {
+        for cgroup in receiver {
+            if let Err(error) = cgroup.remove() {
+                tracing::warn!(%error, "a session's cgroup could not be removed");
+            }
+        }
+    });
+    sender
+}
+
+fn template_environment() -> Vec<String> {
+    [
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "HOME=/tmp",
+        "TMPDIR=/tmp",
+        "LANG=C.UTF-8",
+        "LC_ALL=C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "MPLBACKEND=module://belljar_guest.plots",
+        // More than one thread in the template would make its forks unsafe.
+        "OMP_NUM_THREADS=1",
+        "OPENBLAS_NUM_THREADS=1",
+        "MKL_NUM_THREADS=1",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// Writes what the root needs into the engine's directory.
+fn prepare_directory(directory: &EngineDirectory, cgroups: &Cgroups) -> std::io::Result<RootSpec> {
+    directory.record_cgroups(&cgroups.trees())?;
+    let driver = directory.path().join("driver");
+    for (path, contents) in belljar_guest::FILES {
+        let path = driver.join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(path, contents)?;
+    }
+    // The owner of the root is not the owner of this directory.
+    for entry in walk(&driver)? {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = if entry.is_dir() { 0o755 } else { 0o644 };
+        fs::set_permissions(entry, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(RootSpec {
+        read_only: Vec::new(),
+        mounts: vec![(driver, PathBuf::from(DRIVER))],
+        files: [
+            (
+                "/etc/passwd",
+                "root:x:0:0:root:/:/usr/sbin/nologin\n\
+                 belljar:x:1000:1000:belljar:/tmp:/bin/sh\n\
+                 nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+            ),
+            (
+                "/etc/group",
+                "root:x:0:\nbelljar:x:1000:\nnogroup:x:65534:\n",
+            ),
+            ("/etc/hosts", "127.0.0.1 localhost belljar\n::1 localhost\n"),
+            ("/etc/hostname", "belljar\n"),
+            (
+                "/etc/nsswitch.conf",
+                "passwd: files\ngroup: files\nhosts: files\n",
+            ),
+        ]
+        .map(|(path, contents)| (PathBuf::from(path), contents.to_owned()))
+        .to_vec(),
+    })
+}
+
+fn walk(directory: &std::path::Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = vec![directory.to_owned()];
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(walk(&path)?);
+        } else {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// The pipes and the socket of a session.
+struct Plumbing {
+    control: UnixStream,
+    interrupts: OwnedFd,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    /// The guest's ends: control, interrupts, stdout, stderr.
+    theirs: [OwnedFd; 4],
+}
+
+impl Plumbing {
+    fn new() -> std::io::Result<Self> {
+        use rustix::pipe::{PipeFlags, pipe_with};
+        let (control, their_control) = std::os::unix::net::UnixStream::pair()?;
+        control.set_nonblocking(true)?;
+        // Neither side ever waits on this one: the guest looks into it in a signal handler.
+        let (their_interrupts, interrupts) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Self {
+            control: UnixStream::from_std(control)?,
+            interrupts,
+            stdout: pipe::Receiver::from_owned_fd(stdout)?,
+            stderr: pipe::Receiver::from_owned_fd(stderr)?,
+            theirs: [
+                their_control.into(),
+                their_interrupts,
+                their_stdout,
+                their_stderr,
+            ],
+        })
+    }
+}
+
+/// A session on its way. Whatever step fails, or when the caller goes away in between, the pieces
+/// are taken back.
+struct Starting<'a> {
+    warm: &'a Warm,
+    id: u64,
+    cgroup: Option<SessionCgroup>,
+    init: Option<Process>,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if let Some(init) = &self.init {
+            let _ = init.kill();
+        }
+        if let Some(cgroup) = self.cgroup.take() {
+            self.warm.discard(cgroup);
+        }
+        self.warm.forget(self.id);
+    }
+}

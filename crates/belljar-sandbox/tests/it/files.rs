@@ -1,0 +1,137 @@
+//! Files of a workspace (ENV-4) and what a cell did to them.
+
+use belljar_sandbox::protocol::ArtifactChange;
+use belljar_sandbox::{EntryKind, Error, Limits};
+
+use crate::support::{good, printed, session, session_with};
+
+/// ENV-4: files in and out; artifacts are listed with what happened to them.
+#[tokio::test]
+async fn env_4_files_in_and_out() {
+    let session = session().await;
+    session.put("data/in.csv", "a,b\n1,2\n".as_bytes()).unwrap();
+    let outcome = good(&session, "text = open('data/in.csv').read()\nopen('out.txt', 'w').write(text.upper())\nimport os\nos.makedirs('plots')\nopen('plots/图.txt', 'w').write('1')").await;
+    let artifacts: Vec<(&str, ArtifactChange)> = outcome
+        .artifacts
+        .iter()
+        .map(|a| (a.path.as_str(), a.change))
+        .collect();
+    assert_eq!(
+        artifacts,
+        [
+            ("out.txt", ArtifactChange::Created),
+            ("plots/图.txt", ArtifactChange::Created)
+        ]
+    );
+    assert_eq!(session.get("out.txt").unwrap(), b"A,B\n1,2\n");
+    session.put("put-between.txt", b"host").unwrap();
+    let outcome = good(&session, "open('out.txt', 'a').write('more')").await;
+    assert_eq!(outcome.artifacts.len(), 1, "{:?}", outcome.artifacts);
+    assert_eq!(outcome.artifacts[0].change, ArtifactChange::Changed);
+    assert_eq!(printed(&session, "open('data/in.csv', 'a').write('x')\nprint(os.stat('data/in.csv').st_uid == os.getuid())").await, "True\n");
+
+    let listing = session.list("").unwrap();
+    let paths: Vec<&str> = listing.entries.iter().map(|e| e.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "data",
+            "data/in.csv",
+            "out.txt",
+            "plots",
+            "plots/图.txt",
+            "put-between.txt"
+        ]
+    );
+    session.delete("out.txt").unwrap();
+    assert!(matches!(session.get("out.txt"), Err(Error::File(_))));
+}
+
+/// Links, pipes and paths that lead outside are refused, whatever the code plants.
+#[tokio::test]
+async fn planted_links_lead_nowhere() {
+    let session = session().await;
+    good(&session, "import os\nos.symlink('/etc/passwd', 'leak')\nos.symlink('/', 'root')\nos.symlink('/proc/self/root/etc', 'magic')\nos.mkfifo('pipe.csv')\nos.mkdir('dir')").await;
+    for path in [
+        "leak",
+        "root/etc/passwd",
+        "magic/passwd",
+        "pipe.csv",
+        "../etc/passwd",
+        "/etc/passwd",
+        "dir",
+    ] {
+        let result = session.get(path);
+        assert!(matches!(result, Err(Error::File(_))), "{path}: {result:?}");
+    }
+    for path in ["leak", "root/tmp/x", "magic/x", "pipe.csv", "dir"] {
+        let result = session.put(path, b"x");
+        assert!(matches!(result, Err(Error::File(_))), "{path}: {result:?}");
+    }
+    let kinds: Vec<EntryKind> = session
+        .list("")
+        .unwrap()
+        .entries
+        .iter()
+        .map(|e| e.kind)
+        .collect();
+    assert!(kinds.contains(&EntryKind::Other) && kinds.contains(&EntryKind::Directory));
+}
+
+/// The kernel resolves each path while code inside swaps a directory and a link.
+#[tokio::test(flavor = "multi_thread")]
+async fn swapping_a_directory_for_a_link_wins_nothing() {
+    let session = session().await;
+    good(&session, "import os, ctypes\nos.mkdir('a'); open('a/passwd', 'w').write('inside')\nos.symlink('/etc', 'b')").await;
+    let swap = "libc = ctypes.CDLL(None)\nimport time\nend = time.time() + 2\nwhile time.time() < end:\n    libc.renameat2(-100, b'a', -100, b'b', 2)";
+    let run = session.run(swap);
+    let (mut inside, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        match session.get("a/passwd") {
+            Ok(contents) => {
+                assert_eq!(contents, b"inside");
+                inside += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(run.await.unwrap().is_success());
+    assert!(
+        inside > 0 && refused > 0,
+        "the race was run: {inside} {refused}"
+    );
+}
+
+/// Sizes are capped on both ways; a sparse file of any size is refused before it is read.
+#[tokio::test]
+async fn sizes_are_capped() {
+    let session = session_with(Limits {
+        transfer_bytes: 1000,
+        ..Limits::default()
+    })
+    .await;
+    assert!(matches!(
+        session.put("big", &[0; 1001]),
+        Err(Error::FileTooLarge { .. })
+    ));
+    good(
+        &session,
+        "f = open('sparse', 'wb'); f.truncate(1 << 29); f.close()",
+    )
+    .await;
+    assert!(matches!(
+        session.get("sparse"),
+        Err(Error::FileTooLarge { .. })
+    ));
+}
+
+/// The workspace is there to read after the session's process died.
+#[tokio::test]
+async fn files_outlive_a_crash() {
+    let session = session().await;
+    session
+        .run("open('result', 'w').write('kept')\nimport os\nos._exit(1)")
+        .await
+        .unwrap();
+    assert_eq!(session.get("result").unwrap(), b"kept");
+}

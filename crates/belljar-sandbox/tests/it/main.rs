@@ -1,0 +1,14 @@
+//! Sessions as a user of the library meets them: real Python behind real walls.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::format_collect, reason = "expected texts are small")]
+
+mod cells;
+mod displays;
+mod files;
+mod hygiene;
+mod limits;
+mod outcomes;
+mod reference;
+mod sessions;
+mod support;
+mod walls;

@@ -1,0 +1,108 @@
+//! What the tests start with.
+
+use std::time::Duration;
+
+use belljar_sandbox::protocol::Outcome;
+use belljar_sandbox::{
+    Cell, Engine, Environment, EnvironmentSpec, EnvironmentStore, Limits, Session,
+};
+
+/// The `default` environment; built if it is not there, which takes half a minute.
+pub(crate) fn data_environment() -> Environment {
+    let store = EnvironmentStore::open_default().unwrap();
+    store.load("default").unwrap_or_else(|_| {
+        store
+            .create(&EnvironmentSpec::default_environment(), &mut |_| {})
+            .unwrap()
+    })
+}
+
+/// A Python without packages, for what needs none: its template is warm at once.
+pub(crate) fn bare_environment() -> Environment {
+    static BARE: std::sync::OnceLock<Environment> = std::sync::OnceLock::new();
+    BARE.get_or_init(|| {
+        let store = EnvironmentStore::open_default().unwrap();
+        store.load("bare").unwrap_or_else(|_| {
+            // Another test may be faster.
+            let made = store.create(&EnvironmentSpec::new("bare".to_owned()), &mut |_| {});
+            made.or_else(|_| store.load("bare")).unwrap()
+        })
+    })
+    .clone()
+}
+
+pub(crate) fn engine() -> Engine {
+    Engine::builder(bare_environment()).build()
+}
+
+pub(crate) fn data_engine() -> Engine {
+    Engine::builder(data_environment()).build()
+}
+
+pub(crate) async fn session() -> Session {
+    engine().session().await.unwrap()
+}
+
+pub(crate) async fn data_session() -> Session {
+    data_engine().session().await.unwrap()
+}
+
+pub(crate) async fn session_with(limits: Limits) -> Session {
+    engine().session_with(limits).await.unwrap()
+}
+
+/// Runs a cell that must succeed and returns its outcome.
+pub(crate) async fn good(session: &Session, code: &str) -> Outcome {
+    let outcome = session.run(code).await.unwrap();
+    assert!(outcome.is_success(), "{code}\n{outcome:#?}");
+    outcome
+}
+
+/// Runs a cell that must succeed and returns what it printed.
+pub(crate) async fn printed(session: &Session, code: &str) -> String {
+    good(session, code).await.stdout.text
+}
+
+/// A cell with a time limit of its own.
+pub(crate) fn timed(code: &str, wall_time: Duration) -> Cell {
+    Cell {
+        wall_time: Some(wall_time),
+        ..Cell::from(code)
+    }
+}
+
+pub(crate) fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+/// Waits until `done`, at most five seconds.
+pub(crate) async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} did not happen");
+}
+
+/// All descendants of a process.
+pub(crate) fn processes_below(parent: u32) -> Vec<u32> {
+    let mut found = vec![];
+    let mut pending = vec![parent];
+    while let Some(pid) = pending.pop() {
+        for task in std::fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let children =
+                std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            for child in children.split_whitespace().filter_map(|c| c.parse().ok()) {
+                found.push(child);
+                pending.push(child);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,334 @@
+//! `belljar bench`: our figures beside their references, measured in the same run.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use belljar_sandbox::{Engine, Session};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::show;
+use crate::start::SessionArgs;
+
+/// What a first cell typically does: it uses numpy, pandas and pyplot.
+const FIRST_CELL: &str = "import numpy as np, pandas as pd, matplotlib.pyplot as plt\n\
+    frame = pd.DataFrame({'a': np.arange(3)})\n\
+    print(frame['a'].sum(), plt.get_backend())\n";
+
+/// The same in a Jupyter kernel, from its start to the reply; run by `--jupyter PYTHON`.
+const JUPYTER: &str = include_str!("bench_jupyter.py");
+
+/// The least that running code in another interpreter can cost: a line in, a line out.
+const BARE_LOOP: &str = "import sys\nns = {}\nread, write = sys.stdin.readline, sys.stdout.write\n\
+    while True:\n    line = read()\n    if not line: break\n    \
+    exec(compile(line, '<cell>', 'exec'), ns)\n    write('ok\\n')\n    sys.stdout.flush()\n";
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// A Python that has ipykernel, numpy, pandas and matplotlib, to compare with
+    #[arg(long, value_name = "PATH")]
+    jupyter: Option<PathBuf>,
+    /// Fewer repetitions, for a quick look
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    // On a worker of the runtime, where a server's tasks are too.
+    tokio::spawn(bench(args))
+        .await
+        .context("the benchmark panicked")?
+}
+
+async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    let report = Report { json: args.json };
+    let scale = if args.quick { 10 } else { 1 };
+    let engine = args.session.engine().await?;
+
+    let (start, bare) = session_start(&engine, 100 / scale).await?;
+    let bare_name = "fork of the template + namespaces + mounts";
+    report.figure("session_start", &start, bare_name, &bare);
+    let spare = session_start_spare(&args.session, 50 / scale).await?;
+    report.figure("session_start_spare", &spare, bare_name, &bare);
+    match &args.jupyter {
+        Some(python) => {
+            let jupyter = jupyter(python, (10 / scale).max(2))?;
+            report.figure(
+                "session_start_jupyter",
+                &start,
+                "jupyter kernel + imports",
+                &jupyter,
+            );
+        }
+        None => report.left_out("session_start_jupyter", "give --jupyter PATH"),
+    }
+    let (ours, reference) = cell_round_trip(&engine, 5000 / scale).await?;
+    report.figure("cell_round_trip", &ours, "exec over a pipe", &reference);
+    let burst = burst(&engine, 200).await?;
+    report.figure("burst_200", &burst, bare_name, &bare);
+    idle_memory(&engine, 500 / scale, &report).await?;
+    engine.shutdown().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// From the request to the result of a first cell, and the bare reference, in turns.
+async fn session_start(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times)> {
+    let (mut ours, mut bare) = (Times::default(), Times::default());
+    for round in 0..n + 5 {
+        let reference = engine.bare_fork().await?;
+        let started = Instant::now();
+        let session = engine.session().await?;
+        first_cell(&session).await?;
+        let elapsed = started.elapsed();
+        session.close().await?;
+        // The first rounds warm the caches of both.
+        if round >= 5 {
+            ours.push(elapsed);
+            bare.push(reference);
+        }
+    }
+    Ok((ours, bare))
+}
+
+async fn session_start_spare(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
+    let engine = Engine::builder(args.environment()?)
+        .limits(args.limits())
+        .spares(4)
+        .build();
+    engine.warm().await?;
+    let mut times = Times::default();
+    for _ in 0..n {
+        let started = Instant::now();
+        let session = engine.session().await?;
+        first_cell(&session).await?;
+        times.push(started.elapsed());
+        session.close().await?;
+        // Time for the next spare, as between two users.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    engine.shutdown().await;
+    Ok(times)
+}
+
+async fn first_cell(session: &Session) -> anyhow::Result<()> {
+    let outcome = session.run(FIRST_CELL).await?;
+    ensure!(outcome.is_success(), "the first cell failed: {outcome:?}");
+    Ok(())
+}
+
+async fn cell_round_trip(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times)> {
+    let session = engine.session().await?;
+    let mut reference = BareInterpreter::start(engine.environment().python())?;
+    let (mut ours, mut bare) = (Times::default(), Times::default());
+    for round in 0..n + 100 {
+        let started = Instant::now();
+        let outcome = session.run("x=1").await?;
+        let elapsed = started.elapsed();
+        ensure!(outcome.is_success(), "x=1 failed: {outcome:?}");
+        let started = Instant::now();
+        reference.run("x=1")?;
+        if round >= 100 {
+            ours.push(elapsed);
+            bare.push(started.elapsed());
+        }
+    }
+    Ok((ours, bare))
+}
+
+/// Sessions asked for at the same moment: each one's time to the result of its first cell.
+async fn burst(engine: &Engine, n: usize) -> anyhow::Result<Times> {
+    let started = Instant::now();
+    let tasks: Vec<_> = (0..n)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let session = engine.session().await?;
+                first_cell(&session).await?;
+                anyhow::Ok((started.elapsed(), session))
+            })
+        })
+        .collect();
+    let mut times = Times::default();
+    let mut sessions = Vec::new();
+    for task in tasks {
+        let (elapsed, session) = task.await.context("a session's task panicked")??;
+        times.push(elapsed);
+        sessions.push(session);
+    }
+    close(sessions).await?;
+    Ok(times)
+}
+
+async fn idle_memory(engine: &Engine, n: usize, report: &Report) -> anyhow::Result<()> {
+    let mut sessions = Vec::new();
+    for _ in 0..n {
+        let session = engine.session().await?;
+        first_cell(&session).await?;
+        sessions.push(session);
+    }
+    let mut kilobytes: Vec<u64> = sessions
+        .iter()
+        .filter_map(Session::private_bytes)
+        .map(|bytes| bytes >> 10)
+        .collect();
+    ensure!(kilobytes.len() == n, "some sessions died while idle");
+    kilobytes.sort_unstable();
+    report.line(
+        &json!({"name": "idle_session_private_kb", "n": n, "p50_kb": kilobytes[n / 2]}),
+        &format!(
+            "{:<24} n={n:<5} p50 {} kB",
+            "idle_session_private_kb",
+            kilobytes[n / 2]
+        ),
+    );
+    close(sessions).await
+}
+
+async fn close(sessions: Vec<Session>) -> anyhow::Result<()> {
+    for session in sessions {
+        session.close().await?;
+    }
+    Ok(())
+}
+
+fn jupyter(python: &Path, n: usize) -> anyhow::Result<Times> {
+    let output = Command::new(python)
+        .args(["-c", JUPYTER, &n.to_string(), FIRST_CELL])
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("starting {}", python.display()))?;
+    ensure!(
+        output.status.success(),
+        "the Jupyter reference failed ({})",
+        output.status
+    );
+    let seconds: Vec<f64> =
+        serde_json::from_slice(&output.stdout).context("the Jupyter reference's answer")?;
+    Ok(Times(
+        seconds.into_iter().map(Duration::from_secs_f64).collect(),
+    ))
+}
+
+/// An interpreter that executes a line and answers with one.
+struct BareInterpreter {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl BareInterpreter {
+    fn start(python: &Path) -> anyhow::Result<Self> {
+        let mut child = Command::new(python)
+            .args(["-I", "-c", BARE_LOOP])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", python.display()))?;
+        let stdin = child.stdin.take().context("its input")?;
+        let stdout = child.stdout.take().context("its output")?;
+        Ok(Self {
+            child,
+            stdin,
+            stdout: BufReader::new(stdout),
+        })
+    }
+
+    fn run(&mut self, line: &str) -> anyhow::Result<()> {
+        self.stdin.write_all(format!("{line}\n").as_bytes())?;
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer)?;
+        ensure!(answer == "ok\n", "the bare interpreter answered {answer:?}");
+        Ok(())
+    }
+}
+
+impl Drop for BareInterpreter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn push(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    /// The time that `percent` of the measurements stay below, in microseconds.
+    fn percentile(&self, percent: usize) -> u128 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+        sorted.get(index).map_or(0, Duration::as_micros)
+    }
+}
+
+struct Report {
+    json: bool,
+}
+
+impl Report {
+    fn figure(&self, name: &str, ours: &Times, reference: &str, theirs: &Times) {
+        let (p50, p99, base) = (
+            ours.percentile(50),
+            ours.percentile(99),
+            theirs.percentile(50),
+        );
+        // Microseconds as floats: exact far beyond any duration measured here.
+        #[expect(clippy::cast_precision_loss, reason = "a ratio of two durations")]
+        let ratio = (p50 as f64 / base.max(1) as f64 * 10_000.0).round() / 10_000.0;
+        self.line(
+            &json!({
+                "name": name,
+                "n": ours.0.len(),
+                "p50_us": p50,
+                "p99_us": p99,
+                "reference": reference,
+                "reference_p50_us": base,
+                "ratio": ratio,
+            }),
+            &format!(
+                "{name:<24} n={:<5} p50 {p50:>8} µs   p99 {p99:>8} µs   {ratio:>8} × {reference} ({base} µs)",
+                ours.0.len()
+            ),
+        );
+    }
+
+    fn left_out(&self, name: &str, why: &str) {
+        if !self.json {
+            show::note(&format!("{name:<24} left out: {why}"));
+        }
+    }
+
+    fn line(&self, object: &Value, text: &str) {
+        let mut stdout = std::io::stdout().lock();
+        let _ = if self.json {
+            writeln!(stdout, "{object}")
+        } else {
+            writeln!(stdout, "{text}")
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles() {
+        let times = Times((1..=100).map(Duration::from_micros).collect());
+        assert_eq!((times.percentile(50), times.percentile(99)), (50, 99));
+        assert_eq!(Times::default().percentile(50), 0);
+    }
+}

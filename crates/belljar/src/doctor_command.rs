@@ -1,0 +1,635 @@
+//! `belljar doctor`: what this host has and lacks, and what to do about it.
+
+use std::fmt::{Display, Write as _};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use belljar_sandbox::{Engine, Environment};
+use belljar_walls::{Cgroups, has_admin_capability, remove_tree, user_namespaces_work};
+use clap::Args;
+use owo_colors::OwoColorize;
+use serde::Serialize;
+
+use crate::{show, start};
+
+/// The oldest kernel: `mount_setattr` came with it.
+const OLDEST_KERNEL: (u32, u32) = (5, 12);
+/// The kernel whose Landlock has all that the walls will want of it.
+const GOOD_KERNEL: (u32, u32) = (6, 2);
+/// Descriptors that a session costs the host.
+const FILES_OF_A_SESSION: u64 = 10;
+const ENOUGH_SPACE: u64 = 1 << 30;
+/// How long a program that is only asked for its version may take.
+const VERSION_DEADLINE: Duration = Duration::from_secs(10);
+const SESSION_DEADLINE: Duration = Duration::from_mins(2);
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exit code: 0 if sessions can run here, 1 if not.")]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object a line: check, status (ok, missing, note), detail, remedy
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Ok,
+    Missing,
+    Note,
+}
+
+/// What was found of one requirement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    status: Status,
+    detail: String,
+    /// What to do, one way a line.
+    remedies: Vec<String>,
+}
+
+impl Finding {
+    fn ok(detail: impl Into<String>) -> Self {
+        Self {
+            status: Status::Ok,
+            detail: detail.into(),
+            remedies: Vec::new(),
+        }
+    }
+
+    fn note(detail: impl Into<String>) -> Self {
+        Self {
+            status: Status::Note,
+            ..Self::ok(detail)
+        }
+    }
+
+    fn missing(detail: impl Into<String>) -> Self {
+        Self {
+            status: Status::Missing,
+            ..Self::ok(detail)
+        }
+    }
+
+    fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedies.push(remedy.into());
+        self
+    }
+}
+
+pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let report = |check: &str, finding: &Finding| {
+        let line = if args.json {
+            in_json(check, finding)
+        } else {
+            for_people(check, finding)
+        };
+        let mut stdout = anstream::stdout().lock();
+        // Nobody to tell is no reason not to finish with the right code.
+        let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    };
+    let walls = [
+        (
+            "linux kernel",
+            kernel(&rustix::system::uname().release().to_string_lossy()),
+        ),
+        ("user namespaces", user_namespaces()),
+        ("privileges", privileges(has_admin_capability())),
+        ("cgroups", cgroups()),
+        ("temporary files", temporary_files(&std::env::temp_dir())),
+    ];
+    for (check, finding) in &walls {
+        report(check, finding);
+    }
+    let blocked = walls
+        .iter()
+        .any(|(_, finding)| finding.status == Status::Missing);
+    report(
+        "open files",
+        &open_files(rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum),
+    );
+    report("uv", &uv().await);
+    let (python, finding) = tokio::task::spawn_blocking(python).await?;
+    report("python", &finding);
+    let (environment, finding) = environments();
+    report("environments", &finding);
+    let session = match environment.or(python) {
+        Some(environment) => session(environment, blocked).await,
+        None => Finding::missing("there is no Python to start one with")
+            .remedy("belljar env create, when python3 and uv are there"),
+    };
+    report("a session", &session);
+    Ok(ExitCode::from(u8::from(session.status == Status::Missing)))
+}
+
+/// `ok       cgroups: version 2`, and below it what to do.
+fn for_people(check: &str, finding: &Finding) -> String {
+    let word = match finding.status {
+        Status::Ok => format!("{:7}", "ok").green().to_string(),
+        Status::Missing => format!("{:7}", "MISSING").red().bold().to_string(),
+        Status::Note => format!("{:7}", "note").yellow().to_string(),
+    };
+    let mut text = format!("{word}  {}: {}", check.bold(), indented(&finding.detail));
+    for remedy in &finding.remedies {
+        let _ = write!(text, "\n         do: {}", indented(remedy));
+    }
+    text
+}
+
+/// Text from elsewhere, further lines under the first.
+fn indented(text: &str) -> String {
+    show::clean(text.trim_end()).replace('\n', "\n           ")
+}
+
+fn in_json(check: &str, finding: &Finding) -> String {
+    let remedy = (!finding.remedies.is_empty()).then(|| finding.remedies.join("\n"));
+    serde_json::json!({
+        "check": check,
+        "status": finding.status,
+        "detail": finding.detail,
+        "remedy": remedy,
+    })
+    .to_string()
+}
+
+fn kernel(release: &str) -> Finding {
+    let Some(version) = kernel_version(release) else {
+        return Finding::note(format!("{release} (not a version that is known)"))
+            .remedy("make sure that it is Linux 5.12 or later");
+    };
+    let found = format!("Linux {release}");
+    if version < OLDEST_KERNEL {
+        Finding::missing(format!("{found}; mounts of a session need 5.12 or later"))
+            .remedy("update the kernel to 5.12 or later, 6.2 or later is better")
+    } else if version < GOOD_KERNEL {
+        Finding::note(format!(
+            "{found} is enough today; 6.2 or later is recommended"
+        ))
+        .remedy("plan an update to 6.2 or later: Landlock, which is coming, wants it")
+    } else {
+        Finding::ok(found)
+    }
+}
+
+/// Major and minor of what `uname -r` says.
+fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// What the host says about user namespaces; `None` where it has no such setting.
+#[derive(Clone, Copy, Debug, Default)]
+struct NamespaceSettings {
+    maximum: Option<u64>,
+    unprivileged: Option<u64>,
+    apparmor: Option<u64>,
+}
+
+fn user_namespaces() -> Finding {
+    let setting = |name: &str| {
+        let text = std::fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
+        text.trim().parse().ok()
+    };
+    let settings = NamespaceSettings {
+        maximum: setting("user/max_user_namespaces"),
+        unprivileged: setting("kernel/unprivileged_userns_clone"),
+        apparmor: setting("kernel/apparmor_restrict_unprivileged_userns"),
+    };
+    judge_namespaces(
+        user_namespaces_work().map_err(|error| error.to_string()),
+        settings,
+        has_admin_capability(),
+    )
+}
+
+fn judge_namespaces(
+    tried: Result<(), String>,
+    settings: NamespaceSettings,
+    admin: bool,
+) -> Finding {
+    let set = |setting: &str| {
+        format!(
+            "sudo sysctl -w {setting} (to keep it: echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf)"
+        )
+    };
+    let restricted = settings.apparmor == Some(1) && !admin;
+    let mut finding = match tried {
+        // AppArmor lets them be made, and then takes all power inside away.
+        Ok(()) if restricted => {
+            Finding::note("they can be made, but AppArmor keeps ordinary users from using them")
+        }
+        Ok(()) => return Finding::ok("they can be made"),
+        Err(error) => Finding::missing(format!("they can't be made: {error}")),
+    };
+    if settings.maximum == Some(0) {
+        finding = finding.remedy(set("user.max_user_namespaces=15000"));
+    }
+    if settings.unprivileged == Some(0) && !admin {
+        finding = finding.remedy(set("kernel.unprivileged_userns_clone=1"));
+    }
+    if restricted {
+        finding = finding.remedy(set("kernel.apparmor_restrict_unprivileged_userns=0"));
+    }
+    if finding.remedies.is_empty() {
+        finding = finding.remedy(
+            "in a container: start it with `--privileged`, or `--security-opt seccomp=unconfined`",
+        );
+    }
+    if !admin {
+        finding = finding.remedy("or run belljar as root");
+    }
+    finding
+}
+
+fn privileges(admin: bool) -> Finding {
+    if admin {
+        Finding::ok("root: each session gets a user id of its own on the host")
+    } else {
+        Finding::note(
+            "an ordinary user: all sessions share your user id on the host, behind the same walls",
+        )
+        .remedy("nothing for your own code; run belljar as root where tenants share this host")
+    }
+}
+
+fn cgroups() -> Finding {
+    let scope = "systemd-run --user --scope -p Delegate=yes belljar …";
+    match Cgroups::create(&format!("belljar-doctor-{}", std::process::id())) {
+        Ok(cgroups) => {
+            let version = if cgroups.is_v2() {
+                "version 2"
+            } else {
+                "version 1"
+            };
+            let left: Vec<PathBuf> = cgroups
+                .trees()
+                .into_iter()
+                .filter(|tree| remove_tree(tree).is_err())
+                .collect();
+            match left.first() {
+                None => Finding::ok(format!(
+                    "{version}; memory, processes and cpu can be limited"
+                )),
+                Some(tree) => {
+                    Finding::note(format!("{version}; a test cgroup could not be removed"))
+                        .remedy(format!("rmdir {}", tree.display()))
+                }
+            }
+        }
+        Err(error) => {
+            let finding = Finding::missing(error.to_string());
+            // Only version 2 can be handed to an ordinary user.
+            let finding = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+                finding.remedy(scope)
+            } else {
+                finding.remedy(format!(
+                    "boot with systemd.unified_cgroup_hierarchy=1 (cgroup version 2), then: {scope}"
+                ))
+            };
+            finding.remedy("or run belljar as root; in a container: start it with `--privileged`")
+        }
+    }
+}
+
+fn temporary_files(directory: &Path) -> Finding {
+    let shown = directory.display();
+    let probe = directory.join(format!("belljar-doctor-{}", std::process::id()));
+    let written = std::fs::File::create_new(&probe).and_then(|mut file| file.write_all(b"belljar"));
+    let _ = std::fs::remove_file(&probe);
+    if let Err(error) = written {
+        return Finding::missing(format!("{shown} can't be written: {error}"))
+            .remedy("set TMPDIR to a directory that can be written");
+    }
+    let free = match rustix::fs::statvfs(directory) {
+        Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
+        Err(error) => {
+            return Finding::note(format!(
+                "{shown} can be written; its free space is not known: {error}"
+            ));
+        }
+    };
+    let megabytes = free >> 20;
+    if free < ENOUGH_SPACE {
+        Finding::note(format!(
+            "{shown} can be written, but has only {megabytes} MiB free"
+        ))
+        .remedy(
+            "free some space (long output of cells is kept there), or set TMPDIR to another place",
+        )
+    } else {
+        Finding::ok(format!("{shown} can be written, {megabytes} MiB free"))
+    }
+}
+
+/// `None` stands for no limit.
+fn open_files(hard_limit: Option<u64>) -> Finding {
+    let Some(limit) = hard_limit else {
+        return Finding::ok("not limited");
+    };
+    let sessions = limit / FILES_OF_A_SESSION;
+    let detail = format!("at most {limit}, enough for about {sessions} sessions at once");
+    if sessions < 100 {
+        Finding::note(detail).remedy("raise the hard limit: `ulimit -Hn 65536` as root, or LimitNOFILE=65536 in the unit of a service")
+    } else {
+        Finding::ok(detail)
+    }
+}
+
+async fn uv() -> Finding {
+    let remedy = "pip install uv (or set BELLJAR_UV to its path); it builds environments, sessions run without it";
+    let named = std::env::var_os("BELLJAR_UV")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from);
+    let Some(program) = named.or_else(|| find_in_path("uv")) else {
+        return Finding::missing("there is no uv in PATH").remedy(remedy);
+    };
+    let shown = program.display();
+    let asked = tokio::process::Command::new(&program)
+        .arg("--version")
+        .kill_on_drop(true)
+        .output();
+    match tokio::time::timeout(VERSION_DEADLINE, asked).await {
+        Ok(Ok(output)) if output.status.success() => Finding::ok(format!(
+            "{} ({shown})",
+            String::from_utf8_lossy(&output.stdout).trim()
+        )),
+        Ok(Ok(output)) => {
+            Finding::missing(format!("{shown} ended with {}", output.status)).remedy(remedy)
+        }
+        Ok(Err(error)) => {
+            Finding::missing(format!("{shown} could not be started: {error}")).remedy(remedy)
+        }
+        Err(_) => Finding::missing(format!("{shown} gave no answer")).remedy(remedy),
+    }
+}
+
+fn python() -> (Option<Environment>, Finding) {
+    let remedy = "install Python 3.10 or later with your package manager, or `uv python install`";
+    let Some(path) = find_in_path("python3") else {
+        return (
+            None,
+            Finding::missing("there is no python3 in PATH").remedy(remedy),
+        );
+    };
+    match Environment::from_python(&path) {
+        Ok(environment) => {
+            let detail = format!("{} ({})", version(&environment), path.display());
+            (Some(environment), Finding::ok(detail))
+        }
+        Err(error) => (
+            None,
+            Finding::missing(format!("{}: {error}", path.display())).remedy(remedy),
+        ),
+    }
+}
+
+fn version(environment: &Environment) -> String {
+    let (major, minor, micro) = environment.version();
+    format!("Python {major}.{minor}.{micro}")
+}
+
+/// The `default` environment, or the first one there is.
+fn environments() -> (Option<Environment>, Finding) {
+    let found = start::store().and_then(|store| Ok(store.inspect()?));
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let finding = Finding::missing(format!("they can't be read: {error}"));
+            return (
+                None,
+                finding.remedy("set BELLJAR_DATA_DIR to a directory of yours"),
+            );
+        }
+    };
+    let (mut usable, mut broken) = (Vec::new(), Vec::new());
+    for environment in found {
+        match environment {
+            Ok(environment) => usable.push(environment),
+            Err(error) => broken.push(error),
+        }
+    }
+    let finding = judge_environments(usable.iter().map(Environment::name), &broken);
+    let best = usable
+        .iter()
+        .position(|environment| environment.name() == "default")
+        .unwrap_or(0);
+    (
+        (!usable.is_empty()).then(|| usable.swap_remove(best)),
+        finding,
+    )
+}
+
+fn judge_environments<'a>(
+    usable: impl Iterator<Item = &'a str>,
+    broken: &[impl Display],
+) -> Finding {
+    let names = usable.collect::<Vec<_>>().join(", ");
+    if let Some(first) = broken.first() {
+        // The error says what to do itself.
+        return Finding::note(format!(
+            "usable: {}; {first}",
+            if names.is_empty() { "none" } else { &names }
+        ));
+    }
+    if names.is_empty() {
+        Finding::missing("none yet")
+            .remedy("belljar env create (the first command that needs `default` builds it too)")
+    } else {
+        Finding::ok(names)
+    }
+}
+
+/// A real one, which also shows what can't be asked for: mounts of `/proc` and all the rest.
+async fn session(environment: Environment, blocked: bool) -> Finding {
+    let described = format!(
+        "{}, environment {}",
+        version(&environment),
+        environment.name()
+    );
+    let engine = Engine::builder(environment).build();
+    let result = tokio::time::timeout(SESSION_DEADLINE, try_session(&engine)).await;
+    engine.shutdown().await;
+    let why = match result {
+        Ok(Ok((warm, start))) => {
+            let (warm, start) = (milliseconds(warm), milliseconds(start));
+            return Finding::ok(format!(
+                "1 + 1 is 2, {start} ms after it was asked for ({described}; the template took {warm} ms, once)"
+            ));
+        }
+        // Our errors name their cause themselves.
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer after {} s", SESSION_DEADLINE.as_secs()),
+    };
+    let finding = Finding::missing(format!("it does not run: {why} ({described})"));
+    if blocked {
+        return finding.remedy("what is missing above comes first");
+    }
+    finding
+        .remedy("in a container: start it with `--privileged` (a session mounts its own /proc, which others refuse)")
+        .remedy("else: BELLJAR_LOG=debug belljar exec '1 + 1', and report what it says")
+}
+
+/// How long the template took, and then a session with its first cell.
+async fn try_session(engine: &Engine) -> anyhow::Result<(Duration, Duration)> {
+    let begun = Instant::now();
+    engine.warm().await?;
+    let warm = begun.elapsed();
+    let begun = Instant::now();
+    let session = engine.session().await?;
+    let outcome = session.run("1 + 1").await?;
+    let start = begun.elapsed();
+    let shown = outcome.displays.first().and_then(|display| display.text());
+    let right = outcome.is_success()
+        && (shown.map(str::trim) == Some("2") || outcome.stdout.text.trim() == "2");
+    anyhow::ensure!(
+        right,
+        "1 + 1 did not give 2: {:?}, {:?}",
+        outcome.status,
+        outcome.cause
+    );
+    session.close().await?;
+    Ok((warm, start))
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{:.1}", duration.as_secs_f64() * 1000.0)
+}
+
+fn find_in_path(name: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
+        .find(|candidate| {
+            candidate
+                .metadata()
+                .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_versions_are_read_as_distributions_write_them() {
+        assert_eq!(kernel_version("6.8.0-45-generic"), Some((6, 8)));
+        assert_eq!(
+            kernel_version("5.15.167.4-microsoft-standard-WSL2"),
+            Some((5, 15))
+        );
+        assert_eq!(kernel_version("4.18.0-553.el8_10.x86_64"), Some((4, 18)));
+        assert_eq!(kernel_version("6.12-rc3"), Some((6, 12)));
+        assert_eq!(kernel_version("7.0"), Some((7, 0)));
+        assert_eq!(kernel_version("Hurd"), None);
+        assert_eq!(kernel_version(""), None);
+    }
+
+    #[test]
+    fn kernels_are_judged_by_number() {
+        assert_eq!(kernel("5.11.22").status, Status::Missing);
+        assert_eq!(kernel("4.18.0").status, Status::Missing);
+        assert_eq!(kernel("5.12.0").status, Status::Note);
+        assert_eq!(kernel("6.1.0").status, Status::Note);
+        assert_eq!(kernel("6.2.0").status, Status::Ok);
+        assert_eq!(kernel("10.0.0").status, Status::Ok);
+        assert_eq!(kernel("strange").status, Status::Note);
+    }
+
+    #[test]
+    fn each_setting_against_user_namespaces_has_its_remedy() {
+        let none = NamespaceSettings::default();
+        let refused = || Err("Operation not permitted".to_owned());
+        let remedies = |settings, admin| {
+            judge_namespaces(refused(), settings, admin)
+                .remedies
+                .join("\n")
+        };
+        assert_eq!(judge_namespaces(Ok(()), none, false).status, Status::Ok);
+        assert_eq!(
+            judge_namespaces(refused(), none, false).status,
+            Status::Missing
+        );
+        assert!(remedies(none, true).contains("--privileged"));
+        assert!(!remedies(none, true).contains("as root"));
+        let zero = NamespaceSettings {
+            maximum: Some(0),
+            ..none
+        };
+        assert!(remedies(zero, true).contains("user.max_user_namespaces=15000"));
+        let debian = NamespaceSettings {
+            unprivileged: Some(0),
+            ..none
+        };
+        assert!(remedies(debian, false).contains("kernel.unprivileged_userns_clone=1"));
+        let ubuntu = NamespaceSettings {
+            apparmor: Some(1),
+            ..none
+        };
+        let finding = judge_namespaces(Ok(()), ubuntu, false);
+        assert_eq!(finding.status, Status::Note);
+        assert!(finding.remedies[0].contains("kernel.apparmor_restrict_unprivileged_userns=0"));
+        assert_eq!(judge_namespaces(Ok(()), ubuntu, true).status, Status::Ok);
+    }
+
+    #[test]
+    fn open_files_are_told_in_sessions() {
+        assert_eq!(open_files(None).status, Status::Ok);
+        let few = open_files(Some(512));
+        assert_eq!(few.status, Status::Note);
+        assert!(few.detail.contains("about 51 sessions"), "{}", few.detail);
+        assert_eq!(open_files(Some(1 << 20)).status, Status::Ok);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_missing() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert_ne!(temporary_files(scratch.path()).status, Status::Missing);
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+        assert_eq!(
+            temporary_files(&scratch.path().join("gone")).status,
+            Status::Missing
+        );
+    }
+
+    #[test]
+    fn environments_are_listed_or_their_remedy_told() {
+        let none: [&str; 0] = [];
+        assert_eq!(
+            judge_environments(["default", "ml"].into_iter(), &none),
+            Finding::ok("default, ml")
+        );
+        let empty = judge_environments([].into_iter(), &none);
+        assert_eq!(empty.status, Status::Missing);
+        assert!(empty.remedies[0].starts_with("belljar env create"));
+        assert_eq!(
+            judge_environments([].into_iter(), &["'x' cannot be used"]).status,
+            Status::Note
+        );
+    }
+
+    #[test]
+    fn a_finding_is_one_line_and_its_remedies_below() {
+        let finding = Finding::missing("not\nhere")
+            .remedy("get it")
+            .remedy("or not");
+        let shown = anstream::adapter::strip_str(&for_people("thing", &finding)).to_string();
+        assert_eq!(
+            shown,
+            "MISSING  thing: not\n           here\n         do: get it\n         do: or not"
+        );
+        let line: serde_json::Value = serde_json::from_str(&in_json("thing", &finding)).unwrap();
+        assert_eq!(line["status"], "missing");
+        assert_eq!(line["remedy"], "get it\nor not");
+        let line: serde_json::Value =
+            serde_json::from_str(&in_json("thing", &Finding::ok("x"))).unwrap();
+        assert_eq!(
+            (&line["status"], &line["remedy"]),
+            (&"ok".into(), &serde_json::Value::Null)
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! `belljar env`: the environments that sessions start from.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use belljar_sandbox::{Environment, EnvironmentSpec, EnvironmentStore};
+use clap::Subcommand;
+
+/// Make, list, show and remove environments: named, locked sets of packages for one Python.
+#[derive(Debug, Subcommand)]
+pub(crate) enum EnvCommand {
+    /// Build an environment. It needs uv, and downloads what is not in uv's cache.
+    ///
+    /// Without packages, the environment `default` gets the usual data libraries and a font that
+    /// draws Chinese; packages named for `default` come on top of them. Any other environment has
+    /// exactly what is named.
+    Create {
+        /// The name: a-z, 0-9, '.', '_' and '-', at most 64.
+        #[arg(default_value = EnvironmentSpec::DEFAULT_NAME)]
+        name: String,
+        /// The interpreter (or a venv's directory) to build on; Python 3.10 or later.
+        /// [default: python3 in PATH]
+        #[arg(long, value_name = "PATH")]
+        python: Option<PathBuf>,
+        /// A package, as pip writes it: polars, 'numpy>=2'. May be repeated.
+        #[arg(long = "package", value_name = "SPEC")]
+        packages: Vec<String>,
+        /// A file with one package per line.
+        #[arg(long, value_name = "FILE")]
+        requirements: Option<PathBuf>,
+        /// A module that sessions start with, already imported. May be repeated; for `default` it
+        /// comes on top of the usual ones.
+        #[arg(long, value_name = "MODULE")]
+        preload: Vec<String>,
+    },
+    /// List the environments.
+    List {
+        /// Write JSON, for machines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one environment: its Python, packages, preload list, fonts and paths.
+    Show {
+        /// The environment.
+        #[arg(default_value = EnvironmentSpec::DEFAULT_NAME)]
+        name: String,
+        /// Write JSON, for machines.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove an environment and all of its packages.
+    Remove {
+        /// The environment.
+        name: String,
+    },
+}
+
+/// Runs the command. Data goes to stdout, everything else to stderr.
+pub(crate) fn run(command: EnvCommand, store: &EnvironmentStore) -> anyhow::Result<()> {
+    match command {
+        EnvCommand::Create {
+            name,
+            python,
+            packages,
+            requirements,
+            preload,
+        } => {
+            let mut spec = if name == EnvironmentSpec::DEFAULT_NAME {
+                EnvironmentSpec::default_environment()
+            } else {
+                EnvironmentSpec::new(name)
+            };
+            spec.python = python;
+            spec.packages.extend(packages);
+            if let Some(path) = requirements {
+                spec.packages.extend(read_requirements(&path)?);
+            }
+            spec.preload.extend(preload);
+            build(&spec, store).map(drop)
+        }
+        EnvCommand::List { json } => list(store, json),
+        EnvCommand::Show { name, json } => {
+            let environment = store.load(&name)?;
+            if json {
+                write_json(&environment)
+            } else {
+                finish(write_environment(&mut io::stdout().lock(), &environment))
+            }
+        }
+        EnvCommand::Remove { name } => {
+            store.remove(&name)?;
+            say(&format!("Removed environment '{name}'"));
+            Ok(())
+        }
+    }
+}
+
+/// Builds an environment, and says on standard error how it goes.
+pub(crate) fn build(
+    spec: &EnvironmentSpec,
+    store: &EnvironmentStore,
+) -> anyhow::Result<Environment> {
+    let start = Instant::now();
+    let mut begun = false;
+    let environment = store.create(spec, &mut |line| {
+        // Not before: a name that is taken, or a missing uv, is told without any ado.
+        if !begun {
+            say(&format!("Building environment '{}'", spec.name));
+            begun = true;
+        }
+        say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f64()));
+    })?;
+    let (major, minor, micro) = environment.version();
+    say(&format!(
+        "Environment '{}' is ready after {:.1} s: CPython {major}.{minor}.{micro}, {} packages",
+        environment.name(),
+        start.elapsed().as_secs_f64(),
+        environment.packages().len(),
+    ));
+    Ok(environment)
+}
+
+fn list(store: &EnvironmentStore, json: bool) -> anyhow::Result<()> {
+    let mut environments = Vec::new();
+    for found in store.inspect()? {
+        match found {
+            Ok(environment) => environments.push(environment),
+            Err(error) => say(&format!("warning: {error}")),
+        }
+    }
+    if json {
+        return write_json(&environments);
+    }
+    if environments.is_empty() {
+        say("No environments yet. Run 'belljar env create' to build the default one");
+        return Ok(());
+    }
+    finish(write_list(&mut io::stdout().lock(), &environments))
+}
+
+fn write_list(out: &mut impl Write, environments: &[Environment]) -> io::Result<()> {
+    let width = environments
+        .iter()
+        .map(|environment| environment.name().len())
+        .chain([4])
+        .max()
+        .unwrap_or_default();
+    writeln!(out, "{:width$}  PYTHON   PACKAGES  PRELOAD", "NAME")?;
+    for environment in environments {
+        let (major, minor, micro) = environment.version();
+        writeln!(
+            out,
+            "{:width$}  {:7}  {:8}  {}",
+            environment.name(),
+            format!("{major}.{minor}.{micro}"),
+            environment.packages().len(),
+            environment.preload().join(" "),
+        )?;
+    }
+    out.flush()
+}
+
+fn write_environment(out: &mut impl Write, environment: &Environment) -> io::Result<()> {
+    let (major, minor, micro) = environment.version();
+    writeln!(out, "name      {}", environment.name())?;
+    writeln!(
+        out,
+        "python    {} (CPython {major}.{minor}.{micro})",
+        environment.python().display()
+    )?;
+    writeln!(out, "preload   {}", environment.preload().join(" "))?;
+    write_paths(out, "fonts", environment.fonts())?;
+    write_paths(out, "visible", environment.read_only_paths())?;
+    writeln!(out, "packages  {}", environment.packages().len())?;
+    for package in environment.packages() {
+        writeln!(out, "          {} {}", package.name, package.version)?;
+    }
+    out.flush()
+}
+
+fn write_paths(out: &mut impl Write, title: &str, paths: &[PathBuf]) -> io::Result<()> {
+    if paths.is_empty() {
+        return writeln!(out, "{title:8}  none");
+    }
+    for (index, path) in paths.iter().enumerate() {
+        let title = if index == 0 { title } else { "" };
+        writeln!(out, "{title:8}  {}", path.display())?;
+    }
+    Ok(())
+}
+
+fn write_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    finish(writeln!(io::stdout().lock(), "{text}"))
+}
+
+/// A reader that has seen enough (`belljar env list | head -1`) is no error.
+fn finish(result: io::Result<()>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("could not write to stdout")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One line for people. When stderr is gone there is nobody to tell.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+fn read_requirements(path: &Path) -> anyhow::Result<Vec<String>> {
+    let text = std::fs::read_to_string(path).with_context(|| {
+        format!(
+            "could not read the requirements in {}: name a text file with one package per line",
+            path.display()
+        )
+    })?;
+    parse_requirements(&text)
+        .with_context(|| format!("could not use the requirements in {}", path.display()))
+}
+
+/// Requirements without comments, continued lines joined. Options are refused here, with the line.
+fn parse_requirements(text: &str) -> anyhow::Result<Vec<String>> {
+    let mut packages = Vec::new();
+    let mut pending = String::new();
+    for (index, line) in text.lines().enumerate() {
+        // As in pip: a comment starts the line or follows a space, so that URLs keep their `#`.
+        let line = match line.find(" #") {
+            Some(end) => &line[..end],
+            None if line.trim_start().starts_with('#') => "",
+            None => line,
+        };
+        if let Some(part) = line.trim_end().strip_suffix('\\') {
+            pending.push_str(part.trim());
+            pending.push(' ');
+            continue;
+        }
+        pending.push_str(line.trim());
+        let requirement = std::mem::take(&mut pending);
+        let requirement = requirement.trim();
+        anyhow::ensure!(
+            !requirement.starts_with('-'),
+            "line {} is an option ({requirement}): only packages are taken; write them out, and set indexes in uv's own configuration",
+            index + 1
+        );
+        if !requirement.is_empty() {
+            packages.push(requirement.to_owned());
+        }
+    }
+    anyhow::ensure!(
+        pending.trim().is_empty(),
+        "the last line ends with '\\': join it with the line that is missing"
+    );
+    Ok(packages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_read_without_comments() {
+        let text =
+            "# tools\nsix  # why\n\n  numpy>=2 \\\n    --hash=sha256:aa\nx @ https://h/x#egg\n";
+        assert_eq!(
+            parse_requirements(text).unwrap(),
+            ["six", "numpy>=2 --hash=sha256:aa", "x @ https://h/x#egg"]
+        );
+        let message = parse_requirements("six\n-r other.txt\n")
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("line 2"), "{message}");
+        assert!(parse_requirements("six \\\n").is_err());
+    }
+}

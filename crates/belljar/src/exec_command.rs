@@ -1,0 +1,142 @@
+//! `belljar exec`: one cell, or a file, or what comes on standard input.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use belljar_sandbox::Session;
+use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status};
+use clap::Args;
+
+use crate::show;
+use crate::start::SessionArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  belljar exec 'import pandas as pd; pd.DataFrame({\"a\": [1, 2]}).sum()'
+  belljar exec --file analysis.py --put sales.csv --out results
+  echo 'print(6 * 7)' | belljar exec -
+
+Exit code: that of the Python program (0, 1 after an exception, n after sys.exit(n), 124 at the \
+time limit, 128 + n after signal n); 2 if belljar itself could not do it.")]
+pub(crate) struct ExecArgs {
+    /// The code; `-` reads it from standard input
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    code: Option<String>,
+    /// A file with the code
+    #[arg(long, short, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Copy a file into the workspace first (may be given several times)
+    #[arg(long, value_name = "PATH")]
+    put: Vec<PathBuf>,
+    /// Copy the files that the code made into this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    out: Option<PathBuf>,
+    /// Bind variables from a JSON object first
+    #[arg(long, value_name = "JSON")]
+    seed: Option<String>,
+    /// Print one JSON object a line: each event, and last the outcome
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
+    let code = read_code(&args)?;
+    let engine = args.session.engine().await?;
+    let session = engine.session().await?;
+    for path in &args.put {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{} has no file name", path.display()))?;
+        let contents =
+            std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        session.put(name, &contents)?;
+    }
+    if let Some(seed) = &args.seed {
+        let values = serde_json::from_str(seed)
+            .context("--seed takes a JSON object, such as '{\"n\": 3}'")?;
+        session.seed(&values).await?;
+    }
+    let outcome = run_cell(&session, &code, args.json).await?;
+    if let Some(directory) = &args.out {
+        save(&session, &outcome, directory)?;
+    }
+    drop(session);
+    engine.shutdown().await;
+    Ok(ExitCode::from(exit_code(&outcome)))
+}
+
+fn read_code(args: &ExecArgs) -> anyhow::Result<String> {
+    match (&args.file, args.code.as_deref()) {
+        (Some(path), _) => {
+            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+        }
+        (None, Some("-")) => {
+            let mut code = String::new();
+            std::io::stdin()
+                .read_to_string(&mut code)
+                .context("reading standard input")?;
+            Ok(code)
+        }
+        (None, Some(code)) => Ok(code.to_owned()),
+        (None, None) => bail!("no code was given"),
+    }
+}
+
+async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<Outcome> {
+    let mut run = session.run(code);
+    loop {
+        let event = tokio::select! {
+            event = run.next() => event.context("the cell ended without an outcome")??,
+            _ = tokio::signal::ctrl_c() => {
+                session.interrupt();
+                continue;
+            }
+        };
+        if json {
+            let mut stdout = std::io::stdout().lock();
+            serde_json::to_writer(&mut stdout, &event)?;
+            writeln!(stdout)?;
+        } else {
+            show::event(&event);
+        }
+        if let Event::Outcome(outcome) = event {
+            if !json {
+                show::ending(&outcome);
+            }
+            return Ok(*outcome);
+        }
+    }
+}
+
+/// Copies the files that the cell made out of the workspace.
+fn save(session: &Session, outcome: &Outcome, directory: &std::path::Path) -> anyhow::Result<()> {
+    for artifact in &outcome.artifacts {
+        // The path comes from the guest; the workspace refuses one that leads outside, and only
+        // such a path is used on this side too.
+        let contents = session.get(&artifact.path)?;
+        let target = directory.join(&artifact.path);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("making {}", parent.display()))?;
+        }
+        std::fs::write(&target, contents)
+            .with_context(|| format!("writing {}", target.display()))?;
+    }
+    Ok(())
+}
+
+fn exit_code(outcome: &Outcome) -> u8 {
+    match (&outcome.cause, outcome.status) {
+        (_, Status::Success) => 0,
+        (_, Status::Timeout) => 124,
+        (Cause::Exit { code }, _) => u8::try_from(code & 0xff).unwrap_or(1).max(1),
+        (Cause::Signal { number, .. }, _) => u8::try_from(128 + number).unwrap_or(1),
+        (Cause::Interrupted, _) => 130,
+        _ if outcome.state == Fate::Lost => 137,
+        _ => 1,
+    }
+}

@@ -1,0 +1,477 @@
+//! What the lines that start with `/` do.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use belljar_sandbox::protocol::NameInfo;
+use belljar_sandbox::{EntryKind, Session};
+
+use crate::show;
+
+/// The commands, as they are completed and explained.
+pub(crate) const COMMANDS: [(&str, &str, &str); 7] = [
+    ("/help", "", "show this"),
+    ("/vars", "", "list the variables"),
+    ("/files", "", "list the files of the workspace"),
+    (
+        "/put",
+        " PATH [NAME]",
+        "copy a file of this machine into the workspace",
+    ),
+    (
+        "/get",
+        " NAME [PATH]",
+        "copy a file of the workspace to this machine",
+    ),
+    (
+        "/reset",
+        "",
+        "start a new session, without variables and files",
+    ),
+    ("/quit", "", "leave (or Ctrl-D)"),
+];
+
+/// What follows after something was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A cell ran.
+    Ran {
+        /// To its end.
+        success: bool,
+    },
+    /// Something else was done.
+    Go,
+    /// The person wants to leave.
+    Leave,
+}
+
+impl Next {
+    pub(crate) fn is_leaving(self) -> bool {
+        self == Self::Leave
+    }
+}
+
+/// A command with what it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Help,
+    Vars,
+    Files,
+    Put { path: String, name: Option<String> },
+    Get { name: String, path: Option<String> },
+    Reset,
+    Quit,
+}
+
+impl Command {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let mut words = split(text)?.into_iter();
+        let word = words.next().unwrap_or_default();
+        let (first, second, more) = (words.next(), words.next(), words.next());
+        let usage = || {
+            let (name, rest, _) = COMMANDS.iter().find(|(name, ..)| *name == word)?;
+            Some(match *rest {
+                "" => format!("`{name}` takes nothing more"),
+                rest => format!("write it as `{name}{rest}`; quote a name that has spaces"),
+            })
+        };
+        Ok(match (word.as_str(), first, second, more) {
+            ("/help", None, ..) => Self::Help,
+            ("/vars", None, ..) => Self::Vars,
+            ("/files", None, ..) => Self::Files,
+            ("/put", Some(path), name, None) => Self::Put { path, name },
+            ("/get", Some(name), path, None) => Self::Get { name, path },
+            ("/reset", None, ..) => Self::Reset,
+            ("/quit", None, ..) => Self::Quit,
+            _ => {
+                let names = COMMANDS.map(|(name, ..)| name).join(", ");
+                bail!(
+                    usage().unwrap_or_else(|| format!(
+                        "there is no command `{word}`; there are {names}"
+                    ))
+                )
+            }
+        })
+    }
+}
+
+/// Words as a shell would split them: quotes and backslashes keep spaces.
+fn split(text: &str) -> anyhow::Result<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(characters.next()),
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    if let Some(quote) = quote {
+        bail!("a quote {quote} is not closed");
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// Does a command that needs nothing but the session.
+pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Help => say(&help()),
+        Command::Vars => {
+            let names = session.manifest().await?;
+            if names.is_empty() {
+                show::note("[no variables yet]");
+            } else {
+                say(&variables(&names));
+            }
+        }
+        Command::Files => files(session)?,
+        Command::Put { path, name } => put(session, path, name.as_deref())?,
+        Command::Get { name, path } => get(session, name, path.as_deref())?,
+        Command::Reset | Command::Quit => {}
+    }
+    Ok(())
+}
+
+fn say(text: &str) {
+    let mut stdout = anstream::stdout().lock();
+    let _ = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+}
+
+fn help() -> String {
+    let mut text = String::new();
+    for (name, rest, what) in COMMANDS {
+        let _ = writeln!(text, "{:20} {what}", format!("{name}{rest}"));
+    }
+    text.push_str(
+        "Everything else is Python. A block ends with an empty line; Tab completes; Ctrl-C clears \
+         the line,\nor interrupts the cell that runs and keeps the variables.\n",
+    );
+    text
+}
+
+fn files(session: &Session) -> anyhow::Result<()> {
+    let listing = session.list("")?;
+    if listing.entries.is_empty() {
+        show::note("[the workspace is empty; /put PATH copies a file into it]");
+        return Ok(());
+    }
+    let rows = listing.entries.iter().map(|entry| match entry.kind {
+        EntryKind::File => [size(entry.size), entry.path.clone()],
+        EntryKind::Directory => [String::new(), format!("{}/", entry.path)],
+        EntryKind::Other => ["not a file".into(), entry.path.clone()],
+    });
+    say(&table(&["size", "path"], &[true, false], rows));
+    if listing.truncated {
+        show::note("[and more]");
+    }
+    Ok(())
+}
+
+fn put(session: &Session, path: &str, name: Option<&str>) -> anyhow::Result<()> {
+    let path = home(path);
+    let of_path = || path.file_name().and_then(|name| name.to_str());
+    let name = name.or_else(of_path).with_context(|| {
+        format!(
+            "{} has no file name; give one: /put PATH NAME",
+            path.display()
+        )
+    })?;
+    let data = std::fs::metadata(&path).with_context(|| format!("reading {}", path.display()))?;
+    if !data.is_file() {
+        bail!("{} is not a regular file", path.display());
+    }
+    let limit = session.limits().transfer_bytes;
+    if data.len() > limit {
+        bail!(
+            "{} has {}; at most {} can be put at once",
+            path.display(),
+            size(data.len()),
+            size(limit)
+        );
+    }
+    let contents = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    session.put(name, &contents)?;
+    show::note(&format!(
+        "[/workspace/{}: {}]",
+        show::clean(name),
+        size(contents.len() as u64)
+    ));
+    Ok(())
+}
+
+fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> {
+    let name = name.strip_prefix("/workspace/").unwrap_or(name);
+    let own_name = Path::new(name)
+        .file_name()
+        .with_context(|| format!("`{name}` is not the name of a file"))?;
+    let target = match path.map(home) {
+        None => PathBuf::from(own_name),
+        Some(directory) if directory.is_dir() => directory.join(own_name),
+        Some(path) => path,
+    };
+    let contents = session.get(name)?;
+    let mut options = std::fs::File::options();
+    options.write(true);
+    // Only what was named is written over.
+    if path.is_some() {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
+    let mut file = match options.open(&target) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            bail!(
+                "{} is there already; say where to, and what is there is written over: /get NAME PATH",
+                target.display()
+            )
+        }
+        result => result.with_context(|| format!("writing {}", target.display()))?,
+    };
+    file.write_all(&contents)
+        .with_context(|| format!("writing {}", target.display()))?;
+    show::note(&format!(
+        "[{}: {}]",
+        target.display(),
+        size(contents.len() as u64)
+    ));
+    Ok(())
+}
+
+/// A path as it is typed, `~/` for the home directory.
+fn home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+/// The manifest as a table.
+fn variables(names: &[NameInfo]) -> String {
+    let rows = names.iter().map(|name| {
+        let shape = match (&name.shape, name.length) {
+            (Some(shape), _) => shape
+                .iter()
+                .map(u64::to_string)
+                .collect::<Vec<_>>()
+                .join(" × "),
+            (None, Some(length)) => length.to_string(),
+            (None, None) => String::new(),
+        };
+        let cell = if name.cell == 0 {
+            "seed".into()
+        } else {
+            name.cell.to_string()
+        };
+        [
+            name.name.clone(),
+            name.type_name.clone(),
+            shape,
+            name.size_bytes.map(size).unwrap_or_default(),
+            cell,
+        ]
+    });
+    table(
+        &["name", "type", "shape", "size", "cell"],
+        &[false, false, true, true, true],
+        rows,
+    )
+}
+
+/// The widest that a column gets; longer text is cut.
+const MAX_WIDTH: usize = 60;
+
+/// Rows in aligned columns, those of numbers to the right.
+fn table<const N: usize>(
+    head: &[&str; N],
+    right: &[bool; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(
+        rows.map(|row| {
+            row.map(|text| shorten(&show::clean(&text).replace(['\n', '\t', '\r'], " ")))
+        }),
+    );
+    let mut widths = [0; N];
+    for line in &lines {
+        for (width, text) in widths.iter_mut().zip(line) {
+            *width = (*width).max(columns(text));
+        }
+    }
+    let mut out = String::new();
+    for line in &lines {
+        let mut shown = String::new();
+        for ((text, width), right) in line.iter().zip(widths).zip(right) {
+            let space = " ".repeat(width - columns(text));
+            let (before, after) = if *right {
+                (space.as_str(), "")
+            } else {
+                ("", space.as_str())
+            };
+            let _ = write!(shown, "{before}{text}{after}  ");
+        }
+        let _ = writeln!(out, "{}", shown.trim_end());
+    }
+    out
+}
+
+fn shorten(text: &str) -> String {
+    if columns(text) <= MAX_WIDTH {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut width = 0;
+    for c in text.chars() {
+        width += column(c);
+        if width >= MAX_WIDTH {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+/// How many columns of a terminal a text takes.
+fn columns(text: &str) -> usize {
+    text.chars().map(column).sum()
+}
+
+/// Python's names may be Chinese, Japanese or Korean, which take two columns; nothing else that is
+/// wide or without width is likely in a table of names.
+fn column(c: char) -> usize {
+    match c {
+        '\u{300}'..='\u{36f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{1f300}'..='\u{1f9ff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    let mut unit = "B";
+    let mut tenths = bytes.saturating_mul(10);
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if tenths < 10_240 {
+            break;
+        }
+        tenths /= 1024;
+        unit = next;
+    }
+    if unit == "B" {
+        format!("{bytes} B")
+    } else {
+        format!("{}.{} {unit}", tenths / 10, tenths % 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &str, type_name: &str, shape: Option<Vec<u64>>, length: Option<u64>) -> NameInfo {
+        NameInfo {
+            name: name.into(),
+            type_name: type_name.into(),
+            shape,
+            length,
+            size_bytes: Some(2048),
+            cell: 3,
+        }
+    }
+
+    #[test]
+    fn commands_are_read_with_what_they_are_given() {
+        assert_eq!(Command::parse("/vars").unwrap(), Command::Vars);
+        assert_eq!(Command::parse("  /quit  ").unwrap(), Command::Quit);
+        let put = Command::Put {
+            path: "my file.csv".into(),
+            name: Some("a b".into()),
+        };
+        assert_eq!(Command::parse(r"/put 'my file.csv' a\ b").unwrap(), put);
+        let get = Command::Get {
+            name: String::new(),
+            path: None,
+        };
+        assert_eq!(Command::parse("/get ''").unwrap(), get);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_command_is_told() {
+        let wrong = |text: &str| Command::parse(text).unwrap_err().to_string();
+        assert!(
+            wrong("/nothing").contains("there are /help, /vars, /files"),
+            "{}",
+            wrong("/nothing")
+        );
+        assert!(
+            wrong("/put").contains("/put PATH [NAME]"),
+            "{}",
+            wrong("/put")
+        );
+        assert!(wrong("/get a b c").contains("/get NAME [PATH]"));
+        assert!(wrong("/vars all").contains("`/vars`"));
+        assert!(wrong("/put 'a").contains("not closed"));
+    }
+
+    #[test]
+    fn the_manifest_is_an_aligned_table() {
+        let mut seeded = info("数据", "dict", None, Some(2));
+        (seeded.cell, seeded.size_bytes) = (0, None);
+        let names = [
+            info("df", "pandas.DataFrame", Some(vec![1000, 4]), None),
+            info("x", "int", None, None),
+            seeded,
+        ];
+        assert_eq!(
+            variables(&names),
+            "\
+name  type                 shape     size  cell
+df    pandas.DataFrame  1000 × 4  2.0 KiB     3
+x     int                         2.0 KiB     3
+数据  dict                     2           seed
+"
+        );
+    }
+
+    #[test]
+    fn a_guests_words_can_not_break_the_table() {
+        let shown = variables(&[info(
+            "x",
+            &format!("a\n\x1b[2J{}", "b".repeat(100)),
+            None,
+            None,
+        )]);
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+        assert!(!shown.contains('\x1b'));
+        assert!(shown.contains('…'));
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(1024), "1.0 KiB");
+        assert_eq!(size(1536 << 10), "1.5 MiB");
+        assert_eq!(size(u64::MAX / 20), "838860.7 TiB");
+    }
+}

@@ -1,0 +1,314 @@
+//! `belljar repl`: cells typed into a live session.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use belljar_sandbox::protocol::{Event, Fate, Outcome};
+use belljar_sandbox::{Engine, Error};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
+
+use crate::repl_actions::{self, Command, Next};
+use crate::repl_editor::{Editor, Live, Typed};
+use crate::start::SessionArgs;
+use crate::{python_input, show};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+At the prompt: Tab completes, Ctrl-C interrupts a cell and keeps the variables, Ctrl-D leaves, \
+/help lists the commands.
+
+When standard input is not a terminal its lines are run as if they were typed, without prompts; \
+the exit code is 1 if the last cell failed. `belljar exec -f FILE` runs a file as one cell.")]
+pub(crate) struct ReplArgs {
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
+    let environment = args.session.environment()?;
+    let engine = Engine::builder(environment)
+        .limits(args.session.limits())
+        .build();
+    let starting = spinner("starting Python and importing its libraries");
+    let session = match engine.warm().await {
+        Ok(()) => engine.session().await,
+        Err(error) => Err(error),
+    };
+    starting.finish_and_clear();
+    let live = Live::default();
+    live.set(Arc::new(session?));
+    let mut repl = Repl {
+        interrupts: signal(SignalKind::interrupt()).context("watching for Ctrl-C")?,
+        engine: engine.clone(),
+        live,
+        next_cell: 1,
+    };
+    let result = if can_edit() {
+        repl.typed().await
+    } else {
+        repl.piped().await
+    };
+    drop(repl);
+    engine.shutdown().await;
+    result
+}
+
+/// Whether the terminal can be asked for more than lines.
+fn can_edit() -> bool {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    terminal && std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
+}
+
+fn spinner(what: &'static str) -> ProgressBar {
+    // Draws on standard error, and nothing where that is not a terminal.
+    let spinner = ProgressBar::new_spinner().with_message(what);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+        spinner.set_style(style);
+    }
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
+}
+
+/// The conversation.
+struct Repl {
+    engine: Engine,
+    live: Live,
+    interrupts: Interrupts,
+    /// The number that the next cell will have.
+    next_cell: u32,
+}
+
+impl Repl {
+    /// With a person at a terminal.
+    async fn typed(&mut self) -> anyhow::Result<ExitCode> {
+        self.greet();
+        let mut editor = Editor::new(&self.live);
+        loop {
+            let number = self.next_cell;
+            let typed;
+            // The editor blocks on the terminal, and its completion on the session.
+            (editor, typed) = tokio::task::spawn_blocking(move || {
+                let typed = editor.read(number);
+                (editor, typed)
+            })
+            .await
+            .context("the line editor failed")?;
+            match typed.context("reading the terminal")? {
+                Typed::Text(text) => {
+                    if self.take(&text).await?.is_leaving() {
+                        break;
+                    }
+                }
+                Typed::Nothing => {}
+                Typed::End => break,
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// With lines from a pipe, a file, or a terminal that knows lines only.
+    async fn piped(&mut self) -> anyhow::Result<ExitCode> {
+        let prompts = std::io::stdin().is_terminal();
+        if prompts {
+            self.greet();
+        }
+        let mut lines = read_lines();
+        let mut text = String::new();
+        let mut failed = false;
+        loop {
+            if prompts {
+                let mut stderr = anstream::stderr().lock();
+                let prompt = if text.is_empty() {
+                    format!("In [{}]: ", self.next_cell)
+                } else {
+                    "...: ".into()
+                };
+                let _ = write!(stderr, "{prompt}").and_then(|()| stderr.flush());
+            }
+            let line = tokio::select! {
+                line = lines.recv() => line.transpose().context("reading standard input")?,
+                _ = self.interrupts.recv() => {
+                    if prompts {
+                        text.clear();
+                        show::note("");
+                        continue;
+                    }
+                    return Ok(ExitCode::from(130));
+                }
+            };
+            let ended = line.is_none();
+            if let Some(line) = line {
+                text.push_str(&line);
+                if !python_input::is_complete(&text) {
+                    text.push('\n');
+                    continue;
+                }
+            }
+            let next = self.take(&std::mem::take(&mut text)).await?;
+            match next {
+                Next::Leave => break,
+                Next::Ran { success } => failed = !success,
+                Next::Go => {}
+            }
+            if ended {
+                break;
+            }
+        }
+        Ok(ExitCode::from(u8::from(failed)))
+    }
+
+    fn greet(&self) {
+        let environment = self.engine.environment();
+        let (major, minor, micro) = environment.version();
+        let mut stderr = anstream::stderr().lock();
+        let _ = writeln!(
+            stderr,
+            "Belljar {}: Python {major}.{minor}.{micro}, environment {}",
+            env!("CARGO_PKG_VERSION"),
+            environment.name(),
+        );
+        let _ = writeln!(
+            stderr,
+            "Ctrl-D leaves, Ctrl-C interrupts a cell, /help lists the commands."
+        );
+    }
+
+    /// Does what was typed.
+    async fn take(&mut self, text: &str) -> anyhow::Result<Next> {
+        if text.trim().is_empty() {
+            return Ok(Next::Go);
+        }
+        if !text.starts_with('/') {
+            return self.run_cell(text).await;
+        }
+        match Command::parse(text) {
+            Ok(Command::Quit) => return Ok(Next::Leave),
+            Ok(Command::Reset) => {
+                self.start_session().await?;
+                show::note("[a new session: variables and files of the old one are gone]");
+            }
+            Ok(command) => {
+                let session = self.live.get().context("no session is live")?;
+                if let Err(error) = repl_actions::act(&session, &command).await {
+                    show::error(&error);
+                    if error.downcast_ref::<Error>().is_some_and(has_ended) {
+                        drop(session);
+                        self.replace_session().await?;
+                    }
+                }
+            }
+            Err(error) => show::error(&error),
+        }
+        Ok(Next::Go)
+    }
+
+    async fn run_cell(&mut self, code: &str) -> anyhow::Result<Next> {
+        match self.follow_cell(code).await {
+            Ok(outcome) => {
+                show::ending(&outcome);
+                self.next_cell = outcome.cell.saturating_add(1);
+                if outcome.state == Fate::Lost {
+                    self.replace_session().await?;
+                }
+                Ok(Next::Ran {
+                    success: outcome.is_success(),
+                })
+            }
+            Err(error) => {
+                let ended = has_ended(&error);
+                show::error(&error.into());
+                if ended || self.live.get().is_none() {
+                    self.replace_session().await?;
+                }
+                Ok(Next::Ran { success: false })
+            }
+        }
+    }
+
+    /// Runs a cell and shows what it says. Ctrl-C interrupts it; when it does not heed that, the
+    /// third one ends its session.
+    async fn follow_cell(&mut self, code: &str) -> Result<Outcome, Error> {
+        // One pressed before this cell is not meant for it.
+        while let Ok(Some(())) = tokio::time::timeout(Duration::ZERO, self.interrupts.recv()).await
+        {
+        }
+        let Some(session) = self.live.get() else {
+            return Err(Error::Ended("it was lost".into()));
+        };
+        let mut run = session.run(code);
+        let mut session = Some(session);
+        let mut pressed = 0;
+        loop {
+            let event = tokio::select! {
+                event = run.next() => match event {
+                    Some(event) => event?,
+                    None => return Err(Error::Ended("its cell ended without an outcome".into())),
+                },
+                _ = self.interrupts.recv() => {
+                    pressed += 1;
+                    match (pressed, &session) {
+                        (1, Some(live)) => {
+                            live.interrupt();
+                        }
+                        (2, Some(live)) => {
+                            live.interrupt();
+                            show::note("[the cell goes on; Ctrl-C once more ends its session, variables are then lost]");
+                        }
+                        _ => {
+                            self.live.clear();
+                            if let Some(last) = session.take().and_then(Arc::into_inner) {
+                                // The cell sees it end, and tells that as its outcome.
+                                tokio::spawn(last.close());
+                            }
+                        }
+                    }
+                    continue;
+                }
+            };
+            show::event(&event);
+            if let Event::Outcome(outcome) = event {
+                return Ok(*outcome);
+            }
+        }
+    }
+
+    async fn replace_session(&mut self) -> anyhow::Result<()> {
+        self.start_session().await?;
+        show::note("[the session was lost; this is a new one: variables and files are gone]");
+        Ok(())
+    }
+
+    async fn start_session(&mut self) -> anyhow::Result<()> {
+        // The old one goes first, so that there is never memory for two.
+        self.live.clear();
+        let starting = spinner("starting a new session");
+        let session = self.engine.session().await;
+        starting.finish_and_clear();
+        self.live.set(Arc::new(session?));
+        self.next_cell = 1;
+        Ok(())
+    }
+}
+
+fn has_ended(error: &Error) -> bool {
+    matches!(error, Error::Ended(_) | Error::Unresponsive)
+}
+
+/// The lines of standard input, read by a thread of their own: a runtime can't wait for one that
+/// is blocked in a read when the command is to end.
+fn read_lines() -> tokio::sync::mpsc::Receiver<std::io::Result<String>> {
+    let (sender, lines) = tokio::sync::mpsc::channel(16);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            if sender.blocking_send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}

@@ -1,0 +1,97 @@
+//! What every command that runs sessions starts with.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use belljar_sandbox::{
+    Engine, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Limits,
+};
+use clap::Args;
+
+/// Which Python, and how much of the host.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// Environment to start from (see `belljar env`)
+    #[arg(long, value_name = "NAME", default_value = EnvironmentSpec::DEFAULT_NAME, conflicts_with = "python")]
+    env: String,
+    /// Use an existing interpreter or virtual environment instead
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// Seconds a cell may run
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+    /// Memory of the session, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(64..))]
+    memory: u64,
+    /// Processors of the session
+    #[arg(long, value_name = "N", default_value = "2", value_parser = cpus)]
+    cpus: u64,
+}
+
+impl SessionArgs {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            wall_time: self.timeout,
+            memory_bytes: self.memory << 20,
+            milli_cpus: self.cpus,
+            ..Limits::default()
+        }
+    }
+
+    /// The engine, warm. The `default` environment is built if it is not there yet.
+    pub(crate) async fn engine(&self) -> anyhow::Result<Engine> {
+        let environment = self.environment()?;
+        let engine = Engine::builder(environment).limits(self.limits()).build();
+        engine.warm().await?;
+        Ok(engine)
+    }
+
+    pub(crate) fn environment(&self) -> anyhow::Result<Environment> {
+        if let Some(python) = &self.python {
+            return Ok(Environment::from_python(python)?);
+        }
+        let store = store()?;
+        match store.load(&self.env) {
+            Err(EnvironmentError::NotFound { .. }) if self.env == EnvironmentSpec::DEFAULT_NAME => {
+                crate::env_command::build(&EnvironmentSpec::default_environment(), &store)
+            }
+            result => Ok(result?),
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "give a number of seconds".to_owned())?;
+    if seconds > 0.0 && seconds <= 86_400.0 {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("give a number of seconds above 0 and at most 86400 (a day)".into())
+    }
+}
+
+/// Thousandths of a processor.
+fn cpus(text: &str) -> Result<u64, String> {
+    let seconds =
+        seconds(text).map_err(|_| "give a number of processors, such as 0.5".to_owned())?;
+    u64::try_from(seconds.as_millis()).map_err(|error| error.to_string())
+}
+
+/// Where named environments are kept.
+pub(crate) fn store() -> anyhow::Result<EnvironmentStore> {
+    Ok(EnvironmentStore::open_default()?)
+}
+
+/// Runs a command's task.
+pub(crate) fn block_on(
+    task: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the runtime did not start")?
+        .block_on(task)
+}
