@@ -25,6 +25,7 @@ pub const FILES: &[(&str, &str)] = files![
     "names.py",
     "plots.py",
     "plots_bridge.py",
+    "rehearsal.py",
     "reseed.py",
     "session.py",
     "state.py",

@@ -24,6 +24,8 @@ pub enum HostFrame<'a> {
         /// Names and their JSON values.
         values: &'a serde_json::Map<String, serde_json::Value>,
     },
+    /// Do what a first cell typically does, to have it done. For a session that nobody uses yet.
+    Rehearse,
     /// Send the manifest.
     Manifest,
     /// Complete the name that ends at `cursor` (in bytes of UTF-8).
@@ -62,6 +64,8 @@ pub enum GuestFrame {
         /// Names that were refused, with the reason.
         refused: BTreeMap<String, String>,
     },
+    /// Answer to [`HostFrame::Rehearse`].
+    Rehearsed,
     /// Answer to [`HostFrame::Manifest`].
     Manifest {
         /// One entry for each name.

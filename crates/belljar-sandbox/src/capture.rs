@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use belljar_protocol::{Output, Stream};
 
+use crate::limits::Limits;
+
 /// Both streams of one cell.
 #[derive(Debug)]
 pub(crate) struct Capture {
@@ -19,15 +21,17 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Keeps `kept_bytes` of each stream in memory, and up to `file_cap` of one that has more in
-    /// a file of `directory`.
-    pub(crate) fn new(kept_bytes: usize, file_cap: u64, directory: &Path, cell: u32) -> Self {
+    /// Keeps of each stream what the limits say in memory, and of one that has more also a file in
+    /// `directory`.
+    pub(crate) fn new(limits: &Limits, directory: &Path, cell: u32) -> Self {
+        let file_cap = limits.output_file_bytes;
+        let kept = || Kept::new(limits.live_bytes(), limits.output_kept_bytes);
         let spill = |name| Spill::new(directory.join(format!("cell-{cell}.{name}")), file_cap);
         Self {
-            streams: [Kept::new(kept_bytes), Kept::new(kept_bytes)],
+            streams: [kept(), kept()],
             files: [spill("stdout"), spill("stderr")],
             decoders: [Decoder::default(), Decoder::default()],
-            transcript: Kept::new(kept_bytes),
+            transcript: kept(),
         }
     }
 
@@ -84,13 +88,12 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(cap: usize) -> Self {
-        let tail_cap = cap / 4;
+    fn new(head_cap: usize, cap: usize) -> Self {
         Self {
             head: Vec::new(),
-            head_cap: cap - tail_cap,
+            head_cap,
             tail: VecDeque::new(),
-            tail_cap,
+            tail_cap: cap - head_cap,
             total: 0,
         }
     }
@@ -253,7 +256,12 @@ mod tests {
 
     fn capture(kept: usize, cap: u64) -> (tempfile::TempDir, Capture) {
         let directory = tempfile::tempdir().unwrap();
-        let capture = Capture::new(kept, cap, directory.path(), 1);
+        let limits = Limits {
+            output_kept_bytes: kept,
+            output_file_bytes: cap,
+            ..Limits::default()
+        };
+        let capture = Capture::new(&limits, directory.path(), 1);
         (directory, capture)
     }
 

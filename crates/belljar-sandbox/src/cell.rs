@@ -87,12 +87,7 @@ impl<'a> CellDriver<'a> {
         let limits = &shared.limits;
         Self {
             wall_time: wall_time.unwrap_or(limits.wall_time),
-            capture: Capture::new(
-                limits.output_kept_bytes,
-                limits.output_file_bytes,
-                &shared.output_directory,
-                cell,
-            ),
+            capture: Capture::new(limits, &shared.output_directory, cell),
             shared,
             guest,
             events,
@@ -277,6 +272,7 @@ impl<'a> CellDriver<'a> {
                 Ok(Some(End::Report(report)))
             }
             GuestFrame::Fault { .. }
+            | GuestFrame::Rehearsed
             | GuestFrame::Seeded { .. }
             | GuestFrame::Manifest { .. }
             | GuestFrame::Completions { .. } => Err("an answer to a question nobody asked".into()),

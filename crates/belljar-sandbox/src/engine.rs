@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::session::Session;
 use crate::warm::Warm;
+
+/// How long after a spare was taken the next one is made.
+const REFILL_PAUSE: Duration = Duration::from_millis(20);
 
 /// How an engine is to be.
 #[derive(Debug)]
@@ -82,6 +86,8 @@ impl Engine {
         if self.0.spares > 0 {
             let engine = self.clone();
             tokio::spawn(async move {
+                // Not at once: making one would compete with the first cell of the one taken.
+                tokio::time::sleep(REFILL_PAUSE).await;
                 if let Err(error) = engine.fill_spares().await {
                     tracing::warn!(%error, "a spare session could not be made");
                 }
@@ -133,6 +139,7 @@ impl Engine {
     async fn fill_spares(&self) -> Result<(), Error> {
         while self.ready().len() < self.0.spares {
             let session = self.session_with(self.0.limits.clone()).await?;
+            session.rehearse().await?;
             self.ready().push_back(session);
         }
         Ok(())

@@ -29,3 +29,8 @@ pub use error::Error;
 pub use files::Listing;
 pub use limits::Limits;
 pub use session::{Cell, CellRun, Session, WhenBusy};
+
+/// The example of the README, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

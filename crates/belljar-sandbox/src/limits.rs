@@ -38,6 +38,13 @@ pub struct Limits {
     pub transfer_bytes: u64,
 }
 
+impl Limits {
+    /// How much of a stream is told while a cell runs; the rest is for the tail and the file.
+    pub fn live_bytes(&self) -> usize {
+        self.output_kept_bytes - self.output_kept_bytes / 4
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -240,6 +240,11 @@ impl Session {
         }
     }
 
+    /// Lets a session that nobody waits for make its first moves, which cost the most.
+    pub(crate) async fn rehearse(&self) -> Result<(), Error> {
+        self.ask(&HostFrame::Rehearse).await.map(drop)
+    }
+
     /// The manifest: what the namespace holds.
     pub async fn manifest(&self) -> Result<Vec<NameInfo>, Error> {
         match self.ask(&HostFrame::Manifest).await? {

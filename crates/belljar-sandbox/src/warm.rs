@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use belljar_walls::{
     Beneath, CgroupLimits, Cgroups, Channel, InitRequest, Keeper, KeeperSpec, Process, Report,
-    Request, RootSpec, SessionCgroup, has_admin_capability,
+    Request, RootSpec, SessionCgroup, has_admin_capability, remove_tree,
 };
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -104,7 +104,7 @@ impl Warm {
             },
             directory: directory.path().to_owned(),
             cgroup_trees: cgroups.trees(),
-            uid_base: privileged.then(|| UID_BASE + (std::process::id() % UID_RANGES) * (1 << 16)),
+            uid_base: privileged.then(uid_base),
         };
         let log = File::create(directory.path().join("keeper.log"))
             .map_err(Error::io("the keeper's log"))?;
@@ -149,18 +149,17 @@ impl Warm {
 
     /// Ends everything and waits until nothing is left.
     pub(crate) fn stop(&self) {
-        drop(
-            self.rubbish
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
-        let keeper = self
-            .keeper
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        drop(keeper);
+        self.waits().down = true;
+        drop(lock(&self.rubbish).take());
+        if let Some(keeper) = lock(&self.keeper).take() {
+            drop(keeper);
+            // The keeper has done it, unless it was killed before it could.
+            for tree in self.cgroups.trees() {
+                if let Err(error) = remove_tree(&tree) {
+                    tracing::warn!(%error, "the engine's cgroup could not be removed");
+                }
+            }
+        }
     }
 
     /// The template, started anew where the last one died.
@@ -359,7 +358,7 @@ impl Warm {
 
     /// Removes a dead session's cgroups in the background.
     pub(crate) fn discard(&self, cgroup: SessionCgroup) {
-        if let Some(rubbish) = &*self.rubbish.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(rubbish) = &*lock(&self.rubbish) {
             let _ = rubbish.send(cgroup);
         }
     }
@@ -432,8 +431,13 @@ impl Warm {
     }
 
     fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waits)
     }
+}
+
+/// A panic elsewhere leaves these values usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Warm {
@@ -467,6 +471,13 @@ fn start_rubbish_thread() -> mpsc::Sender<SessionCgroup> {
         }
     });
     sender
+}
+
+/// A range of ids, by chance another one than that of any other engine.
+fn uid_base() -> u32 {
+    let mut bytes = [0; 4];
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    UID_BASE + u32::from_ne_bytes(bytes) % UID_RANGES * (1 << 16)
 }
 
 fn template_environment() -> Vec<String> {

@@ -112,7 +112,7 @@ async fn session_start_spare(args: &SessionArgs, n: usize) -> anyhow::Result<Tim
         times.push(started.elapsed());
         session.close().await?;
         // Time for the next spare, as between two users.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     engine.shutdown().await;
     Ok(times)

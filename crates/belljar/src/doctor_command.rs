@@ -26,7 +26,11 @@ const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 const SESSION_DEADLINE: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code: 0 if sessions can run here, 1 if not.")]
+#[command(after_help = "\
+Each line is one requirement: `ok`, `MISSING` with what to do, or `note` for what works but could be \
+better. The last line tells of a session that was really started.
+
+Exit code: 0 if sessions can run here, 1 if not.")]
 pub(crate) struct DoctorArgs {
     /// Print one JSON object a line: check, status (ok, missing, note), detail, remedy
     #[arg(long)]

@@ -11,48 +11,56 @@ use clap::Subcommand;
 /// Make, list, show and remove environments: named, locked sets of packages for one Python.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvCommand {
-    /// Build an environment. It needs uv, and downloads what is not in uv's cache.
+    /// Build an environment; needs uv, which downloads what is not in its cache
+    ///
+    /// Versions are chosen once and locked with their hashes. An environment is never changed:
+    /// remove it and create it again.
     ///
     /// Without packages, the environment `default` gets the usual data libraries and a font that
     /// draws Chinese; packages named for `default` come on top of them. Any other environment has
     /// exactly what is named.
+    #[command(after_help = "\
+Examples:
+  belljar env create
+  belljar env create math --package sympy --package 'numpy>=2' --preload sympy
+  belljar env create mine --requirements requirements.txt --python /usr/bin/python3.12")]
     Create {
-        /// The name: a-z, 0-9, '.', '_' and '-', at most 64.
+        /// The name: a-z, 0-9, '.', '_' and '-', at most 64
         #[arg(default_value = EnvironmentSpec::DEFAULT_NAME)]
         name: String,
-        /// The interpreter (or a venv's directory) to build on; Python 3.10 or later.
-        /// [default: python3 in PATH]
+        /// The interpreter (or a venv's directory) to build on, Python 3.10 or later [default:
+        /// python3 in PATH]
         #[arg(long, value_name = "PATH")]
         python: Option<PathBuf>,
-        /// A package, as pip writes it: polars, 'numpy>=2'. May be repeated.
+        /// A package, as pip writes it: polars, 'numpy>=2' (may be given several times)
         #[arg(long = "package", value_name = "SPEC")]
         packages: Vec<String>,
-        /// A file with one package per line.
+        /// A file with one package a line
         #[arg(long, value_name = "FILE")]
         requirements: Option<PathBuf>,
-        /// A module that sessions start with, already imported. May be repeated; for `default` it
-        /// comes on top of the usual ones.
+        /// A module that sessions start with, already imported (may be given several times); for
+        /// `default` it comes on top of the usual ones
         #[arg(long, value_name = "MODULE")]
         preload: Vec<String>,
     },
-    /// List the environments.
+    /// List the environments
     List {
-        /// Write JSON, for machines.
+        /// Print JSON, for machines
         #[arg(long)]
         json: bool,
     },
-    /// Show one environment: its Python, packages, preload list, fonts and paths.
+    /// Show one environment: its Python, preload list, fonts, visible directories and packages
     Show {
-        /// The environment.
+        /// The environment
         #[arg(default_value = EnvironmentSpec::DEFAULT_NAME)]
         name: String,
-        /// Write JSON, for machines.
+        /// Print JSON, for machines
         #[arg(long)]
         json: bool,
     },
-    /// Remove an environment and all of its packages.
+    /// Remove an environment and all of its packages
     Remove {
-        /// The environment.
+        /// The environment
         name: String,
     },
 }

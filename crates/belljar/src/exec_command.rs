@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use belljar_sandbox::Session;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status};
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::show;
 use crate::start::SessionArgs;
@@ -17,24 +18,29 @@ use crate::start::SessionArgs;
 Examples:
   belljar exec 'import pandas as pd; pd.DataFrame({\"a\": [1, 2]}).sum()'
   belljar exec --file analysis.py --put sales.csv --out results
+  belljar exec --seed '{\"n\": 3}' 'print(n + 1)'
   echo 'print(6 * 7)' | belljar exec -
 
-Exit code: that of the Python program (0, 1 after an exception, n after sys.exit(n), 124 at the \
-time limit, 128 + n after signal n); 2 if belljar itself could not do it.")]
+The code runs in the directory /workspace of a new session, which ends with the command. The value \
+of its last expression is shown. Ctrl-C interrupts it; a second Ctrl-C gives it up.
+
+Exit code: that of the Python program: 0, 1 after an exception, n after sys.exit(n), 124 at the \
+time limit, 130 after Ctrl-C, 137 at the memory limit, 128 + n after signal n; 2 if belljar itself \
+could not do it.")]
 pub(crate) struct ExecArgs {
-    /// The code; `-` reads it from standard input
+    /// The code, run as one cell; `-` reads it from standard input
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     code: Option<String>,
-    /// A file with the code
+    /// Read the code from a file
     #[arg(long, short, value_name = "PATH")]
     file: Option<PathBuf>,
-    /// Copy a file into the workspace first (may be given several times)
+    /// Copy a file into /workspace first, under its own name (may be given several times)
     #[arg(long, value_name = "PATH")]
     put: Vec<PathBuf>,
-    /// Copy the files that the code made into this directory
+    /// Copy the files that the code made or changed in /workspace into this directory
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Bind variables from a JSON object first
+    /// Bind variables first, one for each name of a JSON object
     #[arg(long, value_name = "JSON")]
     seed: Option<String>,
     /// Print one JSON object a line: each event, and last the outcome
@@ -45,28 +51,46 @@ pub(crate) struct ExecArgs {
 }
 
 pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
+    // Whatever the user may have got wrong comes first: starting takes a second.
     let code = read_code(&args)?;
-    let engine = args.session.engine().await?;
-    let session = engine.session().await?;
+    let mut files = Vec::new();
     for path in &args.put {
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.with_context(|| format!("{} has no file name", path.display()))?;
         let contents =
-            std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+            std::fs::read(path).with_context(|| format!("--put can't read {}", path.display()))?;
+        files.push((name, contents));
+    }
+    let values = match &args.seed {
+        Some(seed) => serde_json::from_str(seed)
+            .context("--seed takes a JSON object, such as '{\"n\": 3}'")?,
+        None => serde_json::Map::new(),
+    };
+    let mut limits = args.session.limits();
+    if !args.json {
+        // A command's output is for whoever it is piped to: all of it.
+        limits.output_kept_bytes = 16 << 20;
+        limits.output_file_bytes = limits.output_bytes;
+    }
+    let engine = args.session.engine().await?;
+    let session = engine.session_with(limits).await?;
+    for (name, contents) in files {
         session.put(name, &contents)?;
     }
-    if let Some(seed) = &args.seed {
-        let values = serde_json::from_str(seed)
-            .context("--seed takes a JSON object, such as '{\"n\": 3}'")?;
-        session.seed(&values).await?;
-    }
+    session.seed(&values).await?;
     let outcome = run_cell(&session, &code, args.json).await?;
-    if let Some(directory) = &args.out {
-        save(&session, &outcome, directory)?;
+    if let Some(outcome) = &outcome {
+        if !args.json {
+            show::rest(outcome, session.limits().live_bytes())?;
+            show::ending(outcome);
+        }
+        if let Some(directory) = &args.out {
+            save(&session, outcome, directory)?;
+        }
     }
     drop(session);
     engine.shutdown().await;
-    Ok(ExitCode::from(exit_code(&outcome)))
+    Ok(ExitCode::from(outcome.as_ref().map_or(130, exit_code)))
 }
 
 fn read_code(args: &ExecArgs) -> anyhow::Result<String> {
@@ -86,12 +110,20 @@ fn read_code(args: &ExecArgs) -> anyhow::Result<String> {
     }
 }
 
-async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<Outcome> {
+/// Runs the cell. A first Ctrl-C interrupts it; a second one gives it up.
+async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<Option<Outcome>> {
+    let mut interrupts = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    let mut interrupted = false;
     let mut run = session.run(code);
     loop {
         let event = tokio::select! {
             event = run.next() => event.context("the cell ended without an outcome")??,
-            _ = tokio::signal::ctrl_c() => {
+            _ = interrupts.recv() => {
+                if interrupted {
+                    show::note("[the cell does not heed the interrupt; its session is ended]");
+                    return Ok(None);
+                }
+                interrupted = true;
                 session.interrupt();
                 continue;
             }
@@ -101,13 +133,10 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
             serde_json::to_writer(&mut stdout, &event)?;
             writeln!(stdout)?;
         } else {
-            show::event(&event);
+            show::event(&event)?;
         }
         if let Event::Outcome(outcome) = event {
-            if !json {
-                show::ending(&outcome);
-            }
-            return Ok(*outcome);
+            return Ok(Some(*outcome));
         }
     }
 }

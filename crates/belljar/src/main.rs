@@ -12,13 +12,31 @@ mod show;
 mod show_image;
 mod start;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Run Python in live, isolated, already-warm sessions.
+/// Run Python in live, isolated, already-warm sessions
+///
+/// A session is a live Python behind walls of the kernel: no network, no files of this machine but
+/// its programs and one Python, read-only, and limits on memory, processors, processes and time.
 #[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true)]
+#[command(
+    version,
+    propagate_version = true,
+    after_help = "\
+First steps:
+  belljar doctor                 can sessions run on this machine?
+  belljar exec 'print(6 * 7)'    run some Python; the first time builds the environment `default`
+  belljar repl                   type cells into a live session
+
+Environment variables:
+  BELLJAR_DATA_DIR  where environments are kept [default: belljar in the user's data directory]
+  BELLJAR_UV        the uv that builds environments [default: uv in PATH]
+  BELLJAR_LOG       what is logged: error, warn, info, debug, trace [default: error]
+  TMPDIR            where a running command keeps its files [default: /tmp]"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -26,14 +44,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a piece of Python and show what happened
+    /// Run a piece of Python in a new session and show what happened
     Exec(exec_command::ExecArgs),
-    /// Type cells into a live session
+    /// Type cells into a live session, which keeps variables and files between them
     Repl(repl_command::ReplArgs),
     /// Make, list and remove environments: the Python and packages that sessions start from
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  belljar env create                               the environment `default`
+  belljar env create math --package sympy --preload sympy
+  belljar exec --env math 'import sympy; sympy.factorint(2026)'"
+    )]
     Env(env_command::EnvCommand),
-    /// Say what this host has and lacks, and what to do about it
+    /// Say whether sessions can run on this machine, what is missing, and what to do about it
     Doctor(doctor_command::DoctorArgs),
     /// Measure sessions and cells beside their references
     Bench(bench_command::BenchArgs),
@@ -46,6 +71,7 @@ fn main() -> ExitCode {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error")),
         )
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     // A session costs about ten descriptors; the usual soft limit of 1024 would be a hundred.
     let _ = belljar_walls::raise_open_files();
@@ -59,6 +85,15 @@ fn main() -> ExitCode {
         Command::Bench(args) => start::block_on(bench_command::run(args)),
     };
     result.unwrap_or_else(|error| {
+        let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+            cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        };
+        if error.chain().any(broken_pipe) {
+            // Whoever read our output has enough of it, as `head` does: not an error.
+            return ExitCode::from(141);
+        }
         show::error(&error);
         ExitCode::from(2)
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_sandbox::protocol::{Event, Fate, Outcome};
+use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
 use belljar_sandbox::{Engine, Error};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,11 +19,17 @@ use crate::{python_input, show};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-At the prompt: Tab completes, Ctrl-C interrupts a cell and keeps the variables, Ctrl-D leaves, \
-/help lists the commands.
+At the prompt: Tab completes, Ctrl-C interrupts a cell and keeps the variables, Ctrl-D leaves. A \
+block ends with an empty line. Lines that start with / are commands: /vars and /files list what the \
+session holds, /put and /get copy files, /reset starts anew, /help lists them all.
 
 When standard input is not a terminal its lines are run as if they were typed, without prompts; \
-the exit code is 1 if the last cell failed. `belljar exec -f FILE` runs a file as one cell.")]
+the exit code is 1 if the last cell failed. `belljar exec --file FILE` runs a file as one cell.
+
+Examples:
+  belljar repl
+  belljar repl --env math --memory 8192 --timeout 600
+  printf 'x = 6\\nx * 7\\n' | belljar repl")]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
     session: SessionArgs,
@@ -210,7 +216,12 @@ impl Repl {
     async fn run_cell(&mut self, code: &str) -> anyhow::Result<Next> {
         match self.follow_cell(code).await {
             Ok(outcome) => {
+                show::left_out(&outcome);
                 show::ending(&outcome);
+                if matches!(outcome.cause, Cause::Exit { .. }) && outcome.state == Fate::Kept {
+                    // exit() and quit() mean here what they mean in Python's own prompt.
+                    return Ok(Next::Leave);
+                }
                 self.next_cell = outcome.cell.saturating_add(1);
                 if outcome.state == Fate::Lost {
                     self.replace_session().await?;
@@ -270,7 +281,8 @@ impl Repl {
                     continue;
                 }
             };
-            show::event(&event);
+            // Nobody to tell when the terminal is gone; the loop ends at its next read.
+            let _ = show::event(&event);
             if let Event::Outcome(outcome) = event {
                 return Ok(*outcome);
             }

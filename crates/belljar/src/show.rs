@@ -1,8 +1,8 @@
 //! Showing outcomes, events and errors to a person.
 
-use std::io::Write;
+use std::io::{self, Read, Seek, Write};
 
-use belljar_sandbox::protocol::{Display, Event, Fate, Language, Outcome, Status, Stream};
+use belljar_sandbox::protocol::{Cause, Display, Event, Fate, Language, Outcome, Status, Stream};
 use owo_colors::OwoColorize;
 
 /// Shows an error of ours: what happened, why, what to do.
@@ -22,8 +22,7 @@ pub(crate) fn error(error: &anyhow::Error) {
 pub(crate) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| match c {
-            '\n' | '\t' => c,
-            '\r' => '\r',
+            '\n' | '\t' | '\r' => c,
             c if c.is_control() => '\u{fffd}',
             c => c,
         })
@@ -31,44 +30,89 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// Shows what a cell says while it runs. Its output goes to the stream it was written to.
-pub(crate) fn event(event: &Event) {
+pub(crate) fn event(event: &Event) -> io::Result<()> {
     match event {
         Event::Output { stream, text } => output(*stream, text),
-        Event::Truncated { stream } => {
-            let name = match stream {
-                Stream::Stdout => "stdout",
-                Stream::Stderr => "stderr",
-            };
-            note(&format!("[{name} is long: the rest is not shown live]"));
-        }
         Event::Display(shown) => display(shown),
-        Event::Started { .. } | Event::Outcome(_) => {}
+        Event::Truncated { .. } | Event::Started { .. } | Event::Outcome(_) => Ok(()),
     }
 }
 
-fn output(stream: Stream, text: &str) {
-    let text = clean(text);
-    let _ = match stream {
-        Stream::Stdout => {
-            let mut stdout = std::io::stdout().lock();
-            stdout
-                .write_all(text.as_bytes())
-                .and_then(|()| stdout.flush())
+/// Shows what was too long to be told live, from the files that hold it. `live` bytes of each
+/// stream were shown already.
+pub(crate) fn rest(outcome: &Outcome, live: usize) -> io::Result<()> {
+    for (stream, written) in [
+        (Stream::Stdout, &outcome.stdout),
+        (Stream::Stderr, &outcome.stderr),
+    ] {
+        let Some(path) = &written.file else {
+            // All of it is in memory.
+            if let Some(rest) = written.text.as_bytes().get(live..) {
+                output(stream, &String::from_utf8_lossy(rest))?;
+            }
+            continue;
+        };
+        let mut file = std::fs::File::open(path)?;
+        file.seek(io::SeekFrom::Start(live as u64))?;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let read = file.read(&mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            output(stream, &String::from_utf8_lossy(&buffer[..read]))?;
         }
-        Stream::Stderr => std::io::stderr().lock().write_all(text.as_bytes()),
-    };
+        if written.file_truncated {
+            note("[the output goes on; the rest was not kept]");
+        }
+    }
+    Ok(())
+}
+
+/// Says where the middle of a long output is, which was not shown.
+pub(crate) fn left_out(outcome: &Outcome) {
+    for output in [&outcome.stdout, &outcome.stderr] {
+        if let Some(file) = &output.file {
+            note(&format!(
+                "[the output is long; {} of it is in {} while the session lives]",
+                if output.file_truncated {
+                    "the beginning"
+                } else {
+                    "all"
+                },
+                file.display(),
+            ));
+        }
+    }
+}
+
+/// Writes a program's text. A terminal gets it without control characters, a pipe as it is.
+fn output(stream: Stream, text: &str) -> io::Result<()> {
+    fn write(mut out: impl Write + io::IsTerminal, text: &str) -> io::Result<()> {
+        if out.is_terminal() {
+            out.write_all(clean(text).as_bytes())?;
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
+        out.flush()
+    }
+    match stream {
+        Stream::Stdout => write(io::stdout().lock(), text),
+        Stream::Stderr => write(io::stderr().lock(), text),
+    }
 }
 
 /// Shows a rich output: its text, and what else it has.
-fn display(display: &Display) {
+fn display(display: &Display) -> io::Result<()> {
     if let Some(text) = display.text() {
-        output(Stream::Stdout, &format!("{text}\n"));
+        output(Stream::Stdout, &format!("{text}\n"))?;
     }
     for part in &display.parts {
         if part.mime.starts_with("image/") {
             crate::show_image::show(part);
         }
     }
+    Ok(())
 }
 
 /// Shows how a cell ended, where that needs saying.
@@ -80,20 +124,6 @@ pub(crate) fn ending(outcome: &Outcome) {
             artifact.size
         ));
     }
-    for output in [&outcome.stdout, &outcome.stderr] {
-        if let Some(file) = &output.file {
-            note(&format!(
-                "[{} bytes were left out; while the session lives, {} has {}]",
-                output.omitted_bytes,
-                file.display(),
-                if output.file_truncated {
-                    "the beginning"
-                } else {
-                    "all"
-                },
-            ));
-        }
-    }
     for dropped in &outcome.dropped {
         note(&format!("[{}]", clean(dropped)));
     }
@@ -104,9 +134,10 @@ pub(crate) fn ending(outcome: &Outcome) {
     if outcome.status == Status::Success {
         return;
     }
-    let says_itself = outcome.exception.is_some()
-        && outcome.state == Fate::Kept
-        && outcome.status == Status::Failure;
+    // The exception says it all, and who calls sys.exit knows.
+    let says_itself = outcome.state == Fate::Kept
+        && outcome.status == Status::Failure
+        && (outcome.exception.is_some() || matches!(outcome.cause, Cause::Exit { .. }));
     if let Some(next) = outcome
         .next_step(Language::English)
         .filter(|_| !says_itself)

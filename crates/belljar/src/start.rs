@@ -16,16 +16,16 @@ pub(crate) struct SessionArgs {
     /// Environment to start from (see `belljar env`)
     #[arg(long, value_name = "NAME", default_value = EnvironmentSpec::DEFAULT_NAME, conflicts_with = "python")]
     env: String,
-    /// Use an existing interpreter or virtual environment instead
+    /// Use an existing interpreter or virtual environment instead, as it is
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// Seconds a cell may run
+    /// Seconds a cell may run; then it is interrupted, and ended if it goes on for 2 more
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
-    /// Memory of the session, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(64..))]
+    /// Memory of the session with all its processes and files, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(64..=1 << 20))]
     memory: u64,
-    /// Processors of the session
+    /// Processors of the session, such as 0.5
     #[arg(long, value_name = "N", default_value = "2", value_parser = cpus)]
     cpus: u64,
 }
@@ -75,9 +75,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Thousandths of a processor.
 fn cpus(text: &str) -> Result<u64, String> {
-    let seconds =
-        seconds(text).map_err(|_| "give a number of processors, such as 0.5".to_owned())?;
-    u64::try_from(seconds.as_millis()).map_err(|error| error.to_string())
+    let milli = seconds(text).map(|time| time.as_millis());
+    match milli.map(u64::try_from) {
+        // Less than a hundredth is less than the kernel can give out.
+        Ok(Ok(milli @ 10..=1_024_000)) => Ok(milli),
+        _ => Err("give a number of processors from 0.01 to 1024".into()),
+    }
 }
 
 /// Where named environments are kept.

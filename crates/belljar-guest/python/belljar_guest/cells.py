@@ -89,6 +89,9 @@ class Cells:
             body = _compile(code, filename, "exec", _AWAIT | self._flags, True)
             self._flags |= body.co_flags & _FUTURES
             return body, None, False
+        split = self._split(code, filename)
+        if split:
+            return split
         tree = _compile(code, filename, "exec", _PARSE | self._flags, True)
         last = None
         statements = tree.body
@@ -105,6 +108,32 @@ class Cells:
         # As in a notebook, a semicolon at the end keeps the last value from being shown.
         quiet = last is not None and code.rstrip()[-1:] == ";"
         return body, last, quiet
+
+    def _split(self, code, filename):
+        """The cell as statements and a last expression, split as text; None where that won't do.
+
+        Building the syntax tree as Python objects costs more than running a short cell. It is not
+        needed when all before the last line compiles by itself and the last line, not indented, is
+        an expression by itself: then it can't be a part of the statement before it.
+        """
+        code = code.rstrip()
+        at = code.rfind("\n") + 1
+        last = code[at:]
+        if not last or last[0] in " \t#" or last[-1] == ";":
+            return None
+        flags = self._flags
+        try:
+            body = None
+            if at:
+                body = _compile(code[:at], filename, "exec", _AWAIT | flags, True)
+                flags |= body.co_flags & _FUTURES
+            # Empty lines before it, so that it has the number it has in the cell.
+            last = "\n" * code.count("\n", 0, at) + last
+            last = _compile(last, filename, "eval", _AWAIT | flags, True)
+        except Exception:
+            return None  # the whole is compiled again, and tells what is wrong with it
+        self._flags = flags
+        return body, last, False
 
     def _execute(self, body, last, quiet):
         value = None

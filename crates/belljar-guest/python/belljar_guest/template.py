@@ -97,6 +97,7 @@ class Template:
 
     def _warm(self, request):
         failed, import_ms = warm.warm(request.get("preload", []), request.get("fonts", []))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rehearsal took it
         threads, data = warm.status()
         self._send(
             {
