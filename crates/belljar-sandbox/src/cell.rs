@@ -362,10 +362,20 @@ impl<'a> CellDriver<'a> {
 
     /// Ends what is left of the session and reads its last words.
     async fn bury(&mut self) -> Death {
-        let init_died = self.shared.init_is_gone();
         // A process that is dying by itself gets the time to tell how.
         let mut wait_status = self.guest.wait_status(LAST_WORDS).await;
         let by_itself = wait_status.is_some();
+        // Where init was killed, the kernel kills the interpreter first and init is gone after it.
+        let mut init_died = false;
+        if wait_status.is_some_and(|status| exit_or_signal(status) == Err(9)) {
+            for _ in 0..15 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                init_died = self.shared.init_is_gone();
+                if init_died {
+                    break;
+                }
+            }
+        }
         self.shared.kill();
         if !by_itself {
             wait_status = self.guest.wait_status(DEATH_TIME).await;
