@@ -3,6 +3,45 @@
 //! An [`Engine`] keeps a warmed template of one [`Environment`] and forks [`Session`]s from it in
 //! milliseconds. A session runs cells one after another in the same interpreter; each ends in a
 //! typed [`Outcome`](belljar_protocol::Outcome).
+//!
+//! ```
+//! use belljar_sandbox::{Engine, Environment, Limits};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Any Python 3.10 or later; `EnvironmentStore` has named environments with locked packages.
+//! let environment = Environment::from_python("/usr/bin/python3".as_ref())?;
+//! let limits = Limits {
+//!     wall_time: Duration::from_secs(5),
+//!     memory_bytes: 512 << 20,
+//!     ..Limits::default()
+//! };
+//! let engine = Engine::builder(environment).limits(limits).build();
+//! let session = engine.session().await?;
+//!
+//! session.run("x = 20").await?;
+//! let outcome = session.run("x + 22").await?;
+//! assert_eq!(outcome.displays[0].text(), Some("42"));
+//!
+//! // What goes wrong in a cell is an outcome too, and says what became of the variables.
+//! let outcome = session.run("x / 0").await?;
+//! assert_eq!(outcome.exception.unwrap().type_name, "ZeroDivisionError");
+//! assert!(session.manifest().await?.iter().any(|info| info.name == "x"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Who fails
+//!
+//! An [`Error`] is a fault of the host or of the caller. Whatever the program in a cell does, even
+//! the loss of its process, is an outcome.
+//!
+//! # Cost and abuse
+//!
+//! A session costs the host about ten descriptors and nothing else while it is idle; what it writes
+//! is bounded by [`Limits`], and what it sends is not believed. Code in a session is taken to be
+//! hostile: see `ARCHITECTURE.md` for the processes that stand between it and the host.
 
 mod capture;
 mod cell;

@@ -72,7 +72,7 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
         limits.output_kept_bytes = 16 << 20;
         limits.output_file_bytes = limits.output_bytes;
     }
-    let engine = args.session.engine().await?;
+    let engine = args.session.engine_for(&code).await?;
     let session = engine.session_with(limits).await?;
     for (name, contents) in files {
         session.put(name, &contents)?;

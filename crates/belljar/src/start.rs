@@ -40,14 +40,27 @@ impl SessionArgs {
         }
     }
 
-    /// The engine, warm. The `default` environment is built if it is not there yet.
+    /// The engine, warm.
     pub(crate) async fn engine(&self) -> anyhow::Result<Engine> {
-        let environment = self.environment()?;
+        self.warm(self.environment()?).await
+    }
+
+    /// The engine for one piece of code: it imports ahead only what that code mentions.
+    pub(crate) async fn engine_for(&self, code: &str) -> anyhow::Result<Engine> {
+        let mentioned = |module: &str| {
+            let package = module.split('.').next().unwrap_or(module);
+            code.contains(package)
+        };
+        self.warm(self.environment()?.preload_only(mentioned)).await
+    }
+
+    async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
         let engine = Engine::builder(environment).limits(self.limits()).build();
         engine.warm().await?;
         Ok(engine)
     }
 
+    /// The environment; `default` is built if it is not there yet.
     pub(crate) fn environment(&self) -> anyhow::Result<Environment> {
         if let Some(python) = &self.python {
             return Ok(Environment::from_python(python)?);
