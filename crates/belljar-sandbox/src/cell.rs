@@ -109,7 +109,7 @@ impl<'a> CellDriver<'a> {
         let shared = self.shared;
         shared.cgroup().reset_peak();
         let cpu_before = shared.cgroup().cpu_time();
-        let memory_kills_before = shared.memory_kills();
+        let memory_kills_before = shared.cgroup().memory_kills();
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
         let request = encode_frame(
@@ -139,7 +139,7 @@ impl<'a> CellDriver<'a> {
             cpu_us: micros(cgroup.cpu_time().saturating_sub(cpu_before)),
         };
         let peak = cgroup.peak_bytes();
-        let by_memory = shared.memory_kills() > memory_kills_before;
+        let by_memory = cgroup.memory_kills() > memory_kills_before;
         match end {
             End::Report(report) => Ok(self.reported(*report, durations, peak)),
             End::Protocol(detail) => Ok(self.ended(

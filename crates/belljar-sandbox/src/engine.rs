@@ -45,6 +45,7 @@ impl EngineBuilder {
             spares: self.spares,
             warm: tokio::sync::Mutex::default(),
             ready: Mutex::default(),
+            filling: tokio::sync::Mutex::default(),
         }))
     }
 }
@@ -56,6 +57,7 @@ struct Inner {
     spares: usize,
     warm: tokio::sync::Mutex<Option<Arc<Warm>>>,
     ready: Mutex<VecDeque<Session>>,
+    filling: tokio::sync::Mutex<()>,
 }
 
 /// Starts sessions of one environment. Cheap to clone; the processes it keeps end with the last
@@ -137,6 +139,10 @@ impl Engine {
     }
 
     async fn fill_spares(&self) -> Result<(), Error> {
+        // One at a time: whoever is at it goes on until there are enough.
+        let Ok(_filling) = self.0.filling.try_lock() else {
+            return Ok(());
+        };
         while self.ready().len() < self.0.spares {
             let session = self.session_with(self.0.limits.clone()).await?;
             session.rehearse().await?;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -64,7 +64,6 @@ pub(crate) struct Shared {
     interrupts: OwnedFd,
     /// Taken when the session is dropped.
     cgroup: Option<SessionCgroup>,
-    memory_kills: AtomicU64,
     /// Number of the cell that runs, 0 for none.
     running: AtomicU32,
     ended: Mutex<Option<String>>,
@@ -77,16 +76,6 @@ impl Shared {
         self.cgroup
             .as_ref()
             .unwrap_or_else(|| unreachable!("a dropped session is used"))
-    }
-
-    /// Memory kills so far. Only read when a process died, so the common path stays cheap.
-    pub(crate) fn memory_kills(&self) -> u64 {
-        if self.interpreter_is_gone() {
-            let kills = self.cgroup().memory_kills();
-            self.memory_kills.store(kills, Ordering::Relaxed);
-            return kills;
-        }
-        self.memory_kills.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_running(&self, cell: u32) {
@@ -182,7 +171,6 @@ impl Session {
                 interpreter,
                 interrupts,
                 cgroup: Some(cgroup),
-                memory_kills: AtomicU64::new(0),
                 running: AtomicU32::new(0),
                 ended: Mutex::default(),
                 warm,

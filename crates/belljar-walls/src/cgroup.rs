@@ -122,6 +122,7 @@ pub struct SessionCgroup {
     directories: Vec<PathBuf>,
     peak: Option<File>,
     cpu: File,
+    memory_events: File,
 }
 
 impl SessionCgroup {
@@ -140,7 +141,7 @@ impl SessionCgroup {
             let path = directories[index].join(file);
             fs::write(&path, value).map_err(|source| refused(&path, source))
         };
-        let (peak, cpu) = match version {
+        let (peak, cpu, events) = match version {
             Version::One => {
                 set(0, "memory.limit_in_bytes", memory_bytes.to_string())?;
                 // Only where the kernel accounts swap.
@@ -151,6 +152,7 @@ impl SessionCgroup {
                 (
                     directories[0].join("memory.max_usage_in_bytes"),
                     directories[3].join("cpuacct.usage"),
+                    directories[0].join("memory.oom_control"),
                 )
             }
             Version::Two => {
@@ -161,10 +163,13 @@ impl SessionCgroup {
                 (
                     directories[0].join("memory.peak"),
                     directories[0].join("cpu.stat"),
+                    directories[0].join("memory.events"),
                 )
             }
         };
-        let cpu_file = File::open(&cpu).map_err(|source| refused(&cpu, source))?;
+        // Kept open, since they are read for every cell.
+        let open = |path: &Path| File::open(path).map_err(|source| refused(path, source));
+        let (cpu, memory_events) = (open(&cpu)?, open(&events)?);
         Ok(Self {
             version,
             directories,
@@ -175,7 +180,8 @@ impl SessionCgroup {
                 .open(&peak)
                 .or_else(|_| File::open(&peak))
                 .ok(),
-            cpu: cpu_file,
+            cpu,
+            memory_events,
         })
     }
 
@@ -214,12 +220,7 @@ impl SessionCgroup {
 
     /// How many processes the kernel ended here for want of memory.
     pub fn memory_kills(&self) -> u64 {
-        let file = match self.version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
-        };
-        let text = fs::read_to_string(self.directories[0].join(file)).unwrap_or_default();
-        field(&text, "oom_kill")
+        field(&read_all(&self.memory_events), "oom_kill")
     }
 
     /// Removes the cgroups; waits a moment for processes that are still dying.

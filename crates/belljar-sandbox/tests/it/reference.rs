@@ -183,7 +183,8 @@ async fn rows_8_9_limit_and_lines() {
     assert_eq!(printed(&session, code).await, "one\ntwo\n");
 }
 
-/// Row 12: nothing is shared between sessions, and the host is not polluted.
+/// Row 12 and SES-5: nothing is shared between sessions, and the host is not polluted. (A nested
+/// session that starts as a copy of its parent comes with forks.)
 #[tokio::test]
 async fn row_12_sessions_share_nothing() {
     let engine = crate::support::engine();

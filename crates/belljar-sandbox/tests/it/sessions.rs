@@ -337,6 +337,43 @@ async fn manifest_and_changes() {
     );
 }
 
+/// Spares are made ahead, are no more than asked for, and look like any other session.
+#[tokio::test(flavor = "multi_thread")]
+async fn spares_are_ordinary_sessions() {
+    let engine = Engine::builder(crate::support::data_environment())
+        .spares(2)
+        .build();
+    engine.warm().await.unwrap();
+    let mut sessions = Vec::new();
+    for _ in 0..6 {
+        let session = engine.session().await.unwrap();
+        let outcome = good(&session, "first = sorted(globals())\nprint(first)").await;
+        assert_eq!(outcome.cell, 1);
+        assert_eq!(
+            outcome.stdout.text,
+            "['__builtins__', '__doc__', '__loader__', '__name__', '__package__', '__spec__']\n"
+        );
+        assert!(
+            outcome.dropped.is_empty() && outcome.stderr.text.is_empty(),
+            "{outcome:?}"
+        );
+        sessions.push(session);
+    }
+    // The burst is over: two spares beside the six.
+    crate::support::eventually("two spares", || inits() == 8).await;
+    tokio::time::sleep(seconds(0.3)).await;
+    assert_eq!(inits(), 8);
+}
+
+fn inits() -> usize {
+    let below = crate::support::processes_below(std::process::id());
+    let is_init = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|name| name == "belljar-init\n")
+    };
+    below.iter().filter(|pid| is_init(pid)).count()
+}
+
 /// Completion from the live namespace.
 #[tokio::test]
 async fn completion() {
