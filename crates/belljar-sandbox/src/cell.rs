@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::capture::Capture;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest, GuestError, READ_BYTES};
-use crate::session::Shared;
+use crate::shared::Shared;
 
 /// Output that arrives in small pieces is told at most this often, so that a program which writes
 /// byte by byte costs a bounded number of events.

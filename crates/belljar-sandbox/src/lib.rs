@@ -51,10 +51,13 @@ mod engine;
 mod environment;
 mod error;
 mod files;
+mod furniture;
 mod guest;
 mod limits;
 mod measure;
+mod plumbing;
 mod session;
+mod shared;
 mod template;
 mod warm;
 

@@ -1,22 +1,20 @@
 //! A session: one live interpreter behind walls.
 
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome};
-use belljar_walls::{Beneath, Process, SessionCgroup};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use belljar_walls::{Beneath, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cell::CellDriver;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::limits::Limits;
+use crate::shared::Shared;
 use crate::warm::{Started, Warm};
 
 /// The longest cell, in bytes of source.
@@ -49,94 +47,6 @@ impl<T: Into<String>> From<T> for Cell {
             code: code.into(),
             ..Self::default()
         }
-    }
-}
-
-/// What the host keeps of a session.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) id: u64,
-    pub(crate) limits: Limits,
-    pub(crate) output_directory: PathBuf,
-    workspace: Beneath,
-    init: Process,
-    interpreter: Process,
-    interrupts: OwnedFd,
-    /// Taken when the session is dropped.
-    cgroup: Option<SessionCgroup>,
-    /// Number of the cell that runs, 0 for none.
-    running: AtomicU32,
-    ended: Mutex<Option<String>>,
-    warm: Arc<Warm>,
-}
-
-impl Shared {
-    pub(crate) fn cgroup(&self) -> &SessionCgroup {
-        // Only `drop` takes it, and nothing is called after that.
-        self.cgroup
-            .as_ref()
-            .unwrap_or_else(|| unreachable!("a dropped session is used"))
-    }
-
-    pub(crate) fn set_running(&self, cell: u32) {
-        self.running.store(cell, Ordering::Release);
-    }
-
-    /// Interrupts the running cell; false if none runs. The number goes ahead of the signal, so
-    /// that a signal which arrives late can't hit the next cell.
-    pub(crate) fn interrupt_running(&self) -> bool {
-        let cell = self.running.load(Ordering::Acquire);
-        if cell == 0 {
-            return false;
-        }
-        let _ = rustix::io::write(&self.interrupts, &cell.to_le_bytes());
-        self.interpreter.interrupt().is_ok()
-    }
-
-    /// Ends everything in the session.
-    pub(crate) fn kill(&self) {
-        if let Err(error) = self.init.kill() {
-            tracing::error!(%error, session = self.id, "a session could not be ended");
-        }
-    }
-
-    pub(crate) fn init_is_gone(&self) -> bool {
-        is_gone(&self.init)
-    }
-
-    fn interpreter_is_gone(&self) -> bool {
-        is_gone(&self.interpreter)
-    }
-
-    pub(crate) fn end(&self, why: &str) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.get_or_insert_with(|| why.to_owned());
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        match &*self.ended.lock().unwrap_or_else(PoisonError::into_inner) {
-            None => Ok(()),
-            Some(why) => Err(Error::Ended(why.clone())),
-        }
-    }
-}
-
-fn is_gone(process: &Process) -> bool {
-    let mut watched = [PollFd::new(process, PollFlags::IN)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut watched, Some(&now)) == Ok(1)
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.kill();
-        if let Some(cgroup) = self.cgroup.take() {
-            self.warm.discard(cgroup);
-        }
-        self.warm.forget(self.id);
     }
 }
 

@@ -21,15 +21,10 @@ use crate::channel::AsyncChannel;
 use crate::directory::EngineDirectory;
 use crate::environment::Environment;
 use crate::error::Error;
+use crate::furniture::{BOOT, prepare_directory, template_environment};
 use crate::limits::Limits;
+use crate::plumbing::Plumbing;
 use crate::template::{ForkLimits, Template};
-
-/// Where sessions see the guest's Python files.
-const DRIVER: &str = "/opt/belljar";
-
-/// The template's first words to Python.
-const BOOT: &str = "import sys; sys.path.insert(0, '/opt/belljar'); \
-                    from belljar_guest.template import main; main()";
 
 /// User ids for sessions, where the host is root: above those that distributions and systemd
 /// hand out, 65,536 for each engine.
@@ -478,114 +473,6 @@ fn uid_base() -> u32 {
     let mut bytes = [0; 4];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     UID_BASE + u32::from_ne_bytes(bytes) % UID_RANGES * (1 << 16)
-}
-
-fn template_environment() -> Vec<String> {
-    [
-        "PATH=/usr/local/bin:/usr/bin:/bin",
-        "HOME=/tmp",
-        "TMPDIR=/tmp",
-        "LANG=C.UTF-8",
-        "LC_ALL=C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE=1",
-        "MPLBACKEND=module://belljar_guest.plots",
-        // More than one thread in the template would make its forks unsafe.
-        "OMP_NUM_THREADS=1",
-        "OPENBLAS_NUM_THREADS=1",
-        "MKL_NUM_THREADS=1",
-    ]
-    .map(str::to_owned)
-    .to_vec()
-}
-
-/// Writes what the root needs into the engine's directory.
-fn prepare_directory(directory: &EngineDirectory, cgroups: &Cgroups) -> std::io::Result<RootSpec> {
-    directory.record_cgroups(&cgroups.trees())?;
-    let driver = directory.path().join("driver");
-    for (path, contents) in belljar_guest::FILES {
-        let path = driver.join(path);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(path, contents)?;
-    }
-    // The owner of the root is not the owner of this directory.
-    for entry in walk(&driver)? {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = if entry.is_dir() { 0o755 } else { 0o644 };
-        fs::set_permissions(entry, fs::Permissions::from_mode(mode))?;
-    }
-    Ok(RootSpec {
-        read_only: Vec::new(),
-        mounts: vec![(driver, PathBuf::from(DRIVER))],
-        files: [
-            (
-                "/etc/passwd",
-                "root:x:0:0:root:/:/usr/sbin/nologin\n\
-                 belljar:x:1000:1000:belljar:/tmp:/bin/sh\n\
-                 nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-            ),
-            (
-                "/etc/group",
-                "root:x:0:\nbelljar:x:1000:\nnogroup:x:65534:\n",
-            ),
-            ("/etc/hosts", "127.0.0.1 localhost belljar\n::1 localhost\n"),
-            ("/etc/hostname", "belljar\n"),
-            (
-                "/etc/nsswitch.conf",
-                "passwd: files\ngroup: files\nhosts: files\n",
-            ),
-        ]
-        .map(|(path, contents)| (PathBuf::from(path), contents.to_owned()))
-        .to_vec(),
-    })
-}
-
-fn walk(directory: &std::path::Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut found = vec![directory.to_owned()];
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(walk(&path)?);
-        } else {
-            found.push(path);
-        }
-    }
-    Ok(found)
-}
-
-/// The pipes and the socket of a session.
-struct Plumbing {
-    control: UnixStream,
-    interrupts: OwnedFd,
-    stdout: pipe::Receiver,
-    stderr: pipe::Receiver,
-    /// The guest's ends: control, interrupts, stdout, stderr.
-    theirs: [OwnedFd; 4],
-}
-
-impl Plumbing {
-    fn new() -> std::io::Result<Self> {
-        use rustix::pipe::{PipeFlags, pipe_with};
-        let (control, their_control) = std::os::unix::net::UnixStream::pair()?;
-        control.set_nonblocking(true)?;
-        // Neither side ever waits on this one: the guest looks into it in a signal handler.
-        let (their_interrupts, interrupts) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-        Ok(Self {
-            control: UnixStream::from_std(control)?,
-            interrupts,
-            stdout: pipe::Receiver::from_owned_fd(stdout)?,
-            stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            theirs: [
-                their_control.into(),
-                their_interrupts,
-                their_stdout,
-                their_stderr,
-            ],
-        })
-    }
 }
 
 /// A session on its way. Whatever step fails, or when the caller goes away in between, the pieces

@@ -11,8 +11,8 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::channel::Channel;
+use crate::message::{GUEST_ID, InitRequest, Report};
 use crate::root::{self, RootSpec};
-use crate::spawner::{GUEST_ID, InitRequest, Report};
 use crate::sys::{self, Step};
 
 /// The namespaces of a session, beside the user namespace that init makes last.

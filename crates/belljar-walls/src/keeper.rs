@@ -3,15 +3,37 @@
 use std::fs;
 use std::io::Read;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
 use crate::channel::Channel;
-use crate::spawner::{self, Report};
-use crate::start::{CHANNEL, KeeperSpec, LIFE};
+use crate::message::Report;
+use crate::spawner;
 use crate::sys::{self, Forked, Step};
 use crate::{init, root};
+
+/// Where a keeper finds its end of the channel.
+pub(crate) const CHANNEL: i32 = 3;
+/// Where a keeper finds the pipe whose end is the end of the host.
+pub(crate) const LIFE: i32 = 4;
+
+/// What a keeper is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeeperSpec {
+    /// What the template and sessions see.
+    pub root: root::RootSpec,
+    /// A directory of this engine alone, with an empty directory `root` in it; the keeper removes
+    /// it at the end.
+    pub directory: PathBuf,
+    /// Cgroup directories of this engine alone; the keeper removes them at the end.
+    pub cgroup_trees: Vec<PathBuf>,
+    /// The first of 65,536 user and group ids for sessions, where the host may give them away;
+    /// else all sessions run as the host's own user.
+    pub uid_base: Option<u32>,
+}
 
 /// The whole life of a keeper.
 pub(crate) fn run() -> ! {

@@ -11,7 +11,7 @@ use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use serde::{Deserialize, Serialize};
 
-use crate::spawner::InitRequest;
+use crate::message::InitRequest;
 use crate::sys::{self, Step};
 
 /// What the root holds beside the host's system directories.

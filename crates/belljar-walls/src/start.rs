@@ -9,37 +9,13 @@
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use serde::{Deserialize, Serialize};
-
 use crate::channel::Channel;
-use crate::keeper;
-use crate::root::RootSpec;
+use crate::keeper::{self, CHANNEL, KeeperSpec, LIFE};
 use crate::sys;
 
 const NAME: &std::ffi::CStr = c"belljar-keeper";
-
-/// Where a keeper finds its end of the channel.
-pub(crate) const CHANNEL: i32 = 3;
-/// Where a keeper finds the pipe whose end is the end of the host.
-pub(crate) const LIFE: i32 = 4;
-
-/// What a keeper is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KeeperSpec {
-    /// What the template and sessions see.
-    pub root: RootSpec,
-    /// A directory of this engine alone, with an empty directory `root` in it; the keeper removes
-    /// it at the end.
-    pub directory: PathBuf,
-    /// Cgroup directories of this engine alone; the keeper removes them at the end.
-    pub cgroup_trees: Vec<PathBuf>,
-    /// The first of 65,536 user and group ids for sessions, where the host may give them away;
-    /// else all sessions run as the host's own user.
-    pub uid_base: Option<u32>,
-}
 
 /// Why a keeper did not start.
 #[derive(Debug, thiserror::Error)]

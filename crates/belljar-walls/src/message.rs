@@ -1,0 +1,77 @@
+//! What the host, the spawner and the inits say to each other.
+
+use serde::{Deserialize, Serialize};
+
+/// The user and group that code in a session sees itself as.
+pub(crate) const GUEST_ID: u32 = 1000;
+
+/// What the host asks of the spawner.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Request {
+    /// Start a template; the message carries its end of a channel to the host.
+    Template {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// Its whole environment, as `NAME=value`.
+        environment: Vec<String>,
+    },
+    /// Start a session's init.
+    Init(InitRequest),
+}
+
+/// What an init needs to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InitRequest {
+    /// The session.
+    pub id: u64,
+    /// Owner of the session's files and processes, as an id of the spawner's user namespace.
+    pub owner: u32,
+    /// Size of the workspace.
+    pub workspace_bytes: u64,
+    /// Size of `/tmp` and of `/dev/shm`, each.
+    pub temporary_bytes: u64,
+    /// Files and directories in each of the three.
+    pub inodes: u64,
+}
+
+/// What the spawner and the inits tell the host.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Report {
+    /// The spawner is ready.
+    Up,
+    /// The walls could not be raised.
+    Failed {
+        /// Which step failed, and how.
+        error: String,
+    },
+    /// A template was started.
+    Template,
+    /// An init is ready; carries init, the workspace, and the namespaces pid, user, mount, net,
+    /// ipc, uts.
+    Init {
+        /// The session.
+        id: u64,
+    },
+    /// An init could not prepare its session.
+    InitFailed {
+        /// The session.
+        id: u64,
+        /// Which step failed, and how.
+        error: String,
+    },
+    /// An init has ended, and with it all processes of its session.
+    InitExited {
+        /// The session.
+        id: u64,
+    },
+    /// A process that nobody else waits for has ended: a session's interpreter whose template is
+    /// gone, or the template itself.
+    Exited {
+        /// Its id in the outer pid namespace.
+        pid: i32,
+        /// Its raw wait status.
+        status: i32,
+    },
+}
