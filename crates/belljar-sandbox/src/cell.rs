@@ -27,8 +27,10 @@ const REST_BYTES: u64 = 1 << 20;
 /// How long a process whose channel is closed may take to die by itself.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// The most displays taken from one cell; the guest's own limit is lower.
+/// The most displays taken from one cell, and their bytes; the guest's own limits are lower, so
+/// more than this is not an accident.
 const MAX_DISPLAYS: usize = 100;
+const MAX_DISPLAY_BYTES: usize = 32 << 20;
 
 /// How the cell's time has run out, once it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,7 @@ pub(crate) struct CellDriver<'a> {
     nonce: String,
     capture: Capture,
     displays: Vec<Display>,
+    display_bytes: usize,
     dropped: Vec<String>,
     /// Text not told yet, and since when it waits.
     pending: Option<(Stream, String)>,
@@ -94,6 +97,7 @@ impl<'a> CellDriver<'a> {
             cell,
             nonce: nonce(),
             displays: Vec::new(),
+            display_bytes: 0,
             dropped: Vec::new(),
             pending: None,
             told: Instant::now()
@@ -257,7 +261,8 @@ impl<'a> CellDriver<'a> {
             GuestFrame::Display { cell, nonce, parts } => {
                 self.expect(cell, &nonce)?;
                 let display = take_display(&parts, &frame.blob)?;
-                if self.displays.len() >= MAX_DISPLAYS {
+                self.display_bytes += frame.blob.len();
+                if self.displays.len() >= MAX_DISPLAYS || self.display_bytes > MAX_DISPLAY_BYTES {
                     return Err("too many displays".into());
                 }
                 // What was printed before it comes before it.

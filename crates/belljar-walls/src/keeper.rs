@@ -40,6 +40,8 @@ pub(crate) fn run() -> ! {
     let _ = sys::set_name(c"belljar-keeper");
     // Its own session: a Ctrl-C at the terminal is for the host, which decides.
     let _ = rustix::process::setsid();
+    // The root it builds is for other users too, whatever the host's umask is.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // SAFETY: `start` put the channel there, and nothing else in this new process owns it.
     let host = Channel::from(unsafe { OwnedFd::from_raw_fd(CHANNEL) });
     // SAFETY: `start` put the pipe there, and nothing else in this new process owns it.

@@ -429,6 +429,37 @@ fn an_interrupt_exits_with_130() {
 }
 
 #[test]
+fn a_second_interrupt_gives_the_cell_up() {
+    let scratch = Scratch::new();
+    let code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n\
+        print('started')\nwhile True: pass";
+    let child = scratch.start(&[], code);
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    scratch.finish(child).exits_with(130).says("does not heed");
+}
+
+#[test]
+fn long_output_is_passed_on_whole() {
+    let expected: String = (0..3_000_000)
+        .flat_map(|i| [i.to_string(), "\n".into()])
+        .collect();
+    let ended = Scratch::new().exec(&["for i in range(3_000_000): print(i)"]);
+    let ended = ended.exits_with(0).says_nothing();
+    assert!(ended.stdout == expected, "{} bytes", ended.stdout.len());
+}
+
+#[test]
+fn a_careful_umask_is_no_obstacle() {
+    let scratch = Scratch::new();
+    let script = format!("umask 077; exec {BELLJAR} exec --env {} 'print(1)'", bare());
+    let child = scratch.prepare("sh").args(["-c", &script]).spawn().unwrap();
+    scratch.finish(child).exits_with(0).prints("1\n");
+}
+
+#[test]
 fn nothing_is_left_when_the_program_is_killed() {
     let scratch = Scratch::new();
     let child = scratch.start(&[], "import time\nprint('started')\ntime.sleep(60)");

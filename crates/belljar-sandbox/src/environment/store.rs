@@ -285,11 +285,7 @@ impl Building {
     fn start(directory: &Path) -> Result<Self, EnvironmentError> {
         let path = directory.join(format!("{BUILDING}{}", std::process::id()));
         fs::create_dir(&path).map_err(EnvironmentError::io("make the directory", &path))?;
-        let building = Self { path };
-        // Sessions run as another user, whatever our umask is.
-        fs::set_permissions(&building.path, fs::Permissions::from_mode(0o755))
-            .map_err(EnvironmentError::io("open to sessions", &building.path))?;
-        Ok(building)
+        Ok(Self { path })
     }
 
     fn path(&self) -> &Path {
@@ -298,6 +294,8 @@ impl Building {
 
     /// Everything on disk first, then the name: a power cut leaves all or nothing.
     fn move_to(self, place: &Path) -> Result<(), EnvironmentError> {
+        open_to_sessions(&self.path)
+            .map_err(EnvironmentError::io("open to sessions", &self.path))?;
         let opened = File::open(&self.path).map_err(EnvironmentError::io("open", &self.path))?;
         rustix::fs::syncfs(&opened)
             .map_err(io::Error::from)
@@ -310,6 +308,26 @@ impl Building {
         }
         Ok(())
     }
+}
+
+/// Sessions run as another user: whatever our umask was, they must be able to read all of it.
+fn open_to_sessions(path: &Path) -> io::Result<()> {
+    let meta = fs::symlink_metadata(path)?;
+    if meta.is_symlink() {
+        return Ok(());
+    }
+    let mode = meta.permissions().mode();
+    // What the owner may read or enter, everyone may.
+    let open = mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6;
+    if open != mode {
+        fs::set_permissions(path, fs::Permissions::from_mode(open))?;
+    }
+    if meta.is_dir() {
+        for entry in fs::read_dir(path)? {
+            open_to_sessions(&entry?.path())?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Building {

@@ -196,3 +196,18 @@ async fn forged_frames_are_a_protocol_error() {
         "{outcome:?}"
     );
 }
+
+/// A guest that sends true displays without end, past its own limits, does not fill the host.
+#[tokio::test]
+async fn a_flood_of_displays_ends_the_session() {
+    let session = session().await;
+    let flood = "from belljar_guest import wire\nfrom belljar_guest.state import STATE\n\
+        for _ in range(1000):\n    wire.send({'type': 'display', 'cell': STATE.cell, 'nonce': STATE.nonce, 'parts': [{'mime': 'text/plain', 'len': 8 << 20}]}, b'x' * (8 << 20))";
+    let outcome = session.run(flood).await.unwrap();
+    assert!(
+        matches!(outcome.cause, Cause::Protocol { .. }),
+        "{:?}",
+        outcome.cause
+    );
+    assert!(outcome.displays.len() <= 4);
+}
