@@ -15,13 +15,13 @@ const CGROUPS: &str = "cgroups";
 pub(crate) struct EngineDirectory {
     path: PathBuf,
     name: String,
-    _lock: File,
+    lock: Option<File>,
 }
 
 impl EngineDirectory {
-    /// Makes a directory, and first removes those whose engine died without a trace of its
-    /// keeper, which cleans up in every other case.
-    pub(crate) fn create() -> io::Result<Self> {
+    /// Chooses a name and makes nothing yet; but removes the directories of engines that died
+    /// together with their keepers, who clean up in every other case.
+    pub(crate) fn plan() -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let parent =
             std::env::temp_dir().join(format!("belljar-{}", rustix::process::getuid().as_raw()));
@@ -40,18 +40,26 @@ impl EngineDirectory {
                 .duration_since(std::time::UNIX_EPOCH)
                 .map_or(0, |time| time.subsec_nanos() & 0xffff),
         );
-        let path = parent.join(&name);
-        fs::create_dir(&path)?;
-        let lock = File::create(path.join(LOCK))?;
-        lock.lock()?;
-        for directory in ["root", "driver", "output"] {
-            fs::create_dir(path.join(directory))?;
-        }
         Ok(Self {
-            path,
+            path: parent.join(&name),
             name,
-            _lock: lock,
+            lock: None,
         })
+    }
+
+    /// Makes it.
+    pub(crate) fn create(&mut self) -> io::Result<()> {
+        fs::create_dir(&self.path)?;
+        // It gets its name when it is locked: no sweep can find it free.
+        let unlocked = self.path.join("unlocked");
+        let lock = File::create(&unlocked)?;
+        lock.lock()?;
+        fs::rename(unlocked, self.path.join(LOCK))?;
+        self.lock = Some(lock);
+        for directory in ["root", "driver", "output"] {
+            fs::create_dir(self.path.join(directory))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use belljar_walls::{
-    Beneath, CgroupLimits, Cgroups, Channel, InitRequest, Keeper, KeeperSpec, Process, Report,
-    Request, RootSpec, SessionCgroup, has_admin_capability, remove_tree,
+    Beneath, CgroupLimits, Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Process, Report,
+    Request, RootSpec, SessionCgroup, WallsSpec, has_admin_capability, remove_tree,
 };
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -66,6 +67,7 @@ pub(crate) struct Warm {
     rubbish: Mutex<Option<mpsc::Sender<SessionCgroup>>>,
     // Dropped last: the keeper ends all processes and removes what is left.
     keeper: Mutex<Option<Keeper>>,
+    keeper_log: File,
     directory: EngineDirectory,
 }
 
@@ -87,23 +89,32 @@ pub(crate) struct Started {
 impl Warm {
     /// Raises the walls and warms a template behind them.
     pub(crate) async fn start(environment: Environment) -> Result<Arc<Self>, Error> {
-        let directory = EngineDirectory::create().map_err(Error::io("the engine's directory"))?;
+        let mut directory = EngineDirectory::plan().map_err(Error::io("the engine's directory"))?;
+        let plan = KeeperPlan {
+            directory: directory.path().to_owned(),
+            cgroup_trees: Cgroups::plan(directory.name())?,
+        };
+        let keeper_log = tempfile::tempfile().map_err(Error::io("the keeper's log"))?;
+        let log = keeper_log
+            .try_clone()
+            .map_err(Error::io("the keeper's log"))?;
+        // From here on the keeper removes whatever is made, however this ends.
+        let (mut keeper, channel) = Keeper::start(&plan, log.into())?;
+        directory
+            .create()
+            .map_err(Error::io("the engine's directory"))?;
         let cgroups = Cgroups::create(directory.name())?;
-        let prepared = prepare_directory(&directory, &cgroups);
-        let root = prepared.map_err(Error::io("the engine's directory"))?;
+        let root = prepare_directory(&directory, &cgroups);
+        let root = root.map_err(Error::io("the engine's directory"))?;
         let privileged = has_admin_capability();
-        let spec = KeeperSpec {
+        keeper.raise(&WallsSpec {
             root: RootSpec {
                 read_only: environment.read_only_paths().to_vec(),
                 ..root
             },
-            directory: directory.path().to_owned(),
-            cgroup_trees: cgroups.trees(),
+            root_directory: directory.path().join("root"),
             uid_base: privileged.then(uid_base),
-        };
-        let log = File::create(directory.path().join("keeper.log"))
-            .map_err(Error::io("the keeper's log"))?;
-        let (keeper, channel) = Keeper::start(&spec, log.into())?;
+        })?;
         let spawner = AsyncChannel::new(channel).map_err(Error::io("the spawner's channel"))?;
         let spawner = Arc::new(spawner);
         let (up, is_up) = oneshot::channel();
@@ -120,13 +131,14 @@ impl Warm {
             next_id: AtomicU64::new(1),
             rubbish: Mutex::new(Some(start_rubbish_thread())),
             keeper: Mutex::new(Some(keeper)),
+            keeper_log,
             directory,
         });
         tokio::spawn(listen(spawner, Arc::downgrade(&warm)));
         match tokio::time::timeout(PATIENCE, is_up).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => return Err(Error::Walls(error)),
-            Ok(Err(_)) => return Err(Error::Walls(warm.log("keeper.log"))),
+            Ok(Err(_)) => return Err(Error::Walls(warm.keeper_log())),
             Err(_) => return Err(Error::Walls("the keeper did not answer".into())),
         }
         warm.template().await?;
@@ -228,7 +240,7 @@ impl Warm {
         Template::warm(channel, &self.environment)
             .await
             .map_err(|error| {
-                format!("{error}\n{}", self.log("template.log"))
+                format!("{error}\n{}", self.template_log())
                     .trim_end()
                     .to_owned()
             })
@@ -419,8 +431,16 @@ impl Warm {
         }
     }
 
-    fn log(&self, name: &str) -> String {
-        let text = fs::read_to_string(self.directory.path().join(name)).unwrap_or_default();
+    fn keeper_log(&self) -> String {
+        let mut text = vec![0; 4096];
+        let read = self.keeper_log.read_at(&mut text, 0).unwrap_or(0);
+        String::from_utf8_lossy(&text[..read]).trim().to_owned()
+    }
+
+    /// The last lines that the template said on its standard error.
+    fn template_log(&self) -> String {
+        let path = self.directory.path().join("template.log");
+        let text = fs::read_to_string(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }

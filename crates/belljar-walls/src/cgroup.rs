@@ -73,12 +73,16 @@ impl Version {
 }
 
 impl Cgroups {
+    /// All directories that [`Self::create`] may make under this name.
+    pub fn plan(name: &str) -> Result<Vec<PathBuf>, CgroupError> {
+        let (_, parents) = Hierarchies::of_this_process().choose()?;
+        let trees: Vec<PathBuf> = parents.iter().flatten().map(|p| p.join(name)).collect();
+        Ok(unique(&trees))
+    }
+
     /// Makes an engine's cgroups below the caller's own.
     pub fn create(name: &str) -> Result<Self, CgroupError> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let hosts = Hierarchies::find(&mounts, &own);
-        let (version, parents) = hosts.choose()?;
+        let (version, parents) = Hierarchies::of_this_process().choose()?;
         let mut trees = Vec::new();
         for candidates in parents {
             trees.push(match version {
@@ -297,6 +301,12 @@ struct Hierarchies {
 }
 
 impl Hierarchies {
+    fn of_this_process() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self::find(&mounts, &own)
+    }
+
     /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
     fn find(mounts: &str, own: &str) -> Self {
         let mut found = Self::default();
@@ -422,20 +432,34 @@ fn delegate(directory: &Path) -> Result<(), CgroupError> {
         .join(" ");
     match fs::write(&control, &wanted) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            // A cgroup has either processes or children with controllers. Where the only process
-            // is this one (as in a scope made for it), it moves into a leaf.
+            // A cgroup has either processes or children with controllers. Where the only ones are
+            // this one and its children (as in a scope made for it), they move into a leaf.
             let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-            if processes.trim() != std::process::id().to_string() {
+            let processes: Vec<&str> = processes.split_whitespace().collect();
+            if !processes.iter().all(|process| is_family(process)) {
                 return Err(refused(&control, error));
             }
             let leaf = directory.join("belljar-host");
             let moved = fs::create_dir_all(&leaf)
-                .and_then(|()| fs::write(leaf.join("cgroup.procs"), processes.trim()))
+                .and_then(|()| {
+                    let join = leaf.join("cgroup.procs");
+                    processes
+                        .iter()
+                        .try_for_each(|process| fs::write(&join, process))
+                })
                 .and_then(|()| fs::write(&control, &wanted));
             moved.map_err(|source| refused(&control, source))
         }
         other => other.map_err(|source| refused(&control, source)),
     }
+}
+
+/// Whether a process is this one or its child.
+fn is_family(process: &str) -> bool {
+    let this = std::process::id().to_string();
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    process == this || parent.is_some_and(|parent| parent.trim() == this)
 }
 
 #[cfg(test)]

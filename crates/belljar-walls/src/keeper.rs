@@ -1,11 +1,12 @@
 //! The process that outlives the host by just as long as it takes to leave nothing behind.
 
 use std::fs;
-use std::io::Read;
+use std::io::BufRead;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
@@ -20,16 +21,23 @@ pub(crate) const CHANNEL: i32 = 3;
 /// Where a keeper finds the pipe whose end is the end of the host.
 pub(crate) const LIFE: i32 = 4;
 
-/// What a keeper is told.
+/// What a keeper will remove at the end. It is told before any of it is made, so that there is no
+/// moment at which the host could die and leave something behind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KeeperSpec {
+pub struct KeeperPlan {
+    /// A directory of this engine alone.
+    pub directory: PathBuf,
+    /// Cgroup directories of this engine alone.
+    pub cgroup_trees: Vec<PathBuf>,
+}
+
+/// How the walls are to be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WallsSpec {
     /// What the template and sessions see.
     pub root: root::RootSpec,
-    /// A directory of this engine alone, with an empty directory `root` in it; the keeper removes
-    /// it at the end.
-    pub directory: PathBuf,
-    /// Cgroup directories of this engine alone; the keeper removes them at the end.
-    pub cgroup_trees: Vec<PathBuf>,
+    /// An empty directory on which the root is built.
+    pub root_directory: PathBuf,
     /// The first of 65,536 user and group ids for sessions, where the host may give them away;
     /// else all sessions run as the host's own user.
     pub uid_base: Option<u32>,
@@ -46,38 +54,38 @@ pub(crate) fn run() -> ! {
     let host = Channel::from(unsafe { OwnedFd::from_raw_fd(CHANNEL) });
     // SAFETY: `start` put the pipe there, and nothing else in this new process owns it.
     let life = unsafe { OwnedFd::from_raw_fd(LIFE) };
-    let mut text = String::new();
-    let spec: KeeperSpec = match std::io::stdin()
-        .read_to_string(&mut text)
-        .map_err(|error| error.to_string())
-        .and_then(|_| serde_json::from_str(&text).map_err(|error| error.to_string()))
-    {
-        Ok(spec) => spec,
-        Err(error) => {
-            let _ = host.send(&Report::Failed { error }, &[]);
-            sys::exit_now(1);
-        }
+    let mut instructions = std::io::stdin().lock().lines();
+    // A host that dies before it said the plan has made nothing.
+    let Some(plan) = next::<KeeperPlan>(&mut instructions) else {
+        sys::exit_now(1);
     };
-    let code = match keep(&spec, host, &life) {
-        Ok(()) => 0,
-        Err(error) => {
-            let _ = rustix::io::write(std::io::stderr(), format!("{error}\n").as_bytes());
-            1
-        }
+    let kept = match next::<WallsSpec>(&mut instructions) {
+        Some(spec) => keep(&spec, host, &life),
+        None => Ok(()),
     };
-    clean_up(&spec);
-    sys::exit_now(code);
+    if let Err(error) = &kept {
+        let _ = rustix::io::write(std::io::stderr(), format!("{error}\n").as_bytes());
+    }
+    clean_up(&plan);
+    sys::exit_now(i32::from(kept.is_err()));
+}
+
+/// The next line of instructions, if the host lived to write it.
+fn next<T: DeserializeOwned>(
+    lines: &mut impl Iterator<Item = std::io::Result<String>>,
+) -> Option<T> {
+    serde_json::from_str(&lines.next()?.ok()?).ok()
 }
 
 /// Removes what belongs to this engine on the host.
-fn clean_up(spec: &KeeperSpec) {
-    for tree in &spec.cgroup_trees {
+fn clean_up(plan: &KeeperPlan) {
+    for tree in &plan.cgroup_trees {
         let _ = cgroup::remove_tree(tree);
     }
-    let _ = fs::remove_dir_all(&spec.directory);
+    let _ = fs::remove_dir_all(&plan.directory);
 }
 
-fn keep(spec: &KeeperSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
+fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
     let children = sys::child_signal_descriptor().step("watching children")?;
     let (read_pid, write_pid) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("making a pipe")?;
@@ -142,7 +150,7 @@ fn wait_for_the_end(spawner: i32, life: &OwnedFd, children: &OwnedFd) {
 
 /// Builds the root and starts the spawner in it, in a process of its own since the way there
 /// passes through a mount namespace. Returns the spawner's id; the keeper is its parent.
-fn build(spec: &KeeperSpec, host: &Channel) -> Result<i32, String> {
+fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
     sys::die_with_parent().step("tying the builder to the keeper")?;
     let privileged = spec.uid_base.is_some();
     if !privileged {
@@ -154,7 +162,7 @@ fn build(spec: &KeeperSpec, host: &Channel) -> Result<i32, String> {
         map_ids("self", uid, gid, 1, false)?;
     }
     sys::unshare(libc::CLONE_NEWNS).step("making a mount namespace")?;
-    root::enter(&spec.root, &spec.directory.join("root"))?;
+    root::enter(&spec.root, &spec.root_directory)?;
 
     let (read_go, write_go) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("making a pipe")?;

@@ -26,7 +26,7 @@ mod sys;
 pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
 pub use cgroup::{CgroupError, CgroupLimits, Cgroups, SessionCgroup, remove_tree};
 pub use channel::{Channel, receive_message, send_message};
-pub use keeper::KeeperSpec;
+pub use keeper::{KeeperPlan, WallsSpec};
 pub use message::{InitRequest, Report, Request};
 pub use process::{Process, raise_open_files};
 pub use root::RootSpec;

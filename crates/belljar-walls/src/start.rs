@@ -9,10 +9,10 @@
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::channel::Channel;
-use crate::keeper::{self, CHANNEL, KeeperSpec, LIFE};
+use crate::keeper::{self, CHANNEL, KeeperPlan, LIFE, WallsSpec};
 use crate::sys;
 
 const NAME: &std::ffi::CStr = c"belljar-keeper";
@@ -32,19 +32,17 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Keeper {
     child: Child,
+    instructions: Option<ChildStdin>,
     life: Option<OwnedFd>,
 }
 
 impl Keeper {
-    /// Starts a keeper, which raises the walls and then reports
-    /// [`Report::Up`](crate::Report::Up) or [`Report::Failed`](crate::Report::Failed) on the
-    /// channel, where requests to the spawner go in. What it says on its standard error goes to
-    /// `log`.
-    pub fn start(spec: &KeeperSpec, log: OwnedFd) -> Result<(Self, Channel), StartError> {
+    /// Starts a keeper and tells it what to remove at the end; only then may that be made. What
+    /// it says on its standard error goes to `log`.
+    pub fn start(plan: &KeeperPlan, log: OwnedFd) -> Result<(Self, Channel), StartError> {
         let (ours, theirs) = Channel::pair()?;
         let (life_read, life_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(std::io::Error::from)?;
-        let instructions = serde_json::to_vec(spec)?;
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0(NAME.to_str().unwrap_or_default())
@@ -65,25 +63,37 @@ impl Keeper {
         // async-signal-safe, and touches no memory of other threads.
         unsafe { command.pre_exec(hand_over) };
         let mut child = command.spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(&instructions)?;
-        }
-        let keeper = Self {
+        let mut keeper = Self {
+            instructions: child.stdin.take(),
             child,
             life: Some(life_write),
         };
+        keeper.tell(plan)?;
         Ok((keeper, ours))
+    }
+
+    /// Lets it raise the walls. [`Report::Up`](crate::Report::Up) or
+    /// [`Report::Failed`](crate::Report::Failed) follows on the channel, where requests to the
+    /// spawner then go in.
+    pub fn raise(&mut self, spec: &WallsSpec) -> Result<(), StartError> {
+        self.tell(spec)?;
+        self.instructions = None;
+        Ok(())
+    }
+
+    fn tell(&mut self, message: &impl serde::Serialize) -> Result<(), StartError> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        match &mut self.instructions {
+            Some(instructions) => Ok(instructions.write_all(&line)?),
+            None => Err(std::io::Error::other("the walls were raised before").into()),
+        }
     }
 
     /// Ends everything behind the walls and waits until nothing is left.
     pub fn stop(&mut self) -> std::io::Result<()> {
-        drop(self.life.take());
+        drop((self.instructions.take(), self.life.take()));
         self.child.wait().map(drop)
-    }
-
-    /// The keeper's process id, for tests and diagnostics.
-    pub fn id(&self) -> u32 {
-        self.child.id()
     }
 }
 

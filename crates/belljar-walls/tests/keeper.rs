@@ -6,19 +6,24 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use belljar_walls::{
-    Channel, InitRequest, Keeper, KeeperSpec, Report, Request, RootSpec, has_admin_capability,
+    Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RootSpec, WallsSpec,
+    has_admin_capability,
 };
 
 fn start(directory: &Path) -> (Keeper, Channel) {
     std::fs::create_dir(directory.join("root")).unwrap();
-    let spec = KeeperSpec {
-        root: RootSpec::default(),
+    let plan = KeeperPlan {
         directory: directory.to_owned(),
         cgroup_trees: vec![],
+    };
+    let spec = WallsSpec {
+        root: RootSpec::default(),
+        root_directory: directory.join("root"),
         uid_base: has_admin_capability().then_some(0x7000_0000),
     };
     let log = std::fs::File::create(directory.join("keeper.log")).unwrap();
-    let (keeper, channel) = Keeper::start(&spec, log.into()).unwrap();
+    let (mut keeper, channel) = Keeper::start(&plan, log.into()).unwrap();
+    keeper.raise(&spec).unwrap();
     match channel.receive::<Report>().unwrap() {
         Some((Report::Up, _)) => (keeper, channel),
         other => panic!("{other:?}"),
@@ -82,5 +87,18 @@ fn a_killed_init_is_reported() {
     );
     drop(keeper);
     std::thread::sleep(Duration::from_millis(10));
+    assert!(!directory.exists());
+}
+
+#[test]
+fn a_host_that_dies_before_the_walls_are_up_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap().keep();
+    let plan = KeeperPlan {
+        directory: directory.clone(),
+        cgroup_trees: vec![],
+    };
+    let log = std::fs::File::create(directory.join("keeper.log")).unwrap();
+    let (keeper, _channel) = Keeper::start(&plan, log.into()).unwrap();
+    drop(keeper);
     assert!(!directory.exists());
 }
