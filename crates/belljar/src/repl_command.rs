@@ -9,12 +9,11 @@ use anyhow::Context as _;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
 use belljar_sandbox::{Engine, Error};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
 use crate::repl_actions::{self, Command, Next};
 use crate::repl_editor::{Editor, Live, Typed};
-use crate::start::SessionArgs;
+use crate::start::{SessionArgs, spinner};
 use crate::{python_input, show};
 
 #[derive(Debug, Args)]
@@ -37,17 +36,9 @@ pub(crate) struct ReplArgs {
 
 pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
     let environment = args.session.environment()?;
-    let engine = Engine::builder(environment)
-        .limits(args.session.limits())
-        .build();
-    let starting = spinner("starting Python and importing its libraries");
-    let session = match engine.warm().await {
-        Ok(()) => engine.session().await,
-        Err(error) => Err(error),
-    };
-    starting.finish_and_clear();
+    let engine = args.session.warm(environment).await?;
     let live = Live::default();
-    live.set(Arc::new(session?));
+    live.set(Arc::new(engine.session().await?));
     let mut repl = Repl {
         interrupts: signal(SignalKind::interrupt()).context("watching for Ctrl-C")?,
         engine: engine.clone(),
@@ -68,16 +59,6 @@ pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
 fn can_edit() -> bool {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     terminal && std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
-}
-
-fn spinner(what: &'static str) -> ProgressBar {
-    // Draws on standard error, and nothing where that is not a terminal.
-    let spinner = ProgressBar::new_spinner().with_message(what);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
-        spinner.set_style(style);
-    }
-    spinner.enable_steady_tick(Duration::from_millis(100));
-    spinner
 }
 
 /// The conversation.

@@ -9,6 +9,7 @@ use belljar_sandbox::{
     Engine, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Limits,
 };
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Which Python, and how much of the host.
 #[derive(Debug, Args)]
@@ -54,9 +55,13 @@ impl SessionArgs {
         self.warm(self.environment()?.preload_only(mentioned)).await
     }
 
-    async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
+    /// An engine of this environment, warm. It takes about a second, which is shown.
+    pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
         let engine = Engine::builder(environment).limits(self.limits()).build();
-        engine.warm().await?;
+        let starting = spinner("starting Python and importing its libraries");
+        let warm = engine.warm().await;
+        starting.finish_and_clear();
+        warm?;
         Ok(engine)
     }
 
@@ -73,6 +78,16 @@ impl SessionArgs {
             result => Ok(result?),
         }
     }
+}
+
+pub(crate) fn spinner(what: &'static str) -> ProgressBar {
+    // Draws on standard error, and nothing where that is not a terminal.
+    let spinner = ProgressBar::new_spinner().with_message(what);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+        spinner.set_style(style);
+    }
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
