@@ -104,5 +104,9 @@ fn enter_user_namespace(owner: u32) -> Result<(), String> {
     fs::write("/proc/self/setgroups", "deny").step("denying setgroups")?;
     fs::write("/proc/self/uid_map", format!("{GUEST_ID} {owner} 1")).step("mapping the user")?;
     fs::write("/proc/self/gid_map", format!("{GUEST_ID} {owner} 1")).step("mapping the group")?;
+    // A namespace inside would give back capabilities, over itself alone, but with them a part of
+    // the kernel that a session has no use for.
+    fs::write("/proc/sys/user/max_user_namespaces", "0")
+        .step("forbidding user namespaces inside")?;
     sys::die_with_parent().step("tying init to the spawner")
 }

@@ -66,6 +66,16 @@ async fn each_session_has_a_host_user_of_its_own() {
     }
 }
 
+/// G1: no namespace can be made inside, so no capability comes back.
+#[tokio::test]
+async fn no_namespaces_inside() {
+    let session = session().await;
+    let code = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n\
+        for flag in (0x10000000, 0x20000, 0x20000000, 0x40000000, 0x10020000):\n\
+        \x20   print(libc.unshare(flag), end=' ')";
+    assert_eq!(printed(&session, code).await, "-1 -1 -1 -1 -1 ");
+}
+
 /// Nothing outside the workspace and the two temporary directories can be written.
 #[tokio::test]
 async fn everything_else_is_read_only() {
