@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use belljar_sandbox::Session;
-use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status};
+use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status, Stream};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -81,7 +81,6 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
     let outcome = run_cell(&session, &code, args.json).await?;
     if let Some(outcome) = &outcome {
         if !args.json {
-            show::rest(outcome, session.limits().live_bytes())?;
             show::ending(outcome);
         }
         if let Some(directory) = &args.out {
@@ -114,6 +113,7 @@ fn read_code(args: &ExecArgs) -> anyhow::Result<String> {
 async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<Option<Outcome>> {
     let mut interrupts = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let mut interrupted = false;
+    let mut shown = [0, 0];
     let mut run = session.run(code);
     loop {
         let event = tokio::select! {
@@ -135,8 +135,19 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
         } else {
             show::event(&event)?;
         }
-        if let Event::Outcome(outcome) = event {
-            return Ok(Some(*outcome));
+        match event {
+            Event::Output { stream, text } => {
+                shown[usize::from(stream == Stream::Stderr)] += text.len();
+            }
+            Event::Outcome(outcome) => {
+                if !json {
+                    let live = session.limits().live_bytes();
+                    show::rest(&outcome.stdout, Stream::Stdout, live, shown[0])?;
+                    show::rest(&outcome.stderr, Stream::Stderr, live, shown[1])?;
+                }
+                return Ok(Some(*outcome));
+            }
+            _ => {}
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::io::{self, Read, Seek, Write};
 
-use belljar_sandbox::protocol::{Cause, Display, Event, Fate, Language, Outcome, Status, Stream};
+use belljar_sandbox::protocol::{
+    Cause, Display, Event, Fate, Language, Outcome, Output, Status, Stream,
+};
 use owo_colors::OwoColorize;
 
 /// Shows an error of ours: what happened, why, what to do.
@@ -38,35 +40,53 @@ pub(crate) fn event(event: &Event) -> io::Result<()> {
     }
 }
 
-/// Shows what was too long to be told live, from the files that hold it. `live` bytes of each
-/// stream were shown already.
-pub(crate) fn rest(outcome: &Outcome, live: usize) -> io::Result<()> {
-    for (stream, written) in [
-        (Stream::Stdout, &outcome.stdout),
-        (Stream::Stderr, &outcome.stderr),
-    ] {
-        let Some(path) = &written.file else {
-            // All of it is in memory.
-            if let Some(rest) = written.text.as_bytes().get(live..) {
-                output(stream, &String::from_utf8_lossy(rest))?;
-            }
-            continue;
+/// Shows what was too long to be told live. Of a stream that is kept in a file the first `live`
+/// bytes were told; of one that is in memory, `shown` bytes of its text.
+pub(crate) fn rest(written: &Output, stream: Stream, live: usize, shown: usize) -> io::Result<()> {
+    let Some(path) = &written.file else {
+        return match written.text.get(shown..) {
+            Some(rest) => output(stream, rest),
+            None => Ok(()),
         };
-        let mut file = std::fs::File::open(path)?;
-        file.seek(io::SeekFrom::Start(live as u64))?;
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            let read = file.read(&mut buffer)?;
-            if read == 0 {
-                break;
-            }
-            output(stream, &String::from_utf8_lossy(&buffer[..read]))?;
-        }
-        if written.file_truncated {
-            note("[the output goes on; the rest was not kept]");
+    };
+    let mut file = std::fs::File::open(path)?;
+    // The start of a character whose end was not told: it is at most three bytes.
+    let mut pending = vec![0; live.min(3)];
+    file.seek(io::SeekFrom::Start((live - pending.len()) as u64))?;
+    file.read_exact(&mut pending)?;
+    pending.drain(..pending.len() - unfinished(&pending));
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer)?;
+        pending.extend_from_slice(&buffer[..read]);
+        let whole = match read {
+            0 => pending.len(),
+            _ => pending.len() - unfinished(&pending),
+        };
+        output(stream, &String::from_utf8_lossy(&pending[..whole]))?;
+        pending.drain(..whole);
+        if read == 0 {
+            break;
         }
     }
+    if written.file_truncated {
+        note("[the output goes on; the rest was not kept]");
+    }
     Ok(())
+}
+
+/// How many bytes at the end are the start of a character.
+fn unfinished(bytes: &[u8]) -> usize {
+    let tail = &bytes[bytes.len().saturating_sub(3)..];
+    let lead = tail.iter().rposition(|byte| byte & 0xc0 == 0xc0);
+    match lead.map(|at| &tail[at..]) {
+        Some(start)
+            if std::str::from_utf8(start).is_err_and(|error| error.error_len().is_none()) =>
+        {
+            start.len()
+        }
+        _ => 0,
+    }
 }
 
 /// Says where the middle of a long output is, which was not shown.
@@ -151,4 +171,30 @@ pub(crate) fn ending(outcome: &Outcome) {
 pub(crate) fn note(text: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = writeln!(stderr, "{}", text.dimmed());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_character_is_found() {
+        let text = "ab北";
+        let bytes = text.as_bytes();
+        assert_eq!(unfinished(bytes), 0);
+        assert_eq!(unfinished(&bytes[..4]), 2);
+        assert_eq!(unfinished(&bytes[..3]), 1);
+        assert_eq!(unfinished(&bytes[..2]), 0);
+        assert_eq!(unfinished(b"\xff"), 0);
+        assert_eq!(unfinished("🙂".as_bytes().split_at(3).0), 3);
+        assert_eq!(unfinished(b""), 0);
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_a_terminal() {
+        assert_eq!(
+            clean("a\x1b[2Jb\u{9b}31m\tc\r\n"),
+            "a\u{fffd}[2Jb\u{fffd}31m\tc\r\n"
+        );
+    }
 }
