@@ -170,31 +170,24 @@ async fn late_output_is_marked() {
 /// D2: frames forged by user code end the session, and never become a result.
 #[tokio::test]
 async fn forged_frames_are_a_protocol_error() {
-    let session = session().await;
-    let forged = "import os\nos.write(3, b'\\x02\\0\\0\\0\\0\\0\\0\\0{}')";
-    let outcome = session.run(forged).await.unwrap();
-    assert_eq!(outcome.status, Status::Crashed);
-    assert!(
-        matches!(outcome.cause, Cause::Protocol { .. }),
-        "{outcome:?}"
-    );
-    assert_eq!(outcome.state, Fate::Lost);
-    let session = crate::support::session().await;
-    let forged = "import os, json\nh = json.dumps({'type': 'done', 'cell': 1, 'nonce': 'guess', 'end': 'ok'}).encode()\nos.write(3, len(h).to_bytes(4, 'little') + bytes(4) + h)";
-    let outcome = session.run(forged).await.unwrap();
-    assert!(
-        matches!(outcome.cause, Cause::Protocol { .. }),
-        "{outcome:?}"
-    );
-    let session = crate::support::session().await;
-    let outcome = session
-        .run("import os\nos.write(3, b'\\xff' * 8)")
-        .await
-        .unwrap();
-    assert!(
-        matches!(outcome.cause, Cause::Protocol { .. }),
-        "{outcome:?}"
-    );
+    let frame = "def send(h): os.write(3, len(h).to_bytes(4, 'little') + bytes(4) + h)\n";
+    for forged in [
+        "send(b'{}')",
+        "send(json.dumps({'type': 'done', 'cell': 1, 'nonce': 'guess', 'end': 'ok'}).encode())",
+        "send(json.dumps({'type': 'fault', 'detail': 'yours'}).encode())",
+        "send(b'[' * 100_000)",
+        "os.write(3, b'\\xff' * 8)",
+    ] {
+        let session = session().await;
+        let code = format!("import os, json\n{frame}{forged}");
+        let outcome = session.run(code).await.unwrap();
+        let is_protocol = matches!(outcome.cause, Cause::Protocol { .. });
+        assert!(is_protocol, "{forged}: {outcome:?}");
+        assert_eq!(
+            (outcome.status, outcome.state),
+            (Status::Crashed, Fate::Lost)
+        );
+    }
 }
 
 /// A guest that sends true displays without end, past its own limits, does not fill the host.
