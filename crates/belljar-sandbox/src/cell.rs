@@ -111,9 +111,9 @@ impl<'a> CellDriver<'a> {
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let started = Instant::now();
         let shared = self.shared;
-        shared.cgroup().reset_peak();
-        let cpu_before = shared.cgroup().cpu_time();
-        let memory_kills_before = shared.cgroup().memory_kills();
+        shared.cgroup.reset_peak();
+        let cpu_before = shared.cgroup.cpu_time();
+        let memory_kills_before = shared.cgroup.memory_kills();
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
         let request = encode_frame(
@@ -136,14 +136,13 @@ impl<'a> CellDriver<'a> {
             End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
         };
         self.flush();
-        let cgroup = shared.cgroup();
+        let cgroup = &shared.cgroup;
         let durations = Durations {
             total_us: micros(started.elapsed()),
             run_us: 0,
             cpu_us: micros(cgroup.cpu_time().saturating_sub(cpu_before)),
         };
         let peak = cgroup.peak_bytes();
-        let by_memory = cgroup.memory_kills() > memory_kills_before;
         match end {
             End::Report(report) => Ok(self.reported(*report, durations, peak)),
             End::Protocol(detail) => Ok(self.ended(
@@ -154,7 +153,10 @@ impl<'a> CellDriver<'a> {
                 peak,
             )),
             End::Fault(detail) => Err(Error::Session(detail)),
-            End::Died => self.died(death, by_memory, durations, peak),
+            End::Died => {
+                let by_memory = cgroup.memory_kills() > memory_kills_before;
+                self.died(death, by_memory, durations, peak)
+            }
         }
     }
 
@@ -215,7 +217,7 @@ impl<'a> CellDriver<'a> {
             let mut reason = (now >= deadline).then_some(Stop::WallTime);
             if next_cpu.is_some_and(|at| at <= now) {
                 next_cpu = Some(now + CPU_PAUSE);
-                let used = self.shared.cgroup().cpu_time().saturating_sub(cpu_before);
+                let used = self.shared.cgroup.cpu_time().saturating_sub(cpu_before);
                 if self
                     .shared
                     .limits

@@ -101,6 +101,27 @@ fn check_owner(parent: &Path) -> io::Result<()> {
     fs::set_permissions(parent, fs::Permissions::from_mode(0o700))
 }
 
+/// Sessions run as another user: whatever our umask was, they must be able to read all of it.
+pub(crate) fn open_to_sessions(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let meta = fs::symlink_metadata(path)?;
+    if meta.is_symlink() {
+        return Ok(());
+    }
+    let mode = meta.permissions().mode();
+    // What the owner may read or enter, everyone may.
+    let open = mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6;
+    if open != mode {
+        fs::set_permissions(path, fs::Permissions::from_mode(open))?;
+    }
+    if meta.is_dir() {
+        for entry in fs::read_dir(path)? {
+            open_to_sessions(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;

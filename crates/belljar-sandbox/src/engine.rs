@@ -1,12 +1,13 @@
 //! The engine: where sessions come from.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::limits::Limits;
+use crate::lock::lock;
 use crate::session::Session;
 use crate::warm::Warm;
 
@@ -151,7 +152,7 @@ impl Engine {
         Ok(())
     }
 
-    fn ready(&self) -> std::sync::MutexGuard<'_, VecDeque<Session>> {
-        self.0.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Session>> {
+        lock(&self.0.ready)
     }
 }

@@ -3,18 +3,22 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use belljar_walls::{Cgroups, RootSpec};
 
-use crate::directory::EngineDirectory;
+use crate::directory::{EngineDirectory, open_to_sessions};
 
 /// Where sessions see the guest's Python files.
 const DRIVER: &str = "/opt/belljar";
 
 /// The template's first words to Python.
-pub(crate) const BOOT: &str = "import sys; sys.path.insert(0, '/opt/belljar'); \
-                    from belljar_guest.template import main; main()";
+pub(crate) fn boot() -> String {
+    format!(
+        "import sys; sys.path.insert(0, '{DRIVER}'); \
+         from belljar_guest.template import main; main()"
+    )
+}
 
 /// All environment variables of the template and of sessions.
 pub(crate) fn template_environment() -> Vec<String> {
@@ -49,12 +53,7 @@ pub(crate) fn prepare_directory(
         }
         fs::write(path, contents)?;
     }
-    // The owner of the root is not the owner of this directory.
-    for entry in walk(&driver)? {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = if entry.is_dir() { 0o755 } else { 0o644 };
-        fs::set_permissions(entry, fs::Permissions::from_mode(mode))?;
-    }
+    open_to_sessions(&driver)?;
     Ok(RootSpec {
         read_only: Vec::new(),
         mounts: vec![(driver, PathBuf::from(DRIVER))],
@@ -79,17 +78,4 @@ pub(crate) fn prepare_directory(
         .map(|(path, contents)| (PathBuf::from(path), contents.to_owned()))
         .to_vec(),
     })
-}
-
-fn walk(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = vec![directory.to_owned()];
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(walk(&path)?);
-        } else {
-            found.push(path);
-        }
-    }
-    Ok(found)
 }

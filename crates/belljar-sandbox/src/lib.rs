@@ -54,6 +54,7 @@ mod files;
 mod furniture;
 mod guest;
 mod limits;
+mod lock;
 mod measure;
 mod plumbing;
 mod session;

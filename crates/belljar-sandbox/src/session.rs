@@ -80,7 +80,7 @@ impl Session {
                 init,
                 interpreter,
                 interrupts,
-                cgroup: Some(cgroup),
+                cgroup,
                 running: AtomicU32::new(0),
                 ended: Mutex::default(),
                 warm,

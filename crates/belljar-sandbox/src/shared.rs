@@ -3,13 +3,14 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use belljar_walls::{Beneath, Process, SessionCgroup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;
 use crate::limits::Limits;
+use crate::lock::lock;
 use crate::warm::Warm;
 
 /// What the host keeps of a session.
@@ -22,8 +23,7 @@ pub(crate) struct Shared {
     pub(crate) init: Process,
     pub(crate) interpreter: Process,
     pub(crate) interrupts: OwnedFd,
-    /// Taken when the session is dropped.
-    pub(crate) cgroup: Option<SessionCgroup>,
+    pub(crate) cgroup: SessionCgroup,
     /// Number of the cell that runs, 0 for none.
     pub(crate) running: AtomicU32,
     pub(crate) ended: Mutex<Option<String>>,
@@ -31,13 +31,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn cgroup(&self) -> &SessionCgroup {
-        // Only `drop` takes it, and nothing is called after that.
-        self.cgroup
-            .as_ref()
-            .unwrap_or_else(|| unreachable!("a dropped session is used"))
-    }
-
     pub(crate) fn set_running(&self, cell: u32) {
         self.running.store(cell, Ordering::Release);
     }
@@ -69,12 +62,11 @@ impl Shared {
     }
 
     pub(crate) fn end(&self, why: &str) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.get_or_insert_with(|| why.to_owned());
+        lock(&self.ended).get_or_insert_with(|| why.to_owned());
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match &*self.ended.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*lock(&self.ended) {
             None => Ok(()),
             Some(why) => Err(Error::Ended(why.clone())),
         }
@@ -93,9 +85,7 @@ fn is_gone(process: &Process) -> bool {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.kill();
-        if let Some(cgroup) = self.cgroup.take() {
-            self.warm.discard(cgroup);
-        }
+        self.warm.discard(&self.cgroup);
         self.warm.forget(self.id);
     }
 }

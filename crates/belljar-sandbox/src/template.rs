@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use belljar_walls::GUEST_ID;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::channel::AsyncChannel;
 use crate::environment::Environment;
+use crate::lock::lock;
 
 /// How long the preload list may take to import, on the slowest of hosts.
 const WARM_TIME: Duration = Duration::from_mins(3);
@@ -156,11 +158,10 @@ impl Template {
         while let Ok(Some((event, mut descriptors))) = self.channel.receive::<Event>().await {
             match event {
                 Event::Forked { id, pid } => {
-                    let fork = match (self.forks().remove(&id), descriptors.pop()) {
-                        (Some(fork), Some(process)) => fork.send(Ok((pid, process))),
-                        _ => Ok(()),
-                    };
-                    drop(fork);
+                    let fork = self.forks().remove(&id);
+                    if let (Some(fork), Some(process)) = (fork, descriptors.pop()) {
+                        let _ = fork.send(Ok((pid, process)));
+                    }
                 }
                 Event::ForkFailed { id, error } => {
                     if let Some(fork) = self.forks().remove(&id) {
@@ -175,10 +176,7 @@ impl Template {
         self.forks().clear();
     }
 
-    fn forks(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Fork>>> {
-        self.forks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn forks(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Fork>>> {
+        lock(&self.forks)
     }
 }
-
-/// The user and group that a session's code sees itself as; mapped by its init.
-const GUEST_ID: u32 = 1000;

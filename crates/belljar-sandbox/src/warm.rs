@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use belljar_walls::{
@@ -22,8 +22,9 @@ use crate::channel::AsyncChannel;
 use crate::directory::EngineDirectory;
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::furniture::{BOOT, prepare_directory, template_environment};
+use crate::furniture::{boot, prepare_directory, template_environment};
 use crate::limits::Limits;
+use crate::lock::lock;
 use crate::plumbing::Plumbing;
 use crate::template::{ForkLimits, Template};
 
@@ -64,7 +65,7 @@ pub(crate) struct Warm {
     privileged: bool,
     next_id: AtomicU64,
     /// Cgroups of dead sessions, removed by a thread of their own since the kernel may need time.
-    rubbish: Mutex<Option<mpsc::Sender<SessionCgroup>>>,
+    rubbish: Mutex<Option<mpsc::Sender<Vec<PathBuf>>>>,
     // Dropped last: the keeper ends all processes and removes what is left.
     keeper: Mutex<Option<Keeper>>,
     keeper_log: File,
@@ -222,7 +223,7 @@ impl Warm {
         }
         let python = self.environment.python().display().to_string();
         let request = Request::Template {
-            argv: [&python, "-I", "-X", "utf8", "-c", BOOT]
+            argv: [&python, "-I", "-X", "utf8", "-c", &boot()]
                 .map(str::to_owned)
                 .to_vec(),
             environment: template_environment(),
@@ -364,9 +365,9 @@ impl Warm {
     }
 
     /// Removes a dead session's cgroups in the background.
-    pub(crate) fn discard(&self, cgroup: SessionCgroup) {
+    pub(crate) fn discard(&self, cgroup: &SessionCgroup) {
         if let Some(rubbish) = &*lock(&self.rubbish) {
-            let _ = rubbish.send(cgroup);
+            let _ = rubbish.send(cgroup.directories());
         }
     }
 
@@ -450,11 +451,6 @@ impl Warm {
     }
 }
 
-/// A panic elsewhere leaves these values usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Drop for Warm {
     fn drop(&mut self) {
         self.stop();
@@ -476,11 +472,11 @@ async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<Warm>) {
 }
 
 /// Removes cgroups until nobody can send any more.
-fn start_rubbish_thread() -> mpsc::Sender<SessionCgroup> {
-    let (sender, receiver) = mpsc::channel::<SessionCgroup>();
+fn start_rubbish_thread() -> mpsc::Sender<Vec<PathBuf>> {
+    let (sender, receiver) = mpsc::channel::<Vec<PathBuf>>();
     std::thread::spawn(move || {
-        for cgroup in receiver {
-            if let Err(error) = cgroup.remove() {
+        for directory in receiver.into_iter().flatten() {
+            if let Err(error) = remove_tree(&directory) {
                 tracing::warn!(%error, "a session's cgroup could not be removed");
             }
         }
@@ -509,7 +505,7 @@ impl Drop for Starting<'_> {
         if let Some(init) = &self.init {
             let _ = init.kill();
         }
-        if let Some(cgroup) = self.cgroup.take() {
+        if let Some(cgroup) = &self.cgroup {
             self.warm.discard(cgroup);
         }
         self.warm.forget(self.id);

@@ -34,10 +34,12 @@ fn spec(name: &str, packages: &[&str], preload: &[&str]) -> EnvironmentSpec {
 }
 
 fn python_says(python: &Path, code: &str) -> String {
-    let output = Command::new(python)
-        .args(["-I", "-c", code])
-        .output()
-        .unwrap();
+    succeed(Command::new(python).args(["-I", "-c", code]))
+}
+
+/// Runs a command that must succeed, and returns what it printed.
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
     assert!(
         output.status.success(),
         "{}",
@@ -279,17 +281,12 @@ axes.set_title("北京市地铁站点名称、应急响应、景点")
 axes.legend()
 figure.savefig("plot.png")
 "#;
-    let output = Command::new(default.python())
-        .args(["-I", "-c", code])
-        .arg(font)
-        .env("MPLCONFIGDIR", scratch.path())
-        .current_dir(scratch.path())
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
+    succeed(
+        Command::new(default.python())
+            .args(["-I", "-c", code])
+            .arg(font)
+            .env("MPLCONFIGDIR", scratch.path())
+            .current_dir(scratch.path()),
     );
     assert!(scratch.path().join("plot.png").exists());
 

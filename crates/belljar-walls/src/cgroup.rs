@@ -191,7 +191,7 @@ impl SessionCgroup {
 
     /// Descriptors to which a process with one thread writes `0` to join.
     pub fn joins(&self) -> io::Result<Vec<OwnedFd>> {
-        unique(&self.directories)
+        self.directories()
             .iter()
             .map(|directory| {
                 let file = File::options()
@@ -227,11 +227,9 @@ impl SessionCgroup {
         field(&read_all(&self.memory_events), "oom_kill")
     }
 
-    /// Removes the cgroups; waits a moment for processes that are still dying.
-    pub fn remove(&self) -> io::Result<()> {
+    /// Its directories, each once; [`remove_tree`] removes one.
+    pub fn directories(&self) -> Vec<PathBuf> {
         unique(&self.directories)
-            .iter()
-            .try_for_each(|directory| remove_tree(directory))
     }
 }
 

@@ -93,14 +93,7 @@ fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
         Forked::Child => {
             drop(read_pid);
             let answer = build(spec, &host);
-            if let Err(error) = &answer {
-                let _ = host.send(
-                    &Report::Failed {
-                        error: error.clone(),
-                    },
-                    &[],
-                );
-            }
+            tell_failure(&answer, &host);
             let pid = answer.unwrap_or(0);
             let _ = rustix::io::write(&write_pid, &pid.to_le_bytes());
             sys::exit_now(i32::from(pid == 0));
@@ -120,6 +113,13 @@ fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
             let _ = sys::wait(spawner);
             Ok(())
         }
+    }
+}
+
+fn tell_failure<T>(result: &Result<T, String>, host: &Channel) {
+    if let Err(error) = result {
+        let error = error.clone();
+        let _ = host.send(&Report::Failed { error }, &[]);
     }
 }
 
@@ -176,14 +176,7 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
             }
             drop(read_go);
             let result = become_spawner(privileged).and_then(|()| spawner::run(&spec.root, host));
-            if let Err(error) = &result {
-                let _ = host.send(
-                    &Report::Failed {
-                        error: error.clone(),
-                    },
-                    &[],
-                );
-            }
+            tell_failure(&result, host);
             sys::exit_now(i32::from(result.is_err()));
         }
         Forked::Parent(pid) => {

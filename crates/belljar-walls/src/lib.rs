@@ -27,7 +27,7 @@ pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
 pub use cgroup::{CgroupError, CgroupLimits, Cgroups, SessionCgroup, remove_tree};
 pub use channel::{Channel, receive_message, send_message};
 pub use keeper::{KeeperPlan, WallsSpec};
-pub use message::{InitRequest, Report, Request};
+pub use message::{GUEST_ID, InitRequest, Report, Request};
 pub use process::{Process, raise_open_files};
 pub use root::RootSpec;
 pub use start::{Keeper, StartError};

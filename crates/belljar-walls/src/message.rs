@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The user and group that code in a session sees itself as.
-pub(crate) const GUEST_ID: u32 = 1000;
+pub const GUEST_ID: u32 = 1000;
 
 /// What the host asks of the spawner.
 #[derive(Debug, Serialize, Deserialize)]

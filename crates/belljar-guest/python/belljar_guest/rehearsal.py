@@ -12,7 +12,7 @@ import sys
 from belljar_guest.cells import Cells
 from belljar_guest.manifest import Manifest
 from belljar_guest.reseed import reseed
-from belljar_guest.state import STATE, install_signals
+from belljar_guest.state import STATE
 from belljar_guest.wire import to_json
 
 _CELL = 0xFFFFFFFF  # a number that no cell gets, so no interrupt can mean it
@@ -64,16 +64,8 @@ def rehearse(session, rounds=1):
         for library, code in _MOVES:
             if library is None or library in sys.modules:
                 namespace = {"__name__": "__main__", "__builtins__": builtins}
-                manifest = Manifest(namespace)
-                STATE.begin(_CELL, "")
-                session.streams.restore()
-                session.workspace.before()
-                install_signals()
-                report = Cells(namespace, session.streams).run(_CELL, code)
-                session.streams.flush()
-                report["changes"] = manifest.changes(_CELL, STATE.drop)
-                report["artifacts"] = session.workspace.after(STATE.drop)
-                to_json(report)
+                cells, manifest = Cells(namespace, session.streams), Manifest(namespace)
+                to_json(session.perform(cells, manifest, _CELL, "", code))
     STATE.begin(0, "")
     # The numbers that were drawn, if any, are not those that the session draws.
     reseed()

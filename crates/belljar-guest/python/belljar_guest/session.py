@@ -96,22 +96,27 @@ class Session:
                 _exit(71)  # not a host that we understand
 
     def run(self, cell, nonce, code):
+        self._answer(self.perform(self.cells, self.manifest, cell, nonce, code))
+
+    def perform(self, cells, manifest, cell, nonce, code):
+        """Runs a cell with all that belongs to it, and returns its report."""
         self.streams.restore()
         if _modules.get("__main__") is not self.module:
             _modules["__main__"] = self.module
         STATE.begin(cell, nonce)
         self.workspace.before()
         install_signals()
-        report = self.cells.run(cell, code)
+        report = cells.run(cell, code)
         # The user's tracing must not follow us home.
         _settrace(None)
         _setprofile(None)
         if _getrecursionlimit() < 400:
             _setrecursionlimit(400)
         self.streams.flush()
-        if _getpid() != STATE.pid:
+        # In the template, which rehearses, no session has begun.
+        if STATE.pid and _getpid() != STATE.pid:
             self._end_user_child(report)
-        changes = self._safely("changes", self.manifest.changes, None, cell, STATE.drop)
+        changes = self._safely("changes", manifest.changes, None, cell, STATE.drop)
         if changes:
             report["changes"] = changes
         artifacts = self._safely("artifacts", self.workspace.after, None, STATE.drop)
@@ -122,7 +127,7 @@ class Session:
         report["nonce"] = nonce
         if STATE.dropped:
             report["dropped"] = STATE.dropped
-        self._answer(report)
+        return report
 
     def _answer(self, report):
         try:

@@ -14,7 +14,6 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -26,6 +25,7 @@ use sha2::{Digest, Sha256};
 use super::process::{self, Failure};
 use super::uv::{Uv, find_in_path};
 use super::{Environment, EnvironmentError, EnvironmentSpec, lock, name, probe};
+use crate::directory::open_to_sessions;
 
 /// The format of `environment.json` that is written.
 const FORMAT: u32 = 1;
@@ -308,26 +308,6 @@ impl Building {
         }
         Ok(())
     }
-}
-
-/// Sessions run as another user: whatever our umask was, they must be able to read all of it.
-fn open_to_sessions(path: &Path) -> io::Result<()> {
-    let meta = fs::symlink_metadata(path)?;
-    if meta.is_symlink() {
-        return Ok(());
-    }
-    let mode = meta.permissions().mode();
-    // What the owner may read or enter, everyone may.
-    let open = mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6;
-    if open != mode {
-        fs::set_permissions(path, fs::Permissions::from_mode(open))?;
-    }
-    if meta.is_dir() {
-        for entry in fs::read_dir(path)? {
-            open_to_sessions(&entry?.path())?;
-        }
-    }
-    Ok(())
 }
 
 impl Drop for Building {

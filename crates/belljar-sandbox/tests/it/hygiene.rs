@@ -10,8 +10,8 @@ use belljar_sandbox::{Engine, Error, Limits};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    bare_environment, data_session, engine, eventually, good, printed, processes_below, seconds,
-    session_with, timed,
+    bare_environment, data_session, engine, eventually, good, inits, name, printed,
+    processes_below, seconds, session_with, timed,
 };
 
 /// A number below `limit`, another one each time.
@@ -78,13 +78,6 @@ fn resident() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-fn name(pid: u32) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/comm"))
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
-}
-
 /// Whether this is a live process of ours. The keeper's parent is gone, so it stays a zombie until
 /// the machine's first process looks after it.
 fn is_ours(pid: u32) -> bool {
@@ -111,14 +104,6 @@ fn template() -> Option<u32> {
     below
         .into_iter()
         .find(|pid| name(*pid).starts_with("python") && depth(*pid) == 2)
-}
-
-fn inits() -> Vec<u32> {
-    let below = processes_below(std::process::id());
-    below
-        .into_iter()
-        .filter(|pid| name(*pid) == "belljar-init")
-        .collect()
 }
 
 /// Kills the template (70 times) and sessions' inits (70 times) at random moments, while sessions

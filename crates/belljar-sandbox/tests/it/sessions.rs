@@ -5,7 +5,7 @@ use belljar_sandbox::{Cell, Engine, Error, WhenBusy};
 use serde_json::json;
 
 use crate::support::{
-    bare_environment, data_session, engine, good, printed, seconds, session, timed,
+    bare_environment, data_session, engine, good, inits, printed, seconds, session, timed,
 };
 
 /// SES-1: names, functions, classes, imports and instances persist.
@@ -360,18 +360,9 @@ async fn spares_are_ordinary_sessions() {
         sessions.push(session);
     }
     // The burst is over: two spares beside the six.
-    crate::support::eventually("two spares", || inits() == 8).await;
+    crate::support::eventually("two spares", || inits().len() == 8).await;
     tokio::time::sleep(seconds(0.3)).await;
-    assert_eq!(inits(), 8);
-}
-
-fn inits() -> usize {
-    let below = crate::support::processes_below(std::process::id());
-    let is_init = |pid: &u32| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm"))
-            .is_ok_and(|name| name == "belljar-init\n")
-    };
-    below.iter().filter(|pid| is_init(pid)).count()
+    assert_eq!(inits().len(), 8);
 }
 
 /// Completion from the live namespace.

@@ -106,3 +106,20 @@ pub(crate) fn processes_below(parent: u32) -> Vec<u32> {
     }
     found
 }
+
+/// The name of a process; empty if it is gone.
+pub(crate) fn name(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// The inits of this process's sessions.
+pub(crate) fn inits() -> Vec<u32> {
+    let below = processes_below(std::process::id());
+    below
+        .into_iter()
+        .filter(|pid| name(*pid) == "belljar-init")
+        .collect()
+}
