@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 
@@ -58,13 +57,7 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, Strin
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
     root::mount_private_directories(request, spec)?;
-    sys::mount_new(
-        c"proc",
-        Path::new("/proc"),
-        libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
-        "",
-    )
-    .step("mounting /proc")?;
+    root::mount_proc().step("mounting /proc")?;
     let workspace = open(
         "/workspace",
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,

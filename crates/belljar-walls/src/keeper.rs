@@ -138,8 +138,7 @@ fn wait_for_the_end(spawner: i32, life: &OwnedFd, children: &OwnedFd) {
         if !watched[0].revents().is_empty() {
             return;
         }
-        let mut buffer = [0; 128 * 8];
-        let _ = rustix::io::read(children, &mut buffer);
+        sys::empty_signals(children);
         while let Some((pid, _)) = sys::try_wait_any() {
             if pid == spawner {
                 return;

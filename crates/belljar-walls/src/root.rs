@@ -176,6 +176,12 @@ fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Shows the processes of this pid namespace at `/proc`.
+pub(crate) fn mount_proc() -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    sys::mount_new(c"proc", Path::new("/proc"), flags, "")
+}
+
 /// Mounts the directories that a session, or the template, has for itself.
 pub(crate) fn mount_private_directories(
     request: &InitRequest,

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -18,13 +17,7 @@ use crate::sys::{self, Forked, Step};
 /// Runs as process 1 of the outer pid namespace; returns when the host is gone.
 pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
     let _ = sys::set_name(c"belljar-spawner");
-    sys::mount_new(
-        c"proc",
-        Path::new("/proc"),
-        libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
-        "",
-    )
-    .step("mounting /proc for the template")?;
+    root::mount_proc().step("mounting /proc for the template")?;
     let children = sys::child_signal_descriptor().step("watching children")?;
     let mut inits: HashMap<i32, u64> = HashMap::new();
     host.send(&Report::Up, &[]).step("greeting the host")?;
@@ -76,9 +69,7 @@ pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
 }
 
 fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io::Result<()> {
-    // One signal may stand for many children; the descriptor is only emptied here.
-    let mut buffer = [0; 128 * 8];
-    let _ = rustix::io::read(children, &mut buffer);
+    sys::empty_signals(children);
     while let Some((pid, status)) = sys::try_wait_any() {
         let report = match inits.remove(&pid) {
             Some(id) => Report::InitExited { id },

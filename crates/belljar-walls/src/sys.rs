@@ -302,6 +302,13 @@ pub(crate) fn child_signal_descriptor() -> io::Result<std::os::fd::OwnedFd> {
     Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor) })
 }
 
+/// Empties such a descriptor. One signal may stand for many children, so what it held says
+/// nothing: the children are asked.
+pub(crate) fn empty_signals(descriptor: &std::os::fd::OwnedFd) {
+    let mut buffer = [0; 128 * 8];
+    let _ = rustix::io::read(descriptor, &mut buffer);
+}
+
 /// Clears the signal mask, which a program keeps across `execve`.
 pub(crate) fn unblock_signals() -> io::Result<()> {
     // SAFETY: an all-zero sigset_t is valid memory for sigemptyset to fill.

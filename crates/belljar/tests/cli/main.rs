@@ -1,0 +1,13 @@
+//! The whole program, from outside: exit code, standard output, standard error, and what is left
+//! on the host when it has ended.
+//!
+//! Most tests use the environment `bare` (no packages, built here in a second if it is missing):
+//! its template is warm at once. The few that need libraries use `default`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod exec;
+mod others;
+mod readme;
+mod repl;
+mod support;
+mod wrong;

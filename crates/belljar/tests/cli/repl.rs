@@ -1,0 +1,82 @@
+//! `belljar repl` with a pipe.
+
+use crate::support::{Scratch, bare};
+
+#[test]
+fn repl_keeps_state_between_cells_of_a_pipe() {
+    let input = "x = 20\ndef double(n):\n    return 2 * n\n\ndouble(x) + 2\nprint('x is', x)\n";
+    let ended = Scratch::new().feed(input, &["repl", "--env", bare()]);
+    ended.exits_with(0).prints("42\nx is 20\n").says_nothing();
+}
+
+#[test]
+fn repl_exits_with_how_the_last_cell_ended() {
+    let scratch = Scratch::new();
+    let repl = ["repl", "--env", bare()];
+    let ended = scratch.feed("1 / 0\n'went on'\n", &repl).exits_with(0);
+    ended.prints("'went on'\n").says("ZeroDivisionError");
+    let ended = scratch.feed("'good'\n1 / 0\n", &repl).exits_with(1);
+    ended.prints("'good'\n").says("File \"<cell 2>\", line 1");
+    scratch
+        .feed("", &repl)
+        .exits_with(0)
+        .prints("")
+        .says_nothing();
+}
+
+#[test]
+fn repl_has_commands() {
+    let scratch = Scratch::new();
+    scratch.write("in.txt", "hello");
+    let input = "/help\n\
+        number = 5\n\
+        /vars\n\
+        /put in.txt renamed.txt\n\
+        open('renamed.txt').read()\n\
+        /files\n\
+        /get renamed.txt back.txt\n\
+        /reset\n\
+        'number' in globals()\n\
+        /quit\n\
+        print('not reached')\n";
+    let ended = scratch
+        .feed(input, &["repl", "--env", bare()])
+        .exits_with(0);
+    for command in [
+        "/help",
+        "/vars",
+        "/files",
+        "/put PATH",
+        "/get NAME",
+        "/reset",
+        "/quit",
+    ] {
+        assert!(ended.stdout.contains(command), "{command}: {ended:#?}");
+    }
+    let row = |line: &&str| line.starts_with("number ") && line.contains(" int ");
+    assert!(ended.stdout.lines().any(|line| row(&line)), "{ended:#?}");
+    for part in ["'hello'\n", "renamed.txt\n", "False\n"] {
+        assert!(ended.stdout.contains(part), "{part}: {ended:#?}");
+    }
+    assert!(!ended.stdout.contains("not reached"), "{ended:#?}");
+    assert_eq!(scratch.read("back.txt"), "hello");
+    ended.says("variables and files of the old one are gone");
+}
+
+#[test]
+fn repl_says_which_commands_there_are() {
+    let input = "/nothing\n/put\n/get gone.txt\n'went on'\n";
+    let ended = Scratch::new().feed(input, &["repl", "--env", bare()]);
+    let ended = ended.exits_with(0).prints("'went on'\n");
+    let ended = ended.says("there is no command `/nothing`; there are /help, ");
+    let ended = ended.says("write it as `/put PATH [NAME]`");
+    ended.says("`gone.txt` does not exist in the workspace");
+}
+
+#[test]
+fn repl_goes_on_in_a_new_session_after_a_crash() {
+    let input = "x = 1\nimport ctypes; ctypes.string_at(0)\n'x' in globals()\n";
+    let ended = Scratch::new().feed(input, &["repl", "--env", bare()]);
+    let ended = ended.exits_with(0).prints("False\n").says("SIGSEGV");
+    ended.says("the session was lost; this is a new one");
+}

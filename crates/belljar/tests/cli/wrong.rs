@@ -1,0 +1,72 @@
+//! Wrong things: exit code 2, and what to do.
+
+use crate::support::{Scratch, bare};
+
+#[test]
+fn exec_without_code_says_what_is_missing() {
+    let ended = Scratch::new().belljar(&["exec"]).exits_with(2);
+    ended.prints("").says("<CODE>").says("Usage: belljar exec");
+}
+
+#[test]
+fn exec_takes_a_string_or_a_file() {
+    let ended = Scratch::new().exec(&["--file", "program.py", "print(1)"]);
+    ended.exits_with(2).says("cannot be used with");
+}
+
+#[test]
+fn files_that_are_missing_are_named() {
+    let scratch = Scratch::new();
+    let ended = scratch.exec(&["--file", "gone.py"]).exits_with(2);
+    ended.prints("").says("gone.py").says("No such file");
+    let ended = scratch.exec(&["--put", "gone.csv", "1"]).exits_with(2);
+    ended.prints("").says("gone.csv").says("No such file");
+}
+
+#[test]
+fn an_unknown_environment_says_how_to_make_it() {
+    bare();
+    let scratch = Scratch::new();
+    for command in [
+        &["exec", "--env", "nowhere", "1"][..],
+        &["repl", "--env", "nowhere"],
+    ] {
+        let ended = scratch.belljar(command).exits_with(2).prints("");
+        let ended = ended.says("there is no environment 'nowhere'").says("bare");
+        ended.says("belljar env create nowhere");
+    }
+}
+
+#[test]
+fn an_interpreter_that_is_missing_says_what_to_name() {
+    let ended = Scratch::new().belljar(&["exec", "--python", "/nowhere/python", "1"]);
+    let ended = ended.exits_with(2).says("/nowhere/python");
+    ended.says("Name an interpreter or the directory of a venv");
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    let scratch = Scratch::new();
+    for (option, value, remedy) in [
+        ("--timeout", "soon", "give a number of seconds"),
+        ("--timeout", "0", "above 0 and at most 86400"),
+        ("--timeout=-1", "", "above 0 and at most 86400"),
+        ("--timeout", "inf", "above 0 and at most 86400"),
+        ("--memory", "10", "64.."),
+        ("--cpus", "none", "from 0.01 to 1024"),
+    ] {
+        let mut arguments = vec!["exec", option];
+        arguments.extend((!value.is_empty()).then_some(value));
+        arguments.push("1");
+        scratch.belljar(&arguments).exits_with(2).says(remedy);
+    }
+}
+
+#[test]
+fn a_seed_that_can_not_be_bound_is_refused() {
+    let scratch = Scratch::new();
+    let ended = scratch.exec(&["--seed", "[1]", "1"]).exits_with(2);
+    ended.says("--seed takes a JSON object, such as");
+    let ended = scratch.exec(&["--seed", r#"{"class": 1}"#, "1"]);
+    ended.exits_with(2).says("`class` (a keyword of Python)");
+}
