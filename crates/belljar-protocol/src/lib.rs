@@ -17,7 +17,7 @@ pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{CellEnd, CellReport, DisplayPart, GuestFrame, HostFrame};
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use outcome::{
-    Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status,
+    Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status, Walls,
 };
 pub use signal::signal_name;
 pub use text::Language;

@@ -72,6 +72,26 @@ pub enum Cause {
     },
 }
 
+/// What stood between the cell and the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Walls {
+    /// All walls.
+    #[default]
+    Full,
+    /// All but seccomp and Landlock, to measure what those cost.
+    Unfiltered,
+    /// None: the code ran as an ordinary process of the host's user.
+    None,
+}
+
+impl Walls {
+    /// Whether nothing is missing.
+    pub fn are_full(&self) -> bool {
+        *self == Self::Full
+    }
+}
+
 /// What became of the session's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "fate", rename_all = "snake_case")]
@@ -213,6 +233,9 @@ pub struct Durations {
 pub struct Outcome {
     /// Number of the cell in its session, counted from 1.
     pub cell: u32,
+    /// What stood between it and the host; told where that is less than everything.
+    #[serde(default, skip_serializing_if = "Walls::are_full")]
+    pub walls: Walls,
     /// How it ended.
     pub status: Status,
     /// Why.

@@ -306,11 +306,12 @@ static CHINESE: Words = Words {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durations, ExceptionInfo, Output};
+    use crate::{Changes, Durations, ExceptionInfo, Output, Walls};
 
     fn outcome(status: Status, cause: Cause, state: Fate) -> Outcome {
         Outcome {
             cell: 1,
+            walls: Walls::Full,
             status,
             cause,
             state,

@@ -424,6 +424,7 @@ impl<'a> CellDriver<'a> {
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
             cell: self.cell,
+            walls: self.shared.walls,
             status,
             cause,
             state: Fate::Kept,
@@ -515,6 +516,7 @@ impl<'a> CellDriver<'a> {
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
             cell: self.cell,
+            walls: self.shared.walls,
             status,
             cause,
             state: Fate::Lost,

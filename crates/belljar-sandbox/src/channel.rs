@@ -29,6 +29,11 @@ impl AsyncChannel {
         self.0.async_io(Interest::WRITABLE, send).await
     }
 
+    /// Ends both directions: the other side sees that this one is gone.
+    pub(crate) fn end(&self) {
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+    }
+
     /// `None` when the other end is gone.
     pub(crate) async fn receive<T: DeserializeOwned>(
         &self,

@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use belljar_protocol::Walls;
+
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
+use crate::options::{Backend, Rotation, SessionOptions};
 use crate::session::Session;
 use crate::warm::Warm;
 
@@ -20,6 +23,8 @@ pub struct EngineBuilder {
     environment: Environment,
     limits: Limits,
     spares: usize,
+    backend: Backend,
+    rotation: Rotation,
 }
 
 impl EngineBuilder {
@@ -38,12 +43,28 @@ impl EngineBuilder {
         self
     }
 
+    /// Where sessions' interpreters come from: forks of a warmed template by default.
+    #[must_use]
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// When templates are replaced: never by default, but when they die.
+    #[must_use]
+    pub fn rotation(mut self, rotation: Rotation) -> Self {
+        self.rotation = rotation;
+        self
+    }
+
     /// The engine. Nothing runs until the first session is asked for, or [`Engine::warm`].
     pub fn build(self) -> Engine {
         Engine(Arc::new(Inner {
             environment: self.environment,
             limits: self.limits,
             spares: self.spares,
+            backend: self.backend,
+            rotation: self.rotation,
             warm: tokio::sync::Mutex::default(),
             ready: Mutex::default(),
             filling: tokio::sync::Mutex::default(),
@@ -56,6 +77,8 @@ struct Inner {
     environment: Environment,
     limits: Limits,
     spares: usize,
+    backend: Backend,
+    rotation: Rotation,
     warm: tokio::sync::Mutex<Option<Arc<Warm>>>,
     ready: Mutex<VecDeque<Session>>,
     filling: tokio::sync::Mutex<()>,
@@ -73,6 +96,8 @@ impl Engine {
             environment,
             limits: Limits::default(),
             spares: 0,
+            backend: Backend::default(),
+            rotation: Rotation::default(),
         }
     }
 
@@ -102,11 +127,24 @@ impl Engine {
         }
     }
 
-    /// Starts a session with limits of its own.
-    pub async fn session_with(&self, limits: Limits) -> Result<Session, Error> {
+    /// Starts a session with limits or other options of its own.
+    pub async fn session_with(&self, options: impl Into<SessionOptions>) -> Result<Session, Error> {
+        self.start_session(options.into(), true).await
+    }
+
+    pub(crate) async fn start_session(
+        &self,
+        options: SessionOptions,
+        filters: bool,
+    ) -> Result<Session, Error> {
         let warm = self.behind_walls().await?;
-        let started = warm.start_session(&limits).await?;
-        Ok(Session::new(warm, started, limits))
+        let started = warm.start_session(&options, filters).await?;
+        let walls = if filters {
+            Walls::Full
+        } else {
+            Walls::Unfiltered
+        };
+        Ok(Session::new(warm, started, options.limits, walls))
     }
 
     /// Ends all sessions of this engine and everything else behind its walls, and waits until
@@ -134,7 +172,7 @@ impl Engine {
         if let Some(warm) = current.as_ref().filter(|warm| !warm.is_down()) {
             return Ok(Arc::clone(warm));
         }
-        let warm = Warm::start(self.0.environment.clone()).await?;
+        let warm = Warm::start(self.0.environment.clone(), self.0.backend, self.0.rotation).await?;
         *current = Some(Arc::clone(&warm));
         Ok(warm)
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use belljar_walls::{Cgroups, RootSpec};
+use belljar_walls::{Cgroups, RootSpec, seccomp_program};
 
 use crate::directory::{EngineDirectory, open_to_sessions};
 
@@ -53,6 +53,7 @@ pub(crate) fn prepare_directory(
         }
         fs::write(path, contents)?;
     }
+    fs::write(driver.join("seccomp.bpf"), seccomp_program())?;
     open_to_sessions(&driver)?;
     Ok(RootSpec {
         read_only: Vec::new(),

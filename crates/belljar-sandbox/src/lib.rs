@@ -56,10 +56,12 @@ mod guest;
 mod limits;
 mod lock;
 mod measure;
+mod options;
 mod plumbing;
 mod session;
 mod shared;
 mod template;
+mod templates;
 mod warm;
 
 pub use belljar_protocol as protocol;
@@ -71,6 +73,7 @@ pub use environment::{
 pub use error::Error;
 pub use files::Listing;
 pub use limits::Limits;
+pub use options::{Backend, Rotation, SessionOptions};
 pub use session::{Cell, CellRun, Session, WhenBusy};
 
 /// The example of the README, run as a test.

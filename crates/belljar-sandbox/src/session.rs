@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome};
+use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome, Walls};
 use belljar_walls::{Beneath, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -58,7 +58,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(warm: Arc<Warm>, started: Started, limits: Limits) -> Self {
+    pub(crate) fn new(warm: Arc<Warm>, started: Started, limits: Limits, walls: Walls) -> Self {
         let Started {
             id,
             control,
@@ -75,6 +75,7 @@ impl Session {
             shared: Arc::new(Shared {
                 id,
                 limits,
+                walls,
                 output_directory: warm.output_directory(id),
                 workspace,
                 init,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use belljar_protocol::Walls;
 use belljar_walls::{Beneath, Process, SessionCgroup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -18,6 +19,7 @@ use crate::warm::Warm;
 pub(crate) struct Shared {
     pub(crate) id: u64,
     pub(crate) limits: Limits,
+    pub(crate) walls: Walls,
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Beneath,
     pub(crate) init: Process,

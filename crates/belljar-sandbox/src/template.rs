@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use belljar_walls::GUEST_ID;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,7 @@ enum Request<'a> {
         uid: u32,
         gid: u32,
         limits: ForkLimits,
+        filters: bool,
     },
     Bare {
         id: u64,
@@ -69,8 +70,11 @@ type Fork = Result<(i32, OwnedFd), String>;
 pub(crate) struct Template {
     channel: AsyncChannel,
     pub(crate) report: WarmReport,
-    forks: Mutex<HashMap<u64, oneshot::Sender<Fork>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Fork>>>,
     dead: AtomicBool,
+    retired: AtomicBool,
+    since: Instant,
+    forks: AtomicU32,
 }
 
 impl Template {
@@ -111,8 +115,11 @@ impl Template {
         Ok(Self {
             channel,
             report,
-            forks: Mutex::default(),
+            waiting: Mutex::default(),
             dead: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            since: Instant::now(),
+            forks: AtomicU32::new(0),
         })
     }
 
@@ -120,24 +127,45 @@ impl Template {
         self.dead.load(Ordering::Acquire)
     }
 
+    /// How many sessions came from it.
+    pub(crate) fn forks(&self) -> u32 {
+        self.forks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Lets it go: it ends, and the spawner takes over as the parent of its sessions.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.channel.end();
+    }
+
     /// Forks a session. `descriptors` are those the guest expects, in its order.
     pub(crate) async fn fork(
         &self,
         id: u64,
         limits: ForkLimits,
+        filters: bool,
         descriptors: &[BorrowedFd<'_>],
     ) -> Fork {
         let (sender, receiver) = oneshot::channel();
-        self.forks().insert(id, sender);
+        self.waiting().insert(id, sender);
         let request = Request::Fork {
             id,
             uid: GUEST_ID,
             gid: GUEST_ID,
             limits,
+            filters,
         };
         let sent = self.channel.send(&request, descriptors).await;
         if sent.is_err() || self.is_dead() {
-            self.forks().remove(&id);
+            self.waiting().remove(&id);
         }
         receiver
             .await
@@ -158,13 +186,14 @@ impl Template {
         while let Ok(Some((event, mut descriptors))) = self.channel.receive::<Event>().await {
             match event {
                 Event::Forked { id, pid } => {
-                    let fork = self.forks().remove(&id);
+                    let fork = self.waiting().remove(&id);
                     if let (Some(fork), Some(process)) = (fork, descriptors.pop()) {
+                        self.forks.fetch_add(1, Ordering::Relaxed);
                         let _ = fork.send(Ok((pid, process)));
                     }
                 }
                 Event::ForkFailed { id, error } => {
-                    if let Some(fork) = self.forks().remove(&id) {
+                    if let Some(fork) = self.waiting().remove(&id) {
                         let _ = fork.send(Err(error));
                     }
                 }
@@ -173,10 +202,10 @@ impl Template {
             }
         }
         self.dead.store(true, Ordering::Release);
-        self.forks().clear();
+        self.waiting().clear();
     }
 
-    fn forks(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Fork>>> {
-        lock(&self.forks)
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Fork>>> {
+        lock(&self.waiting)
     }
 }

@@ -1,11 +1,10 @@
 //! Everything behind the walls that sessions share: keeper, spawner, template, cgroups.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
@@ -23,10 +22,11 @@ use crate::directory::EngineDirectory;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::furniture::{boot, prepare_directory, template_environment};
-use crate::limits::Limits;
 use crate::lock::lock;
+use crate::options::{Backend, Rotation, SessionOptions};
 use crate::plumbing::Plumbing;
 use crate::template::{ForkLimits, Template};
+use crate::templates::Templates;
 
 /// User ids for sessions, where the host is root: above those that distributions and systemd
 /// hand out, 65,536 for each engine.
@@ -40,7 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Default)]
 struct Waits {
     up: Option<oneshot::Sender<Result<(), String>>>,
-    template: Option<oneshot::Sender<()>>,
+    /// In the order in which they were asked for, which is the order of the answers.
+    templates: VecDeque<oneshot::Sender<()>>,
     inits: HashMap<u64, oneshot::Sender<Result<Vec<OwnedFd>, String>>>,
     exits: HashMap<u64, Exit>,
     /// Set once the spawner is gone, and everything with it.
@@ -60,7 +61,8 @@ pub(crate) struct Warm {
     environment: Environment,
     spawner: Arc<AsyncChannel>,
     waits: Mutex<Waits>,
-    template: tokio::sync::Mutex<Option<Arc<Template>>>,
+    templates: Templates,
+    backend: Backend,
     cgroups: Cgroups,
     privileged: bool,
     next_id: AtomicU64,
@@ -89,7 +91,11 @@ pub(crate) struct Started {
 
 impl Warm {
     /// Raises the walls and warms a template behind them.
-    pub(crate) async fn start(environment: Environment) -> Result<Arc<Self>, Error> {
+    pub(crate) async fn start(
+        environment: Environment,
+        backend: Backend,
+        rotation: Rotation,
+    ) -> Result<Arc<Self>, Error> {
         let mut directory = EngineDirectory::plan().map_err(Error::io("the engine's directory"))?;
         let plan = KeeperPlan {
             directory: directory.path().to_owned(),
@@ -126,7 +132,8 @@ impl Warm {
                 up: Some(up),
                 ..Waits::default()
             }),
-            template: tokio::sync::Mutex::default(),
+            templates: Templates::new(rotation),
+            backend,
             cgroups,
             privileged,
             next_id: AtomicU64::new(1),
@@ -142,8 +149,14 @@ impl Warm {
             Ok(Err(_)) => return Err(Error::Walls(warm.keeper_log())),
             Err(_) => return Err(Error::Walls("the keeper did not answer".into())),
         }
-        warm.template().await?;
+        if backend == Backend::Warm {
+            warm.template(&None).await?;
+        }
         Ok(warm)
+    }
+
+    pub(crate) fn templates(&self) -> &Templates {
+        &self.templates
     }
 
     pub(crate) fn is_down(&self) -> bool {
@@ -170,56 +183,26 @@ impl Warm {
         }
     }
 
-    /// The template, started anew where the last one died.
-    pub(crate) async fn template(self: &Arc<Self>) -> Result<Arc<Template>, Error> {
-        let mut current = self.template.lock().await;
-        if let Some(template) = current.as_ref().filter(|template| !template.is_dead()) {
-            return Ok(Arc::clone(template));
-        }
-        let template = Arc::new(self.start_template().await.map_err(|why| Error::Template {
-            environment: self.environment.name().to_owned(),
-            why,
-        })?);
-        *current = Some(Arc::clone(&template));
-        let (listener, warm) = (Arc::clone(&template), Arc::downgrade(self));
-        tokio::spawn(async move {
-            let sessions = warm.clone();
-            listener
-                .listen(move |id, status| {
-                    if let Some(warm) = sessions.upgrade() {
-                        warm.report_exit(|exit_id, _| exit_id == id, status);
-                    }
-                })
-                .await;
-            // It is gone: have the next one ready before somebody asks.
-            if let Some(warm) = warm.upgrade().filter(|warm| !warm.is_down()) {
-                warm.replace_template().await;
-            }
-        });
-        Ok(template)
+    /// Starts a template and warms it.
+    pub(crate) async fn start_template(&self) -> Result<Template, Error> {
+        self.try_start_template()
+            .await
+            .map_err(|why| Error::Template {
+                environment: self.environment.name().to_owned(),
+                why,
+            })
     }
 
-    // Boxed, since `template` starts a task that ends here.
-    fn replace_template(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(async move {
-            tracing::warn!("the template died and is being replaced");
-            if let Err(error) = self.template().await {
-                tracing::error!(%error, "the template could not be replaced");
-            }
-        })
-    }
-
-    async fn start_template(&self) -> Result<Template, String> {
+    async fn try_start_template(&self) -> Result<Template, String> {
         let (ours, theirs) = Channel::pair().map_err(|error| error.to_string())?;
-        let log = File::create(self.directory.path().join("template.log"))
-            .map_err(|error| error.to_string())?;
+        let log = tempfile::tempfile().map_err(|error| error.to_string())?;
         let (sender, started) = oneshot::channel();
         {
             let mut waits = self.waits();
             if waits.down {
                 return Err("the walls are down".into());
             }
-            waits.template = Some(sender);
+            waits.templates.push_back(sender);
         }
         let python = self.environment.python().display().to_string();
         let request = Request::Template {
@@ -241,17 +224,28 @@ impl Warm {
         Template::warm(channel, &self.environment)
             .await
             .map_err(|error| {
-                format!("{error}\n{}", self.template_log())
+                format!("{error}\n{}", last_lines(&log))
                     .trim_end()
                     .to_owned()
             })
     }
 
     /// Starts a session; once more where the template died under it.
-    pub(crate) async fn start_session(self: &Arc<Self>, limits: &Limits) -> Result<Started, Error> {
+    pub(crate) async fn start_session(
+        self: &Arc<Self>,
+        options: &SessionOptions,
+        filters: bool,
+    ) -> Result<Started, Error> {
         for _ in 0..2 {
-            let template = self.template().await?;
-            match self.fork_session(&template, limits).await {
+            let template = match self.backend {
+                Backend::Warm => self.template(&options.tenant).await?,
+                Backend::Fresh => self.fresh_template().await?,
+            };
+            let started = self.fork_session(&template, options, filters).await;
+            if self.backend == Backend::Fresh {
+                template.retire();
+            }
+            match started {
                 Err(Error::Session(why)) if template.is_dead() => {
                     tracing::debug!(why, "the template died while a session started");
                 }
@@ -261,7 +255,13 @@ impl Warm {
         Err(Error::Session("the template died twice".into()))
     }
 
-    async fn fork_session(&self, template: &Template, limits: &Limits) -> Result<Started, Error> {
+    async fn fork_session(
+        &self,
+        template: &Template,
+        options: &SessionOptions,
+        filters: bool,
+    ) -> Result<Started, Error> {
+        let limits = &options.limits;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, offer) = oneshot::channel();
         let (exit_sender, exit) = oneshot::channel();
@@ -336,7 +336,7 @@ impl Warm {
                 - (limits.memory_bytes / 16).min(64 << 20),
             processes: limits.processes,
         };
-        let fork = template.fork(id, fork_limits, &descriptors);
+        let fork = template.fork(id, fork_limits, filters, &descriptors);
         let (pid, interpreter) = match tokio::time::timeout(PATIENCE, fork).await {
             Ok(Ok(forked)) => forked,
             Ok(Err(error)) => return Err(Error::Session(error)),
@@ -380,7 +380,7 @@ impl Warm {
         let _ = fs::remove_dir_all(self.output_directory(id));
     }
 
-    fn report_exit(&self, is_it: impl Fn(u64, Option<i32>) -> bool, status: i32) {
+    pub(crate) fn report_exit(&self, is_it: impl Fn(u64, Option<i32>) -> bool, status: i32) {
         let mut waits = self.waits();
         let id = waits
             .exits
@@ -406,7 +406,7 @@ impl Warm {
                 }
             }
             Report::Template => {
-                if let Some(template) = self.waits().template.take() {
+                if let Some(template) = self.waits().templates.pop_front() {
                     let _ = template.send(());
                 }
             }
@@ -438,14 +438,6 @@ impl Warm {
         String::from_utf8_lossy(&text[..read]).trim().to_owned()
     }
 
-    /// The last lines that the template said on its standard error.
-    fn template_log(&self) -> String {
-        let path = self.directory.path().join("template.log");
-        let text = fs::read_to_string(path).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
-    }
-
     fn waits(&self) -> MutexGuard<'_, Waits> {
         lock(&self.waits)
     }
@@ -469,6 +461,17 @@ async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<Warm>) {
             ..Waits::default()
         };
     }
+}
+
+/// The last lines that a template said on its standard error.
+fn last_lines(log: &File) -> String {
+    const MOST: u64 = 16 << 10;
+    let length = log.metadata().map_or(0, |meta| meta.len());
+    let mut text = vec![0; usize::try_from(length.min(MOST)).unwrap_or(0)];
+    let _ = log.read_exact_at(&mut text, length.saturating_sub(MOST));
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
 /// Removes cgroups until nobody can send any more.

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::channel::Channel;
+use crate::landlock;
 use crate::message::{GUEST_ID, InitRequest, Report};
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Step};
@@ -50,14 +51,15 @@ pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
     sys::sleep_for_ever();
 }
 
-/// Returns what the host needs: init itself, the workspace, and the namespaces in the order pid,
-/// user, mount, net, ipc, uts.
+/// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
+/// mount, net, ipc, uts, and Landlock's rules.
 fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
     root::mount_private_directories(request, spec)?;
     root::mount_proc().step("mounting /proc")?;
+    root::hide_of_proc().step("hiding parts of /proc")?;
     let workspace = open(
         "/workspace",
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -80,6 +82,7 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, Strin
         .step(&format!("opening the {name} namespace"))?;
         offer.push(namespace);
     }
+    offer.push(landlock::ruleset()?);
     // From here on nothing in the session may look into init or act through it.
     sys::set_dumpable(false).step("hiding init")?;
     sys::drop_capabilities().step("dropping init's capabilities")?;

@@ -14,7 +14,7 @@ use crate::channel::Channel;
 use crate::message::Report;
 use crate::spawner;
 use crate::sys::{self, Forked, Step};
-use crate::{init, root};
+use crate::{init, landlock, root};
 
 /// Where a keeper finds its end of the channel.
 pub(crate) const CHANNEL: i32 = 3;
@@ -151,6 +151,7 @@ fn wait_for_the_end(spawner: i32, life: &OwnedFd, children: &OwnedFd) {
 /// passes through a mount namespace. Returns the spawner's id; the keeper is its parent.
 fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
     sys::die_with_parent().step("tying the builder to the keeper")?;
+    landlock::check_host()?;
     let privileged = spec.uid_base.is_some();
     if !privileged {
         let (uid, gid) = (

@@ -1,4 +1,4 @@
-//! The walls of a session: namespaces, mounts, cgroups, and every `unsafe` line of Belljar.
+//! The walls of a session: namespaces, mounts, cgroups, seccomp, Landlock, and every `unsafe` line of Belljar.
 //!
 //! Three kinds of process stand between the host and hostile code:
 //!
@@ -16,9 +16,11 @@ mod cgroup;
 mod channel;
 mod init;
 mod keeper;
+mod landlock;
 mod message;
 mod process;
 mod root;
+mod seccomp;
 mod spawner;
 mod start;
 mod sys;
@@ -27,8 +29,10 @@ pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
 pub use cgroup::{CgroupError, CgroupLimits, Cgroups, SessionCgroup, remove_tree};
 pub use channel::{Channel, receive_message, send_message};
 pub use keeper::{KeeperPlan, WallsSpec};
+pub use landlock::{LANDLOCK_FLOOR, landlock_version};
 pub use message::{GUEST_ID, InitRequest, Report, Request};
 pub use process::{Process, raise_open_files};
 pub use root::RootSpec;
+pub use seccomp::seccomp_program;
 pub use start::{Keeper, StartError};
 pub use sys::{has_admin_capability, user_namespaces_work};

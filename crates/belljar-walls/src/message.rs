@@ -48,8 +48,8 @@ pub enum Report {
     },
     /// A template was started.
     Template,
-    /// An init is ready; carries init, the workspace, and the namespaces pid, user, mount, net,
-    /// ipc, uts.
+    /// An init is ready; carries init, the workspace, the namespaces pid, user, mount, net, ipc,
+    /// uts, and Landlock's rules.
     Init {
         /// The session.
         id: u64,

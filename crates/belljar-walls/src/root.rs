@@ -45,10 +45,30 @@ const ETC: [&str; 8] = [
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
+/// What every user may read of `/proc` and no session should: the machine's name for this boot, its
+/// command line, keys, addresses of the kernel, counters that tell of other sessions. What only
+/// root may read or write there is closed by the session's user.
+const HIDDEN: [&str; 10] = [
+    "/proc/acpi",
+    "/proc/cmdline",
+    "/proc/fs",
+    "/proc/interrupts",
+    "/proc/kallsyms",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/modules",
+    "/proc/scsi",
+    "/proc/sys/kernel/random/boot_id",
+];
+
+/// An empty directory, which hides others.
+const EMPTY: &str = "/var/empty";
+
 // From linux/mount.h; libc does not have them for every target.
 const MOUNT_ATTR_RDONLY: u64 = 0x1;
 const MOUNT_ATTR_NOSUID: u64 = 0x2;
 const MOUNT_ATTR_NODEV: u64 = 0x4;
+const MOUNT_ATTR_NOEXEC: u64 = 0x8;
 
 /// Builds the root at `at` in this process's own mount namespace and moves into it.
 pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
@@ -63,12 +83,21 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
     for name in SYSTEM {
         show_system_directory(at, name).step(&format!("showing /{name}"))?;
     }
-    for directory in ["proc", "dev", "dev/shm", "tmp", "workspace", "etc"] {
+    for directory in [
+        "proc",
+        "dev",
+        "dev/shm",
+        "tmp",
+        "workspace",
+        "etc",
+        "var/empty",
+    ] {
         fs::create_dir_all(at.join(directory)).step(directory)?;
     }
     // Shown until the spawner mounts its own: the kernel allows a new one in a user namespace
-    // only where one is already visible.
-    show(Path::new("/proc"), &at.join("proc"), 0).step("showing /proc")?;
+    // only where one is already visible. It stays below the later ones, locked there.
+    let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    show(Path::new("/proc"), &at.join("proc"), attributes).step("showing /proc")?;
     for device in DEVICES {
         let source = Path::new("/dev").join(device);
         show(&source, &at.join("dev").join(device), MOUNT_ATTR_NOSUID)
@@ -180,6 +209,19 @@ fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
 pub(crate) fn mount_proc() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     sys::mount_new(c"proc", Path::new("/proc"), flags, "")
+}
+
+/// Hides what sessions have no business with.
+pub(crate) fn hide_of_proc() -> io::Result<()> {
+    for path in HIDDEN.map(Path::new) {
+        match fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => show(Path::new(EMPTY), path, 0)?,
+            Ok(_) => show(Path::new("/dev/null"), path, 0)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Mounts the directories that a session, or the template, has for itself.

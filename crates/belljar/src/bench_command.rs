@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_sandbox::{Engine, Session};
+use belljar_sandbox::{Backend, Engine, Session};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -70,8 +70,15 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
         }
         None => report.left_out("session_start_jupyter", "give --jupyter PATH"),
     }
-    let (ours, reference) = cell_round_trip(&engine, 5000 / scale).await?;
+    let (ours, reference, unfiltered) = cell_round_trip(&engine, 5000 / scale).await?;
     report.figure("cell_round_trip", &ours, "exec over a pipe", &reference);
+    // What seccomp and Landlock cost, of the whole.
+    let without = "without seccomp and Landlock";
+    report.figure("cell_round_trip_walls", &ours, without, &unfiltered);
+    let (filtered, unfiltered) = session_start_walls(&engine, 200 / scale).await?;
+    report.figure("session_start_walls", &filtered, without, &unfiltered);
+    let fresh = session_start_fresh(&args.session, (10 / scale).max(2)).await?;
+    report.figure("session_start_fresh", &fresh, bare_name, &bare);
     let burst = burst(&engine, 200).await?;
     report.figure("burst_200", &burst, bare_name, &bare);
     idle_memory(&engine, 500 / scale, &report).await?;
@@ -96,6 +103,46 @@ async fn session_start(engine: &Engine, n: usize) -> anyhow::Result<(Times, Time
         }
     }
     Ok((ours, bare))
+}
+
+/// A session with all walls and one without seccomp and Landlock, in turns.
+async fn session_start_walls(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times)> {
+    let (mut filtered, mut unfiltered) = (Times::default(), Times::default());
+    for round in 0..n + 5 {
+        let started = Instant::now();
+        let session = engine.unfiltered_session().await?;
+        first_cell(&session).await?;
+        let without = started.elapsed();
+        session.close().await?;
+        let started = Instant::now();
+        let session = engine.session().await?;
+        first_cell(&session).await?;
+        let with = started.elapsed();
+        session.close().await?;
+        if round >= 5 {
+            filtered.push(with);
+            unfiltered.push(without);
+        }
+    }
+    Ok((filtered, unfiltered))
+}
+
+async fn session_start_fresh(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
+    let engine = Engine::builder(args.environment()?)
+        .limits(args.limits())
+        .backend(Backend::Fresh)
+        .build();
+    engine.warm().await?;
+    let mut times = Times::default();
+    for _ in 0..n {
+        let started = Instant::now();
+        let session = engine.session().await?;
+        first_cell(&session).await?;
+        times.push(started.elapsed());
+        session.close().await?;
+    }
+    engine.shutdown().await;
+    Ok(times)
 }
 
 async fn session_start_spare(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
@@ -124,23 +171,34 @@ async fn first_cell(session: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn cell_round_trip(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times)> {
+/// A cell in a session, the same by a bare interpreter, and by a session without seccomp and
+/// Landlock, in turns.
+async fn cell_round_trip(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times, Times)> {
     let session = engine.session().await?;
+    let unfiltered = engine.unfiltered_session().await?;
     let mut reference = BareInterpreter::start(engine.environment().python())?;
-    let (mut ours, mut bare) = (Times::default(), Times::default());
+    let mut times = (Times::default(), Times::default(), Times::default());
     for round in 0..n + 100 {
-        let started = Instant::now();
-        let outcome = session.run("x=1").await?;
-        let elapsed = started.elapsed();
-        ensure!(outcome.is_success(), "x=1 failed: {outcome:?}");
+        let ours = one_cell(&session).await?;
         let started = Instant::now();
         reference.run("x=1")?;
+        let bare = started.elapsed();
+        let without = one_cell(&unfiltered).await?;
         if round >= 100 {
-            ours.push(elapsed);
-            bare.push(started.elapsed());
+            times.0.push(ours);
+            times.1.push(bare);
+            times.2.push(without);
         }
     }
-    Ok((ours, bare))
+    Ok(times)
+}
+
+async fn one_cell(session: &Session) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let outcome = session.run("x=1").await?;
+    let elapsed = started.elapsed();
+    ensure!(outcome.is_success(), "x=1 failed: {outcome:?}");
+    Ok(elapsed)
 }
 
 /// Sessions asked for at the same moment: each one's time to the result of its first cell.

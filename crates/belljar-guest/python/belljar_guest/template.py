@@ -113,16 +113,14 @@ class Template:
     def _fork(self, request, fds):
         pid_namespace, *fds = fds
         namespaces, fds = fds[:5], fds[5:]
-        control, interrupts, stdout, stderr, *cgroups = fds
+        rules, control, interrupts, stdout, stderr, *cgroups = fds
         identity = request["id"]
-        uid, gid = request["uid"], request["gid"]
-        limits = request.get("limits") or {}
         walls.setns(pid_namespace, walls.CLONE_NEWPID)
         try:
             pid = os.fork()
             if pid == 0:
                 self._become_session(
-                    namespaces, control, interrupts, stdout, stderr, cgroups, uid, gid, limits
+                    namespaces, rules, control, interrupts, stdout, stderr, cgroups, request
                 )
         finally:
             walls.setns(self.own_pid_namespace, walls.CLONE_NEWPID)

@@ -1,0 +1,47 @@
+//! How an engine and its sessions are to be.
+
+use std::time::Duration;
+
+use crate::limits::Limits;
+
+/// What a session is asked for with. [`Limits`] alone will do: `engine.session_with(limits)`.
+#[derive(Clone, Debug, Default)]
+pub struct SessionOptions {
+    /// What it may use.
+    pub limits: Limits,
+    /// Whose session it is. Sessions of one template have the same hash seed and memory layout,
+    /// which code in one of them could use against another: those of different tenants never come
+    /// from the same template. Each tenant's costs its import time once and its memory; it is given
+    /// up after ten minutes without use.
+    pub tenant: Option<String>,
+}
+
+impl From<Limits> for SessionOptions {
+    fn from(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+}
+
+/// Where a session's interpreter comes from. The walls are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// A fork of a warmed template: ready in milliseconds.
+    #[default]
+    Warm,
+    /// An interpreter started for this session alone, with a hash seed and a memory layout that no
+    /// other session knows: ready once its preload list is imported.
+    Fresh,
+}
+
+/// When a template is replaced by a new one, with another hash seed and memory layout. The old one
+/// serves until the new one is warm. Sessions that run are not touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    /// After so many sessions.
+    pub sessions: Option<u32>,
+    /// After this time; seen when a session is asked for.
+    pub age: Option<Duration>,
+}

@@ -1,0 +1,163 @@
+//! Which templates an engine has: one for all sessions, one for each tenant, and one for each
+//! session of the `fresh` backend; and when they are replaced.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::lock::lock;
+use crate::options::Rotation;
+use crate::template::Template;
+use crate::warm::Warm;
+
+/// How long a tenant's template is kept without use.
+const TENANT_IDLE: Duration = Duration::from_mins(10);
+
+/// Whose template.
+type Tenant = Option<String>;
+
+/// The templates that serve more than one session.
+#[derive(Debug, Default)]
+pub(crate) struct Templates {
+    rotation: Rotation,
+    slots: Mutex<HashMap<Tenant, Arc<tokio::sync::Mutex<Slot>>>>,
+}
+
+/// One tenant's template. Whoever starts it holds the lock, so that it is started once.
+#[derive(Debug, Default)]
+struct Slot {
+    template: Option<Arc<Template>>,
+    used: Option<Instant>,
+    replacing: bool,
+}
+
+impl Templates {
+    pub(crate) fn new(rotation: Rotation) -> Self {
+        Self {
+            rotation,
+            ..Self::default()
+        }
+    }
+
+    fn slot(&self, tenant: &Tenant) -> Arc<tokio::sync::Mutex<Slot>> {
+        let mut slots = lock(&self.slots);
+        if let Some(slot) = slots.get(tenant) {
+            return Arc::clone(slot);
+        }
+        // A new tenant is a moment to look who is gone.
+        slots.retain(|other, slot| {
+            let Ok(mut slot) = slot.try_lock() else {
+                return true;
+            };
+            let idle = slot.used.is_some_and(|used| used.elapsed() > TENANT_IDLE);
+            if other.is_some() && idle {
+                if let Some(template) = slot.template.take() {
+                    template.retire();
+                }
+                return false;
+            }
+            true
+        });
+        Arc::clone(slots.entry(tenant.clone()).or_default())
+    }
+
+    fn is_worn(&self, template: &Template) -> bool {
+        let Rotation { sessions, age } = self.rotation;
+        sessions.is_some_and(|most| template.forks() >= most)
+            || age.is_some_and(|most| template.age() >= most)
+    }
+}
+
+impl Warm {
+    /// The tenant's template, started where there is none or the last one died.
+    pub(crate) async fn template(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+    ) -> Result<Arc<Template>, Error> {
+        let slot = self.templates().slot(tenant);
+        let mut slot = slot.lock().await;
+        slot.used = Some(Instant::now());
+        if let Some(template) = slot
+            .template
+            .as_ref()
+            .filter(|template| !template.is_dead())
+        {
+            let template = Arc::clone(template);
+            if !slot.replacing && self.templates().is_worn(&template) {
+                slot.replacing = true;
+                tokio::spawn(Arc::clone(self).rotate(tenant.clone()));
+            }
+            return Ok(template);
+        }
+        let template = self.new_template(tenant.clone()).await?;
+        slot.template = Some(Arc::clone(&template));
+        Ok(template)
+    }
+
+    /// A template for one session, which the caller retires.
+    pub(crate) async fn fresh_template(self: &Arc<Self>) -> Result<Arc<Template>, Error> {
+        let template = Arc::new(self.start_template().await?);
+        self.listen_to(&template, |_| {});
+        Ok(template)
+    }
+
+    /// Puts a new template in the place of a worn one.
+    async fn rotate(self: Arc<Self>, tenant: Tenant) {
+        let new = self.new_template(tenant.clone()).await;
+        let slot = self.templates().slot(&tenant);
+        let mut slot = slot.lock().await;
+        slot.replacing = false;
+        match new {
+            Ok(new) => {
+                if let Some(old) = slot.template.replace(new) {
+                    old.retire();
+                }
+            }
+            Err(error) => tracing::error!(%error, "a worn template could not be replaced"),
+        }
+    }
+
+    async fn new_template(self: &Arc<Self>, tenant: Tenant) -> Result<Arc<Template>, Error> {
+        let template = Arc::new(self.start_template().await?);
+        // When it dies, the next one is ready before somebody asks.
+        self.listen_to(&template, move |warm| {
+            tokio::spawn(warm.replace_dead(tenant));
+        });
+        Ok(template)
+    }
+
+    // Boxed, since `template` starts a task that ends here.
+    fn replace_dead(self: Arc<Self>, tenant: Tenant) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            tracing::warn!("a template died and is being replaced");
+            if let Err(error) = self.template(&tenant).await {
+                tracing::error!(%error, "the template could not be replaced");
+            }
+        })
+    }
+
+    /// Handles what a template says; `died` is called when it ended without being retired.
+    fn listen_to(
+        self: &Arc<Self>,
+        template: &Arc<Template>,
+        died: impl FnOnce(Arc<Warm>) + Send + 'static,
+    ) {
+        let (template, warm) = (Arc::clone(template), Arc::downgrade(self));
+        tokio::spawn(async move {
+            let sessions = warm.clone();
+            template
+                .listen(move |id, status| {
+                    if let Some(warm) = sessions.upgrade() {
+                        warm.report_exit(|exit_id, _| exit_id == id, status);
+                    }
+                })
+                .await;
+            let warm = warm.upgrade().filter(|warm| !warm.is_down());
+            if let Some(warm) = warm.filter(|_| !template.is_retired()) {
+                died(warm);
+            }
+        });
+    }
+}

@@ -1,0 +1,67 @@
+//! G17: what a session's processes are to the kernel, compared with a golden description. A
+//! difference is a change of the walls: it is explained in the change that makes it, or is a bug.
+
+use std::collections::BTreeSet;
+
+use belljar_sandbox::Session;
+
+use crate::support::{data_engine, engine, good, printed};
+
+const POSTURE: &str = include_str!("posture.py");
+const GOLDEN: &str = include_str!("posture.golden");
+
+/// The lines that this host can have: one kernel has files in `/proc` that another has not.
+fn lines(text: &str) -> BTreeSet<&str> {
+    let possible = |line: &&str| {
+        let path = line.split(' ').find(|word| word.starts_with("/proc/"));
+        path.is_none_or(|path| path.starts_with("/proc/self") || std::fs::exists(path).unwrap())
+    };
+    text.lines().filter(possible).collect()
+}
+
+async fn assert_golden(session: &Session, code: &str) {
+    assert_posture(session, code, lines(GOLDEN)).await;
+}
+
+async fn assert_posture(session: &Session, code: &str, golden: BTreeSet<&str>) {
+    good(session, POSTURE).await;
+    let found = printed(session, code).await;
+    let found = lines(&found);
+    let missing: Vec<_> = golden.difference(&found).collect();
+    let added: Vec<_> = found.difference(&golden).collect();
+    assert!(
+        missing.is_empty() && added.is_empty(),
+        "not there any more: {missing:#?}\nnew: {added:#?}"
+    );
+}
+
+/// After the start, with new threads, and in a child, which has no
+/// channel to the host.
+#[tokio::test]
+async fn g17_posture_is_golden() {
+    let session = engine().session().await.unwrap();
+    assert_golden(&session, "print(posture())").await;
+    let threads = "import threading\nstop = threading.Event()\n\
+        others = [threading.Thread(target=stop.wait) for _ in range(8)]\n\
+        for thread in others: thread.start()\n\
+        print(posture())\nstop.set()";
+    assert_golden(&session, threads).await;
+    let child = "if os.fork() == 0:\n    text = posture()\n    open('p', 'w').write(text)\n    \
+        os._exit(0)\n_ = os.wait()\nprint(open('p').read())";
+    let mut golden = lines(GOLDEN);
+    golden.retain(|line| !line.starts_with("descriptor 3 ") && !line.starts_with("descriptor 4 "));
+    assert_posture(&session, child, golden).await;
+}
+
+/// After a thousand sessions of the same template, and with the data stack in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_g17_posture_after_a_thousand_forks() {
+    let engine = engine();
+    for _ in 0..1000 {
+        engine.session().await.unwrap().close().await.unwrap();
+    }
+    for engine in [engine, data_engine()] {
+        let session = engine.session().await.unwrap();
+        assert_golden(&session, "print(posture())").await;
+    }
+}

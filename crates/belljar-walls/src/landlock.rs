@@ -1,0 +1,79 @@
+//! The kernel's file rules (Landlock) that every process of a session is under: a second wall
+//! behind the read-only mounts. A hole in the one is not yet a hole in the other.
+
+use std::os::fd::OwnedFd;
+
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, Scope,
+};
+
+use crate::sys::Step;
+
+/// The least version that sessions start with. Below 3 (Linux 6.2) the rules don't cover
+/// `truncate`, and a file that may only be read could be emptied if the mount failed to be
+/// read-only.
+pub const LANDLOCK_FLOOR: u32 = 3;
+
+/// The newest version whose rights are known here; more than the host has is left out.
+const NEWEST: ABI = ABI::V7;
+
+/// The version of Landlock that this kernel has; `None` if it is off or not built in.
+pub fn landlock_version() -> Option<u32> {
+    const ASK_FOR_VERSION: libc::c_ulong = 1;
+    // SAFETY: with this flag the kernel wants a null pointer and the size 0.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0_usize,
+            ASK_FOR_VERSION,
+        )
+    };
+    u32::try_from(version).ok().filter(|version| *version > 0)
+}
+
+/// Refuses a host whose Landlock is too old or off.
+pub(crate) fn check_host() -> Result<(), String> {
+    match landlock_version() {
+        Some(version) if version >= LANDLOCK_FLOOR => Ok(()),
+        Some(version) => Err(format!(
+            "this kernel has version {version} of Landlock, and {LANDLOCK_FLOOR} is needed (Linux 6.2 or later)"
+        )),
+        None => {
+            Err("this kernel has no Landlock, or it is off (see `lsm=` of its command line)".into())
+        }
+    }
+}
+
+/// The rules of a session, seen from inside its mounts. Whoever gets the descriptor can put itself
+/// under them.
+pub(crate) fn ruleset() -> Result<OwnedFd, String> {
+    let everything = AccessFs::from_all(NEWEST);
+    let reading = AccessFs::from_read(NEWEST);
+    // Devices are not made by sessions, nor spoken to beyond reading and writing.
+    let own = everything & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
+    let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(everything)
+        .step("Landlock's rights")?
+        // Signals and abstract sockets stay among the session's processes.
+        .scope(Scope::from_all(NEWEST))
+        .step("Landlock's scopes")?
+        .create()
+        .step("making Landlock's rules")?;
+    for (path, access) in [
+        ("/", reading),
+        ("/dev", devices),
+        ("/dev/shm", own),
+        ("/tmp", own),
+        ("/workspace", own),
+    ] {
+        let directory = PathFd::new(path).step("opening a directory for Landlock")?;
+        rules = rules
+            .add_rule(PathBeneath::new(directory, access))
+            .step("adding a rule to Landlock")?;
+    }
+    Option::<OwnedFd>::from(rules).ok_or_else(|| "this kernel has no Landlock".into())
+}
