@@ -10,5 +10,6 @@ mod limits;
 mod outcomes;
 mod reference;
 mod sessions;
+#[path = "../support/mod.rs"]
 mod support;
 mod walls;
