@@ -36,7 +36,7 @@ async fn heavy_a1_fork_bomb() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a3_doubling_memory() {
+async fn heavy_a3_doubling_memory() {
     let case = Case::begin(
         "A3",
         Severity::PeerDos,

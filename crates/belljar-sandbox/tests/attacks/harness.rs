@@ -37,10 +37,14 @@ pub(crate) enum Severity {
 /// The environment variable that holds a canary.
 pub(crate) const CANARY_VARIABLE: &str = "BELLJAR_ATTACK_CANARY";
 
-/// A session's small cells may take this long under attack, or twice as long as before it. Two
-/// cores carry two tests, their engines and the attack: below this a difference is the
-/// scheduler's (a time slice or two), not the attack's.
-const SIBLING_FLOOR: Duration = Duration::from_millis(50);
+/// How long small cells of the sibling may take under attack, if not twice as long as before it:
+/// the percentiles, and a floor below which a difference is the scheduler's and not the attack's.
+/// An attack takes a second, so the 99th percentile of some fifty cells is the one worst of them,
+/// which on two cores may be anybody's doing; the 90th is what shows a sibling that starves.
+const SIBLING_BOUNDS: [(usize, Duration); 2] = [
+    (90, Duration::from_millis(100)),
+    (99, Duration::from_millis(500)),
+];
 
 /// What an attack is after. All of them are planted in each case, and none may ever be seen.
 pub(crate) struct Canaries {
@@ -131,8 +135,8 @@ impl Case {
         Self::begin_on(builder, id, severity, attack, expectation).await
     }
 
-    /// Starts a case on another engine: with the packages of `support::data_environment`, with
-    /// spares, with limits.
+    /// Starts a case on another engine: with the packages of `support::data_environment`, or with
+    /// limits. Without spares: the oracle would take a new one for something left.
     pub(crate) async fn begin_on(
         builder: EngineBuilder,
         id: &'static str,
@@ -302,12 +306,14 @@ impl Case {
         self.controlled.store(true, Ordering::Relaxed);
         let python = self.engine.environment().python().to_owned();
         let code = code.to_owned();
-        tokio::task::spawn_blocking(move || control::run(&python, &code, as_root))
-            .await
-            .unwrap()
+        let (sender, result) = tokio::sync::oneshot::channel();
+        // A thread of its own: those of the runtime stay, and the oracle counts threads.
+        std::thread::spawn(move || sender.send(control::run(&python, &code, as_root)));
+        result.await.expect("the control ran")
     }
 
-    /// Runs small cells in the sibling from now until [`SiblingWatch::finish`].
+    /// Runs small cells in the sibling from now until [`SiblingWatch::finish`]. Time is measured,
+    /// so the case has to be a `heavy_` one, which runs alone.
     pub(crate) fn watch_sibling(&self) -> SiblingWatch {
         let (sibling, stop) = (self.sibling(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
@@ -322,7 +328,7 @@ impl Case {
         SiblingWatch {
             task,
             stop,
-            bound: (self.sibling_latencies.percentile(99) * 2).max(SIBLING_FLOOR),
+            before: self.sibling_latencies.clone(),
         }
     }
 
@@ -412,7 +418,7 @@ fn check_outcome(outcome: &Outcome) {
 pub(crate) struct SiblingWatch {
     task: tokio::task::JoinHandle<Latencies>,
     stop: Arc<AtomicBool>,
-    bound: Duration,
+    before: Latencies,
 }
 
 impl SiblingWatch {
@@ -420,12 +426,17 @@ impl SiblingWatch {
     pub(crate) async fn finish(self) {
         self.stop.store(true, Ordering::Relaxed);
         let latencies = self.task.await.unwrap();
-        let (count, p99) = (latencies.count(), latencies.percentile(99));
-        assert!(
-            p99 <= self.bound,
-            "oracle: the sibling's p99 of {count} cells was {p99:?}; at most {:?}",
-            self.bound
-        );
+        for (percent, floor) in SIBLING_BOUNDS {
+            let (took, before) = (
+                latencies.percentile(percent),
+                self.before.percentile(percent),
+            );
+            assert!(
+                took <= floor.max(before * 2),
+                "oracle: {percent} of 100 cells of the sibling took up to {took:?} ({} cells); {before:?} before the attack",
+                latencies.count()
+            );
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! To add a case:
 //!
 //! 1. Take its number from the catalogue (a variant is `A4a`, `A4b`; no two cases share one), and
-//!    write a test in the section's module, named `a4a_what_happens`, `heavy_…` if it fills the
-//!    machine: `#[tokio::test(flavor = "multi_thread")]`.
+//!    write a test in the section's module, named `a4a_what_happens`, or `heavy_a4a_…` if it fills
+//!    the machine or watches the sibling: `#[tokio::test(flavor = "multi_thread")]`.
 //! 2. `let case = Case::begin("A4a", Severity::PeerDos, "the attack", "what must happen").await;`
 //! 3. Where the walls deny something, show first that it works without them:
 //!    `let control = case.control(CODE).await; assert_eq!(control.stdout, "0 0\n", "{control:?}");`

@@ -14,10 +14,6 @@ use crate::support::{
 /// never touched before.
 const RESIDENT_SLACK_KB: u64 = 48 << 10;
 
-/// The runtime keeps idle threads for blocking work for ten seconds; one or two are not a leak of
-/// ours.
-const THREAD_SLACK: usize = 2;
-
 /// What this process holds on the machine.
 #[derive(Debug)]
 pub(crate) struct Baseline {
@@ -78,7 +74,7 @@ impl Baseline {
         .await;
         within_two_seconds("threads as before", || {
             let now = threads();
-            (now <= self.threads + THREAD_SLACK)
+            (now <= self.threads)
                 .then_some(())
                 .ok_or((self.threads, now))
         })
