@@ -1,7 +1,5 @@
 //! What is left behind after any death, and after a lot of work: nothing.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,8 +8,8 @@ use belljar_sandbox::{Engine, Error, Limits};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    bare_environment, data_session, engine, eventually, good, inits, name, printed,
-    processes_below, seconds, session_with, timed,
+    bare_environment, data_session, descriptors, engine, eventually, good, inits, name, printed,
+    processes_below, resident, seconds, session_with, template, timed, traces,
 };
 
 /// A number below `limit`, another one each time.
@@ -21,61 +19,6 @@ fn random(limit: u64) -> u64 {
         .build_hasher()
         .finish()
         % limit
-}
-
-/// Everything of ours that a machine can hold outside of a process.
-#[derive(Debug, PartialEq, Eq)]
-struct Traces {
-    mounts: usize,
-    cgroups: BTreeSet<PathBuf>,
-    directories: BTreeSet<PathBuf>,
-}
-
-/// The traces of one process's engines.
-fn traces(pid: u32) -> Traces {
-    let prefix = format!("belljar-{pid}-");
-    let ours = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
-    };
-    let mut cgroups = BTreeSet::new();
-    let mut pending = vec![PathBuf::from("/sys/fs/cgroup")];
-    while let Some(directory) = pending.pop() {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                pending.push(entry.path());
-                cgroups.insert(entry.path());
-            }
-        }
-    }
-    cgroups.retain(ours);
-    let parent =
-        std::env::temp_dir().join(format!("belljar-{}", rustix::process::getuid().as_raw()));
-    let directories = std::fs::read_dir(parent).into_iter().flatten().flatten();
-    let directories = directories.map(|entry| entry.path()).filter(ours).collect();
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
-        .unwrap()
-        .lines()
-        .count();
-    Traces {
-        mounts,
-        cgroups,
-        directories,
-    }
-}
-
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// Resident memory of this process, in kilobytes.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Whether this is a live process of ours. The keeper's parent is gone, so it stays a zombie until
@@ -89,21 +32,6 @@ fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     // It may have died by itself.
     let _ = kill_process(pid, Signal::KILL);
-}
-
-/// The template: in the outer pid namespace, where a session's interpreter is one deeper.
-fn template() -> Option<u32> {
-    let depth = |pid: u32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("NSpid:").map(str::to_owned));
-        line.unwrap_or_default().split_whitespace().count()
-    };
-    let below = processes_below(std::process::id());
-    below
-        .into_iter()
-        .find(|pid| name(*pid).starts_with("python") && depth(*pid) == 2)
 }
 
 /// Kills the template (70 times) and sessions' inits (70 times) at random moments, while sessions

@@ -11,6 +11,7 @@ mod outcomes;
 mod posture;
 mod reference;
 mod sessions;
+#[path = "../support/mod.rs"]
 mod support;
 mod templates;
 mod walls;

@@ -1,5 +1,8 @@
-//! What the tests start with.
+//! What the tests start with, and what they look at.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use belljar_sandbox::protocol::Outcome;
@@ -122,4 +125,74 @@ pub(crate) fn inits() -> Vec<u32> {
         .into_iter()
         .filter(|pid| name(*pid) == "belljar-init")
         .collect()
+}
+
+/// Everything of ours that a machine can hold outside of a process.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Traces {
+    pub(crate) mounts: usize,
+    pub(crate) cgroups: BTreeSet<PathBuf>,
+    pub(crate) directories: BTreeSet<PathBuf>,
+}
+
+/// The traces of one process's engines.
+pub(crate) fn traces(pid: u32) -> Traces {
+    let prefix = format!("belljar-{pid}-");
+    let ours = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+    };
+    let mut cgroups = BTreeSet::new();
+    let mut pending = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                pending.push(entry.path());
+                cgroups.insert(entry.path());
+            }
+        }
+    }
+    cgroups.retain(ours);
+    let parent =
+        std::env::temp_dir().join(format!("belljar-{}", rustix::process::getuid().as_raw()));
+    let directories = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let directories = directories.map(|entry| entry.path()).filter(ours).collect();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
+        .unwrap()
+        .lines()
+        .count();
+    Traces {
+        mounts,
+        cgroups,
+        directories,
+    }
+}
+
+pub(crate) fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Resident memory of this process, in kilobytes.
+pub(crate) fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The template: in the outer pid namespace, where a session's interpreter is one deeper.
+pub(crate) fn template() -> Option<u32> {
+    let depth = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:").map(str::to_owned));
+        line.unwrap_or_default().split_whitespace().count()
+    };
+    let below = processes_below(std::process::id());
+    below
+        .into_iter()
+        .find(|pid| name(*pid).starts_with("python") && depth(*pid) == 2)
 }

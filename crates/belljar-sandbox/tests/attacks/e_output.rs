@@ -1,0 +1,1 @@
+//! E: output and what shows it.

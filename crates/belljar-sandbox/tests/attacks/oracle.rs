@@ -1,0 +1,282 @@
+//! What must hold after every case, whatever it did.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use belljar_sandbox::Session;
+
+use crate::support::{
+    Traces, descriptors, name, printed, processes_below, resident, seconds, template, traces,
+};
+
+/// Resident memory may grow this much over a case: allocator slack and pages of code that were
+/// never touched before.
+const RESIDENT_SLACK_KB: u64 = 48 << 10;
+
+/// What this process holds on the machine.
+#[derive(Debug)]
+pub(crate) struct Baseline {
+    traces: Traces,
+    descriptors: usize,
+    threads: usize,
+    resident_kb: u64,
+    children: BTreeSet<u32>,
+    temporary: BTreeSet<PathBuf>,
+}
+
+impl Baseline {
+    pub(crate) fn note() -> Self {
+        Self {
+            traces: traces(std::process::id()),
+            descriptors: descriptors(),
+            threads: threads(),
+            resident_kb: resident(),
+            children: processes_below(std::process::id()).into_iter().collect(),
+            temporary: temporary(),
+        }
+    }
+
+    /// Everything is as it was, in two seconds at the latest.
+    pub(crate) async fn check(&self) {
+        within_two_seconds("the end of all processes", || {
+            let now: BTreeSet<u32> = processes_below(std::process::id()).into_iter().collect();
+            let new: Vec<String> = now
+                .difference(&self.children)
+                .copied()
+                .map(describe)
+                .collect();
+            new.is_empty().then_some(()).ok_or(new)
+        })
+        .await;
+        within_two_seconds("mounts, cgroups, engine directories as before", || {
+            let now = traces(std::process::id());
+            (now == self.traces).then_some(()).ok_or(now)
+        })
+        .await;
+        within_two_seconds("temporary files as before", || {
+            let new: Vec<PathBuf> = temporary().difference(&self.temporary).cloned().collect();
+            new.is_empty().then_some(()).ok_or(new)
+        })
+        .await;
+        within_two_seconds("descriptors as before", || {
+            let now = descriptors();
+            let open = || -> Vec<PathBuf> {
+                let directory = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+                directory
+                    .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+                    .collect()
+            };
+            (now <= self.descriptors)
+                .then_some(())
+                .ok_or_else(|| (self.descriptors, open()))
+        })
+        .await;
+        within_two_seconds("threads as before", || {
+            let now = threads();
+            (now <= self.threads)
+                .then_some(())
+                .ok_or((self.threads, now))
+        })
+        .await;
+        let now = resident();
+        assert!(
+            now < self.resident_kb + RESIDENT_SLACK_KB,
+            "the host's memory grew from {} kB to {now} kB",
+            self.resident_kb
+        );
+    }
+}
+
+/// What the kernel knows of a session from outside.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// Its cgroups.
+    pub(crate) cgroups: Vec<PathBuf>,
+    /// The host's user that it runs as, where it is not the host's own.
+    user: Option<u32>,
+}
+
+impl Kernel {
+    /// Of a session that has run a cell, so that its interpreter is behind the walls.
+    pub(crate) fn of(session: &Session) -> Self {
+        let trees = traces(std::process::id()).cgroups.into_iter();
+        let cgroups: Vec<PathBuf> = trees
+            .map(|tree| tree.join(session.id().to_string()))
+            .filter(|cgroup| cgroup.is_dir())
+            .collect();
+        let members: Vec<u32> = cgroups.iter().flat_map(|cgroup| members(cgroup)).collect();
+        let interpreter = members.first().expect("a live session is in its cgroups");
+        let user = user(*interpreter);
+        Self {
+            cgroups,
+            user: user.filter(|_| belljar_walls::has_admin_capability()),
+        }
+    }
+
+    /// Host ids of all processes in its cgroups.
+    pub(crate) fn members(&self) -> BTreeSet<u32> {
+        self.cgroups
+            .iter()
+            .flat_map(|cgroup| members(cgroup))
+            .collect()
+    }
+
+    /// No cgroup and no process is left of it, in two seconds at the latest.
+    pub(crate) async fn check_gone(&self) {
+        within_two_seconds("the removal of the session's cgroups", || {
+            let left: Vec<(&PathBuf, Vec<String>)> = self
+                .cgroups
+                .iter()
+                .filter(|cgroup| cgroup.exists())
+                .map(|cgroup| (cgroup, members(cgroup).into_iter().map(describe).collect()))
+                .collect();
+            left.is_empty().then_some(()).ok_or(left)
+        })
+        .await;
+        let Some(session_user) = self.user else {
+            return;
+        };
+        within_two_seconds("the end of all processes of the session's user", || {
+            let all = std::fs::read_dir("/proc").unwrap().flatten();
+            let left: Vec<String> = all
+                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                .filter(|pid| user(*pid) == Some(session_user))
+                .map(describe)
+                .collect();
+            left.is_empty().then_some(()).ok_or(left)
+        })
+        .await;
+    }
+}
+
+/// With the victims closed nothing is left below this process but those of `before`; a template
+/// that was replaced is another one now.
+pub(crate) async fn check_processes(before: &BTreeSet<u32>) {
+    within_two_seconds("the end of the victims' processes", || {
+        let allowed = template();
+        let left: Vec<String> = processes_below(std::process::id())
+            .into_iter()
+            .filter(|pid| !before.contains(pid) && Some(*pid) != allowed)
+            .map(describe)
+            .collect();
+        left.is_empty().then_some(()).ok_or(left)
+    })
+    .await;
+}
+
+/// The sibling answers in under 100 ms (the best of three, since the machine may be busy with
+/// another test).
+pub(crate) async fn check_answers(session: &Session) {
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        let started = Instant::now();
+        assert_eq!(printed(session, "print(6 * 7)").await, "42\n");
+        best = best.min(started.elapsed());
+    }
+    assert!(
+        best < Duration::from_millis(100),
+        "the sibling's best answer took {best:?}"
+    );
+}
+
+/// Durations of small cells, sorted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    pub(crate) async fn add_cell(&mut self, session: &Session) {
+        let started = Instant::now();
+        assert_eq!(printed(session, "print(sum(range(100)))").await, "4950\n");
+        self.0.push(started.elapsed());
+        self.0.sort();
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The duration that this part of a hundred did not exceed.
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+        let rank = (self.0.len() * percent).div_ceil(100).max(1);
+        self.0[rank - 1]
+    }
+}
+
+/// The text of every small file beneath a directory, with its path.
+pub(crate) fn texts_beneath(directory: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut pending = vec![directory.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() {
+                pending.push(entry.path());
+            } else if kind.is_file() {
+                let bytes = std::fs::read(entry.path()).unwrap_or_default();
+                found.push((entry.path(), String::from_utf8_lossy(&bytes).into_owned()));
+            }
+        }
+    }
+    found
+}
+
+async fn within_two_seconds<T: std::fmt::Debug>(
+    what: &str,
+    mut done: impl FnMut() -> Result<(), T>,
+) {
+    let deadline = Instant::now() + seconds(2.0);
+    loop {
+        match done() {
+            Ok(()) => return,
+            Err(left) if Instant::now() > deadline => {
+                panic!("oracle: {what}: not within two seconds; left: {left:#?}")
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+fn describe(pid: u32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let state = status.lines().find(|line| line.starts_with("State:"));
+    format!("{pid} {} {}", name(pid), state.unwrap_or_default())
+}
+
+fn members(cgroup: &Path) -> Vec<u32> {
+    let text = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The real user of a process; `None` if it is gone.
+fn user(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// Entries of /dev/shm and of the directory for temporary files that may be ours: those of this
+/// user that carry our name or that of this process. (The engine's directories are told apart.)
+fn temporary() -> BTreeSet<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let ours = format!("-{}-", std::process::id());
+    [PathBuf::from("/dev/shm"), std::env::temp_dir()]
+        .iter()
+        .flat_map(|directory| std::fs::read_dir(directory).into_iter().flatten().flatten())
+        .filter(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            name.contains("belljar") && name.contains(&ours)
+                || entry
+                    .metadata()
+                    // Users of sessions own nothing outside of them.
+                    .is_ok_and(|meta| meta.uid() >= 0x7000_0000)
+        })
+        .map(|entry| entry.path())
+        .collect()
+}
