@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Cause, Fate, Outcome, Status, signal_name};
+use crate::{Cause, Fate, Outcome, Status, Walls, signal_name};
 
 /// A language for text that meets people or models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,9 @@ impl Outcome {
             for dropped in &self.dropped {
                 let _ = writeln!(out, "- {dropped}");
             }
+        }
+        if self.walls == Walls::None {
+            let _ = writeln!(out, "### {}", words.no_walls);
         }
         if let Some(next) = self.next_step(language) {
             let _ = writeln!(out, "### {}", words.next);
@@ -249,6 +252,7 @@ struct Words {
     files: &'static str,
     dropped: &'static str,
     next: &'static str,
+    no_walls: &'static str,
 }
 
 impl Words {
@@ -284,6 +288,7 @@ static ENGLISH: Words = Words {
     files: "Files created or changed:",
     dropped: "Left out:",
     next: "What to do next:",
+    no_walls: "This code ran WITHOUT walls (--walls=none): on the host itself, as its user",
 };
 
 static CHINESE: Words = Words {
@@ -301,12 +306,13 @@ static CHINESE: Words = Words {
     files: "新建或修改的文件：",
     dropped: "未包含的内容：",
     next: "下一步：",
+    no_walls: "此代码在没有隔离的情况下运行（--walls=none）：直接在宿主机上，以其用户身份",
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durations, ExceptionInfo, Output, Walls};
+    use crate::{Changes, Durations, ExceptionInfo, Output};
 
     fn outcome(status: Status, cause: Cause, state: Fate) -> Outcome {
         Outcome {
@@ -341,6 +347,13 @@ mod tests {
             success.text("", Language::English),
             "## The code ran to its end\n### Terminal output:\nout\n"
         );
+
+        let open = Outcome {
+            walls: Walls::None,
+            ..success
+        };
+        assert!(open.text("", Language::English).contains("WITHOUT walls"));
+        assert!(open.text("", Language::Chinese).contains("--walls=none"));
 
         let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
         failure.exception = Some(ExceptionInfo {

@@ -6,6 +6,7 @@ use belljar_protocol::{
     Cause, CellEnd, CellReport, Display, DisplayData, DisplayPart, Durations, Event, Fate,
     GuestFrame, HostFrame, Outcome, RawFrame, Status, Stream, encode_frame, signal_name,
 };
+use belljar_walls::SessionCgroup;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capture::Capture;
@@ -111,9 +112,12 @@ impl<'a> CellDriver<'a> {
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let started = Instant::now();
         let shared = self.shared;
-        shared.cgroup.reset_peak();
-        let cpu_before = shared.cgroup.cpu_time();
-        let memory_kills_before = shared.cgroup.memory_kills();
+        let cgroup = shared.cgroup.as_ref();
+        let cpu_time = || cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time);
+        let memory_kills = || cgroup.map_or(0, SessionCgroup::memory_kills);
+        cgroup.inspect(|cgroup| cgroup.reset_peak());
+        let cpu_before = cpu_time();
+        let memory_kills_before = memory_kills();
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
         let request = encode_frame(
@@ -136,13 +140,12 @@ impl<'a> CellDriver<'a> {
             End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
         };
         self.flush();
-        let cgroup = &shared.cgroup;
         let durations = Durations {
             total_us: micros(started.elapsed()),
             run_us: 0,
-            cpu_us: micros(cgroup.cpu_time().saturating_sub(cpu_before)),
+            cpu_us: micros(cpu_time().saturating_sub(cpu_before)),
         };
-        let peak = cgroup.peak_bytes();
+        let peak = cgroup.and_then(SessionCgroup::peak_bytes);
         match end {
             End::Report(report) => Ok(self.reported(*report, durations, peak)),
             End::Protocol(detail) => Ok(self.ended(
@@ -154,7 +157,7 @@ impl<'a> CellDriver<'a> {
             )),
             End::Fault(detail) => Err(Error::Session(detail)),
             End::Died => {
-                let by_memory = cgroup.memory_kills() > memory_kills_before;
+                let by_memory = memory_kills() > memory_kills_before;
                 self.died(death, by_memory, durations, peak)
             }
         }
@@ -217,7 +220,9 @@ impl<'a> CellDriver<'a> {
             let mut reason = (now >= deadline).then_some(Stop::WallTime);
             if next_cpu.is_some_and(|at| at <= now) {
                 next_cpu = Some(now + CPU_PAUSE);
-                let used = self.shared.cgroup.cpu_time().saturating_sub(cpu_before);
+                let cgroup = self.shared.cgroup.as_ref();
+                let used = cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time);
+                let used = used.saturating_sub(cpu_before);
                 if self
                     .shared
                     .limits

@@ -60,6 +60,7 @@ mod options;
 mod plumbing;
 mod session;
 mod shared;
+mod starting;
 mod template;
 mod templates;
 mod warm;

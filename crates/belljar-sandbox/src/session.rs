@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::limits::Limits;
 use crate::shared::Shared;
-use crate::warm::{Started, Warm};
+use crate::starting::Started;
+use crate::warm::Warm;
 
 /// The longest cell, in bytes of source.
 const MAX_CODE: usize = 4 << 20;
@@ -171,9 +172,9 @@ impl Session {
         Ok(())
     }
 
-    /// The session's init and its interpreter.
-    pub(crate) fn processes(&self) -> (&Process, &Process) {
-        (&self.shared.init, &self.shared.interpreter)
+    /// The session's interpreter, and its init where there are walls.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.shared.init.iter().chain([&self.shared.interpreter])
     }
 
     pub(crate) fn is_alive(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ const WARM_TIME: Duration = Duration::from_mins(3);
 enum Request<'a> {
     Warm {
         preload: &'a [String],
-        fonts: &'a [std::path::PathBuf],
+        fonts: &'a [PathBuf],
     },
     Fork {
         id: u64,
@@ -30,6 +31,9 @@ enum Request<'a> {
         gid: u32,
         limits: ForkLimits,
         filters: bool,
+        /// Given where there are no walls: the directory to work in.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        workspace: Option<&'a Path>,
     },
     Bare {
         id: u64,
@@ -43,6 +47,15 @@ pub(crate) struct ForkLimits {
     pub(crate) file_size: u64,
     pub(crate) data: u64,
     pub(crate) processes: u64,
+}
+
+/// What a fork puts around itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ForkWalls<'a> {
+    /// The walls, with seccomp and Landlock or without them.
+    Behind { filters: bool },
+    /// Nothing: it works in this directory of the host.
+    None { workspace: &'a Path },
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,7 +164,7 @@ impl Template {
         &self,
         id: u64,
         limits: ForkLimits,
-        filters: bool,
+        walls: ForkWalls<'_>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Fork {
         let (sender, receiver) = oneshot::channel();
@@ -161,7 +174,11 @@ impl Template {
             uid: GUEST_ID,
             gid: GUEST_ID,
             limits,
-            filters,
+            filters: matches!(walls, ForkWalls::Behind { filters: true }),
+            workspace: match walls {
+                ForkWalls::Behind { .. } => None,
+                ForkWalls::None { workspace } => Some(workspace),
+            },
         };
         let sent = self.channel.send(&request, descriptors).await;
         if sent.is_err() || self.is_dead() {

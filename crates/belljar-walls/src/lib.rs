@@ -33,6 +33,6 @@ pub use landlock::{LANDLOCK_FLOOR, landlock_version};
 pub use message::{GUEST_ID, InitRequest, Report, Request};
 pub use process::{Process, raise_open_files};
 pub use root::RootSpec;
-pub use seccomp::seccomp_program;
+pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
 pub use sys::{has_admin_capability, user_namespaces_work};

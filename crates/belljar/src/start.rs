@@ -11,6 +11,8 @@ use belljar_sandbox::{
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::show;
+
 /// Which Python, and how much of the host.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
@@ -29,6 +31,23 @@ pub(crate) struct SessionArgs {
     /// Processors of the session, such as 0.5
     #[arg(long, value_name = "N", default_value = "2", value_parser = cpus)]
     cpus: u64,
+    /// What isolates the code from this machine: `full`, or `none` for hosts that can't give walls
+    /// and code that you would run yourself; with `none` the limits on memory and processors are
+    /// not kept either
+    #[arg(
+        long,
+        value_name = "WALLS",
+        default_value = "full",
+        hide_default_value = true
+    )]
+    walls: WallsChoice,
+}
+
+/// The walls by name: there is no other way to do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum WallsChoice {
+    Full,
+    None,
 }
 
 impl SessionArgs {
@@ -57,7 +76,14 @@ impl SessionArgs {
 
     /// An engine of this environment, warm. It takes about a second, which is shown.
     pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
-        let engine = Engine::builder(environment).limits(self.limits()).build();
+        let mut engine = Engine::builder(environment).limits(self.limits());
+        if self.walls == WallsChoice::None {
+            show::note(
+                "[--walls=none: the code runs on this machine as you, with nothing in between]",
+            );
+            engine = engine.without_walls();
+        }
+        let engine = engine.build();
         let starting = spinner("starting Python and importing its libraries");
         let warm = engine.warm().await;
         starting.finish_and_clear();
