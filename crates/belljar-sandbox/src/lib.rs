@@ -56,6 +56,7 @@ mod guest;
 mod limits;
 mod lock;
 mod measure;
+mod network;
 mod plumbing;
 mod session;
 mod shared;
@@ -71,6 +72,7 @@ pub use environment::{
 pub use error::Error;
 pub use files::Listing;
 pub use limits::Limits;
+pub use network::{AllowList, AllowListError, Denial, DeniedReason, Network, Proxy, Traffic};
 pub use session::{Cell, CellRun, Session, WhenBusy};
 
 /// The example of the README, run as a test.
