@@ -22,10 +22,8 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use world::{PUBLIC, in_namespace, run};
+use world::{PATIENCE, PUBLIC, in_namespace, run};
 
-/// Longer than every limit that these tests run into.
-const PATIENCE: Duration = Duration::from_secs(30);
 const TLS_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 49];
 const LIST: &[&str] = &[
     "site.test",

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use std::{env, fs, io, thread};
 
 use rustix::process::geteuid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
+/// Longer than every limit that these tests run into.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const INSIDE: &str = "BELLJAR_TEST_INSIDE_NAMESPACE";
 /// Where the servers are that a session may reach.
 pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 215, 14);
@@ -169,7 +173,9 @@ impl Server {
     }
 
     pub(crate) async fn wait_for(&self, condition: impl FnMut(&Seen) -> bool) {
-        self.0.subscribe().wait_for(condition).await.unwrap();
+        let mut seen = self.0.subscribe();
+        let waited = timeout(PATIENCE, seen.wait_for(condition)).await;
+        assert!(waited.is_ok(), "the server never saw it");
     }
 }
 
