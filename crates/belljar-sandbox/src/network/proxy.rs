@@ -46,19 +46,20 @@ const READ_BYTES: usize = 4 << 10;
 const TLS_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 49];
 
 /// Answers the programs of one session that want to reach the network. Dropped, it ends every
-/// connection and closes the listener.
+/// connection and closes the listener; until then, the listener's network namespace stays.
 ///
 /// It speaks HTTP as proxies do:
 ///
 /// - `CONNECT host:port`, on any port: the tunnel carries TLS only, and the server name in the
-///   greeting must be the host. So a tunnel is no way for SSH or mail, and none to another site
-///   behind the same address.
+///   greeting must be the host. So a tunnel is no way for SSH or mail, and none to a site that only
+///   shares the host's address.
 /// - `GET http://host/path` and the other methods: one request a connection, with a `Host` header
 ///   that agrees. A body needs a `Content-Length`.
 ///
 /// A host is looked up on the host's side as a full name (search domains and the file of hosts don't
 /// count), only if the list allows it. The connection goes to the address that was checked, so an
-/// answer that changes later changes nothing. One private address in an answer refuses the name.
+/// answer that changes later changes nothing. One private address in an answer refuses the name; so
+/// does one of a translator (NAT64), which some networks without IPv4 put into every answer.
 ///
 /// A session has at most 64 connections at once and 64 new ones a second; further ones wait.
 #[derive(Debug)]

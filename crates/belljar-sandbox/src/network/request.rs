@@ -60,7 +60,9 @@ impl Request {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut head = httparse::Request::new(&mut headers);
         let whole = head.parse(bytes) == Ok(httparse::Status::Complete(bytes.len()));
-        let (true, Some(method), Some(path)) = (whole, head.method, head.path) else {
+        let (true, Some(method), Some(path), Some(version)) =
+            (whole, head.method, head.path, head.version)
+        else {
             return Err(Fault::Malformed("this is no HTTP request"));
         };
 
@@ -92,7 +94,9 @@ impl Request {
         if self::target(host, Some(80)).as_ref() != Ok(&target) {
             return Err(Fault::Denied(target.denied(DeniedReason::HostMismatch)));
         }
-        let head = write_head(method, &path, &target, length, head.headers);
+        // The version of the client, since the answer goes to it as it is.
+        let line = format!("{method} {path} HTTP/1.{version}");
+        let head = write_head(&line, &target, length, head.headers);
         Ok(Self::Plain {
             target,
             head,
@@ -161,8 +165,7 @@ fn target(authority: &str, usual_port: Option<u16>) -> Result<Target, Fault> {
 
 /// The head as the server gets it. What was checked is written from what was understood.
 fn write_head(
-    method: &str,
-    path: &str,
+    line: &str,
     target: &Target,
     length: Option<&[u8]>,
     headers: &[httparse::Header<'_>],
@@ -187,7 +190,7 @@ fn write_head(
         80 => String::new(),
         port => format!(":{port}"),
     };
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}{port}\r\nConnection: close\r\n");
+    let head = format!("{line}\r\nHost: {host}{port}\r\nConnection: close\r\n");
     let mut head = head.into_bytes();
     let kept = headers
         .iter()
@@ -235,7 +238,7 @@ mod tests {
              X-Secret: 1\r\nProxy-Authorization: Basic x\r\nTE: trailers\r\nUpgrade: h2c\r\n\
              hOST: site.test:8080\r\ncontent-length: 5\r\nKeep-Alive: 9\r\nX-Kept: \u{e9}\r\n\r\n",
         );
-        let head = "POST /?q=1 HTTP/1.1\r\nHost: site.test:8080\r\nConnection: close\r\n\
+        let head = "POST /?q=1 HTTP/1.0\r\nHost: site.test:8080\r\nConnection: close\r\n\
                     Content-Length: 5\r\nAccept: */*\r\nX-Kept: \u{e9}\r\n\r\n";
         let expected = Request::Plain {
             target: site(8080),

@@ -86,14 +86,15 @@ impl World {
         }
         let queries = Arc::default();
         serve_names(Arc::clone(&queries));
-        // The search domain and the dots would send every name to a domain of the host's first.
+        // The search domain and the dots would send every name to a domain of the host's first, and
+        // the file of hosts would turn a name inward.
         let files = [
             (
                 "resolv.conf",
                 "nameserver 127.0.0.1\nsearch leak.test\noptions ndots:5\n",
             ),
             ("nsswitch.conf", "hosts: files dns\n"),
-            ("hosts", "127.0.0.1 localhost\n"),
+            ("hosts", "127.0.0.1 localhost site.test\n"),
         ];
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
