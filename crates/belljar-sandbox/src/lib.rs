@@ -56,6 +56,7 @@ mod guest;
 mod limits;
 mod lock;
 mod measure;
+mod network;
 mod options;
 mod plumbing;
 mod session;
@@ -74,6 +75,7 @@ pub use environment::{
 pub use error::Error;
 pub use files::Listing;
 pub use limits::Limits;
+pub use network::{AllowList, AllowListError, Denial, DeniedReason, Network, Proxy, Traffic};
 pub use options::{Backend, Rotation, SessionOptions};
 pub use session::{Cell, CellRun, Session, WhenBusy};
 
