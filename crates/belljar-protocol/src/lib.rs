@@ -8,6 +8,7 @@ mod event;
 mod frame;
 mod guest;
 mod manifest;
+mod network;
 mod outcome;
 mod signal;
 mod text;
@@ -16,6 +17,7 @@ pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{CellEnd, CellReport, DisplayPart, GuestFrame, HostFrame};
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
+pub use network::{Denial, DeniedReason, Traffic};
 pub use outcome::{
     Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status, Walls,
 };

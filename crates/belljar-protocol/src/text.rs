@@ -317,6 +317,7 @@ mod tests {
     fn outcome(status: Status, cause: Cause, state: Fate) -> Outcome {
         Outcome {
             cell: 1,
+            network: None,
             walls: Walls::Full,
             status,
             cause,

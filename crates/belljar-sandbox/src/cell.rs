@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use belljar_protocol::{
     Cause, CellEnd, CellReport, Display, DisplayData, DisplayPart, Durations, Event, Fate,
-    GuestFrame, HostFrame, Outcome, RawFrame, Status, Stream, encode_frame, signal_name,
+    GuestFrame, HostFrame, Outcome, RawFrame, Status, Stream, Traffic, encode_frame, signal_name,
 };
 use belljar_walls::SessionCgroup;
 use tokio::sync::mpsc::UnboundedSender;
@@ -135,6 +135,9 @@ impl<'a> CellDriver<'a> {
         if matches!(end, End::Report(_)) {
             self.read_rest();
         }
+        while let Ok(denial) = self.guest.denials.try_recv() {
+            self.tell(Event::Denied(denial));
+        }
         let death = match &end {
             End::Report(_) => Death::default(),
             End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
@@ -211,6 +214,8 @@ impl<'a> CellDriver<'a> {
                         Err(_) => return End::Died,
                     }
                 }
+                // Ends at once and for ever where the session has no proxy.
+                Some(denial) = guest.denials.recv() => self.tell(Event::Denied(denial)),
                 () = &mut timer => {}
             }
             let now = Instant::now();
@@ -407,6 +412,13 @@ impl<'a> CellDriver<'a> {
         }
     }
 
+    /// What the session did on the network since the last cell ended, if it may reach any.
+    fn traffic(&mut self) -> Option<Traffic> {
+        let now = self.shared.proxy.as_ref()?.traffic();
+        let before = std::mem::replace(&mut self.guest.traffic, now);
+        Some(now.since(before))
+    }
+
     /// The outcome of a cell whose guest lives.
     fn reported(
         mut self,
@@ -426,10 +438,12 @@ impl<'a> CellDriver<'a> {
             (None, CellEnd::Exit) => (Status::Failure, Cause::Exit { code: exit_code }),
         };
         self.dropped.extend(report.dropped);
+        let network = self.traffic();
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
             cell: self.cell,
             walls: self.shared.walls,
+            network,
             status,
             cause,
             state: Fate::Kept,
@@ -508,7 +522,7 @@ impl<'a> CellDriver<'a> {
     }
 
     fn ended(
-        self,
+        mut self,
         status: Status,
         cause: Cause,
         wait_status: Option<i32>,
@@ -518,10 +532,12 @@ impl<'a> CellDriver<'a> {
         let exit_code = wait_status.map_or(-9, |status| {
             exit_or_signal(status).unwrap_or_else(|signal| -i64::from(signal))
         });
+        let network = self.traffic();
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
             cell: self.cell,
             walls: self.shared.walls,
+            network,
             status,
             cause,
             state: Fate::Lost,

@@ -157,7 +157,7 @@ impl Engine {
             Walls::Full if !filters => Walls::Unfiltered,
             walls => walls,
         };
-        Ok(Session::new(warm, started, options.limits, walls))
+        Session::new(warm, started, options, walls)
     }
 
     /// Ends all sessions of this engine and everything else behind its walls, and waits until

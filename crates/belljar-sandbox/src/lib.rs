@@ -75,7 +75,7 @@ pub use environment::{
 pub use error::Error;
 pub use files::Listing;
 pub use limits::Limits;
-pub use network::{AllowList, AllowListError, Denial, DeniedReason, Network, Proxy, Traffic};
+pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Rotation, SessionOptions};
 pub use session::{Cell, CellRun, Session, WhenBusy};
 

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
+use crate::network::Proxy;
 use crate::warm::Warm;
 
 /// What the host keeps of a session.
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     /// Number of the cell that runs, 0 for none.
     pub(crate) running: AtomicU32,
     pub(crate) ended: Mutex<Option<String>>,
+    /// Where the session may reach some of the network.
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) warm: Arc<Warm>,
 }
 

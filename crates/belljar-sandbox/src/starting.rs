@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 use crate::limits::Limits;
+use crate::network::Network;
 use crate::options::{Backend, SessionOptions};
 use crate::plumbing::Plumbing;
 use crate::template::{ForkLimits, ForkWalls, Template};
@@ -30,6 +31,8 @@ pub(crate) struct Started {
     pub(crate) workspace: Beneath,
     /// None where there are no walls.
     pub(crate) cgroup: Option<SessionCgroup>,
+    /// Where the session asks for the network, if it may.
+    pub(crate) listener: Option<OwnedFd>,
     pub(crate) exit: oneshot::Receiver<i32>,
 }
 
@@ -75,7 +78,7 @@ impl Warm {
         let limits = &options.limits;
         let (id, offer, exit) = self.expect_session()?;
         let mut starting = Starting::new(self, id);
-        self.ask_for_init(id, limits).await?;
+        self.ask_for_init(id, options).await?;
 
         // While the init makes its mounts:
         let cgroup = cgroups.session(
@@ -100,11 +103,17 @@ impl Warm {
             return Err(Error::Session("its init sent too little".into()));
         };
         starting.init = Some(Process::new(init));
-        let walls: Vec<OwnedFd> = offer.collect();
+        let mut walls: Vec<OwnedFd> = offer.collect();
+        if let Network::Allow(_) = options.network {
+            starting.listener = walls.pop();
+        }
         let mut descriptors: Vec<_> = walls.iter().map(AsFd::as_fd).collect();
         descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
         descriptors.extend(joins.iter().map(AsFd::as_fd));
-        let walls = ForkWalls::Behind { filters };
+        let walls = ForkWalls::Behind {
+            filters,
+            proxy: starting.listener.is_some(),
+        };
         let interpreter = self.fork(template, id, limits, walls, &descriptors).await?;
         Ok(starting.finish(plumbing, interpreter, Beneath::new(workspace), exit))
     }
@@ -115,6 +124,10 @@ impl Warm {
         template: &Template,
         options: &SessionOptions,
     ) -> Result<Started, Error> {
+        if options.network != Network::None {
+            let why = "what a session reaches on the network can't be limited without walls";
+            return Err(Error::Session(why.into()));
+        }
         let (id, _, exit) = self.expect_session()?;
         let starting = Starting::new(self, id);
         let path = self.directory().workspace(id);
@@ -165,6 +178,7 @@ struct Starting<'a> {
     id: u64,
     cgroup: Option<SessionCgroup>,
     init: Option<Process>,
+    listener: Option<OwnedFd>,
 }
 
 impl<'a> Starting<'a> {
@@ -174,6 +188,7 @@ impl<'a> Starting<'a> {
             id,
             cgroup: None,
             init: None,
+            listener: None,
         }
     }
 
@@ -195,6 +210,7 @@ impl<'a> Starting<'a> {
             interpreter,
             workspace,
             cgroup: self.cgroup.take(),
+            listener: self.listener.take(),
             exit,
         };
         std::mem::forget(self);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use belljar_walls::GUEST_ID;
+use belljar_walls::{GUEST_ID, PROXY_PORT};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -31,6 +31,7 @@ enum Request<'a> {
         gid: u32,
         limits: ForkLimits,
         filters: bool,
+        variables: BTreeMap<&'static str, String>,
         /// Given where there are no walls: the directory to work in.
         #[serde(skip_serializing_if = "Option::is_none")]
         workspace: Option<&'a Path>,
@@ -49,11 +50,25 @@ pub(crate) struct ForkLimits {
     pub(crate) processes: u64,
 }
 
+/// Tells programs where the proxy is, in both spellings that are in use.
+fn proxy_variables() -> BTreeMap<&'static str, String> {
+    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+    let local = "localhost,127.0.0.1,::1".to_owned();
+    BTreeMap::from([
+        ("HTTP_PROXY", proxy.clone()),
+        ("HTTPS_PROXY", proxy.clone()),
+        ("NO_PROXY", local.clone()),
+        ("http_proxy", proxy.clone()),
+        ("https_proxy", proxy),
+        ("no_proxy", local),
+    ])
+}
+
 /// What a fork puts around itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ForkWalls<'a> {
-    /// The walls, with seccomp and Landlock or without them.
-    Behind { filters: bool },
+    /// The walls, with seccomp and Landlock or without them, and with a proxy on loopback or not.
+    Behind { filters: bool, proxy: bool },
     /// Nothing: it works in this directory of the host.
     None { workspace: &'a Path },
 }
@@ -174,7 +189,11 @@ impl Template {
             uid: GUEST_ID,
             gid: GUEST_ID,
             limits,
-            filters: matches!(walls, ForkWalls::Behind { filters: true }),
+            filters: matches!(walls, ForkWalls::Behind { filters: true, .. }),
+            variables: match walls {
+                ForkWalls::Behind { proxy: true, .. } => proxy_variables(),
+                _ => BTreeMap::new(),
+            },
             workspace: match walls {
                 ForkWalls::Behind { .. } => None,
                 ForkWalls::None { workspace } => Some(workspace),

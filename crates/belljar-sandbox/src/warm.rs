@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use belljar_walls::{
     Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RootSpec, SessionCgroup,
-    WallsSpec, has_admin_capability, remove_tree,
+    WallsSpec, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -20,16 +20,11 @@ use crate::directory::EngineDirectory;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::furniture::{BOOT, DRIVER, prepare_directory, template_environment};
-use crate::limits::Limits;
 use crate::lock::lock;
-use crate::options::{Backend, Rotation};
+use crate::network::Network;
+use crate::options::{Backend, Rotation, SessionOptions};
 use crate::template::Template;
 use crate::templates::Templates;
-
-/// User ids for sessions, where the host is root: above those that distributions and systemd
-/// hand out, 65,536 for each engine.
-const UID_BASE: u32 = 0x7000_0000;
-const UID_RANGES: u32 = 0x0fff;
 
 /// How long a process behind the walls may take to answer; it takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -107,14 +102,14 @@ impl Warm {
             .transpose()?;
         let root = prepare_directory(&directory, cgroups.as_ref());
         let root = root.map_err(Error::io("the engine's directory"))?;
-        let privileged = has_admin_capability();
+        let uid_base = session_ids();
         keeper.raise(&WallsSpec {
             root: RootSpec {
                 read_only: environment.read_only_paths().to_vec(),
                 ..root
             },
             root_directory: directory.path().join("root"),
-            uid_base: privileged.then(uid_base),
+            uid_base,
             none: !walls,
         })?;
         let spawner = AsyncChannel::new(channel).map_err(Error::io("the spawner's channel"))?;
@@ -130,7 +125,7 @@ impl Warm {
             templates: Templates::new(rotation),
             backend,
             cgroups,
-            privileged,
+            privileged: uid_base.is_some(),
             next_id: AtomicU64::new(1),
             rubbish: Mutex::new(Some(start_rubbish_thread())),
             keeper: Mutex::new(Some(keeper)),
@@ -272,7 +267,12 @@ impl Warm {
     }
 
     /// Asks for a session's init.
-    pub(crate) async fn ask_for_init(&self, id: u64, limits: &Limits) -> Result<(), Error> {
+    pub(crate) async fn ask_for_init(
+        &self,
+        id: u64,
+        options: &SessionOptions,
+    ) -> Result<(), Error> {
+        let limits = &options.limits;
         let owner = if self.privileged {
             1 + u32::try_from(id % 65_000).unwrap_or(0)
         } else {
@@ -284,6 +284,7 @@ impl Warm {
             workspace_bytes: limits.workspace_bytes,
             temporary_bytes: limits.temporary_bytes,
             inodes: limits.inodes,
+            proxy: options.network != Network::None,
         });
         self.spawner
             .send(&request, &[])
@@ -408,11 +409,4 @@ fn start_rubbish_thread() -> mpsc::Sender<Vec<PathBuf>> {
         }
     });
     sender
-}
-
-/// A range of ids, by chance another one than that of any other engine.
-fn uid_base() -> u32 {
-    let mut bytes = [0; 4];
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    UID_BASE + u32::from_ne_bytes(bytes) % UID_RANGES * (1 << 16)
 }

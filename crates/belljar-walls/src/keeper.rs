@@ -14,7 +14,7 @@ use crate::channel::Channel;
 use crate::message::Report;
 use crate::spawner;
 use crate::sys::{self, Forked, Step};
-use crate::{init, landlock, root};
+use crate::{identity, init, landlock, root};
 
 /// Where a keeper finds its end of the channel.
 pub(crate) const CHANNEL: i32 = 3;
@@ -193,7 +193,7 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
         }
         Forked::Parent(pid) => {
             let (base, count) = match spec.uid_base {
-                Some(base) => (base, 1 << 16),
+                Some(base) => (base, identity::COUNT),
                 None => (0, 1),
             };
             map_ids(&pid.to_string(), base, base, count, privileged)?;

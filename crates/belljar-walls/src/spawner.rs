@@ -127,6 +127,7 @@ const TEMPLATE: InitRequest = InitRequest {
     workspace_bytes: 1 << 20,
     temporary_bytes: 64 << 20,
     inodes: 10_000,
+    proxy: false,
 };
 
 fn become_template(

@@ -37,6 +37,7 @@ fn start_init(channel: &Channel, id: u64) -> Vec<OwnedFd> {
         owner: u32::from(has_admin_capability()),
         workspace_bytes: 1 << 20,
         temporary_bytes: 1 << 20,
+        proxy: false,
         inodes: 100,
     });
     channel.send(&request, &[]).unwrap();

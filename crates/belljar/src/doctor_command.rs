@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use belljar_sandbox::{Engine, Environment};
 use belljar_walls::{
     Cgroups, LANDLOCK_FLOOR, has_admin_capability, landlock_version, remove_tree, seccomp_works,
-    user_namespaces_work,
+    session_ids, user_namespaces_work,
 };
 use clap::Args;
 use owo_colors::OwoColorize;
@@ -105,7 +105,7 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
         ("landlock", landlock(landlock_version())),
         ("seccomp", seccomp(seccomp_works())),
         ("user namespaces", user_namespaces()),
-        ("privileges", privileges(has_admin_capability())),
+        ("privileges", privileges(session_ids().is_some())),
         ("cgroups", cgroups()),
         ("temporary files", temporary_files(&std::env::temp_dir())),
     ];
@@ -273,14 +273,14 @@ fn judge_namespaces(
     finding
 }
 
-fn privileges(admin: bool) -> Finding {
-    if admin {
+fn privileges(own_ids: bool) -> Finding {
+    if own_ids {
         Finding::ok("root: each session gets a user id of its own on the host")
     } else {
         Finding::note(
-            "an ordinary user: all sessions share your user id on the host, behind the same walls",
+            "no user ids to give away: all sessions share yours on the host, behind the same walls",
         )
-        .remedy("nothing for your own code; run belljar as root where tenants share this host")
+        .remedy("nothing for your own code; run belljar as the host's root where tenants share it")
     }
 }
 

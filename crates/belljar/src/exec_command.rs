@@ -66,14 +66,15 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
             .context("--seed takes a JSON object, such as '{\"n\": 3}'")?,
         None => serde_json::Map::new(),
     };
-    let mut limits = args.session.limits();
+    let mut options = args.session.options()?;
+    let limits = &mut options.limits;
     if !args.json {
         // A command's output is for whoever it is piped to: all of it.
         limits.output_kept_bytes = 16 << 20;
         limits.output_file_bytes = limits.output_bytes;
     }
     let engine = args.session.engine_for(&code).await?;
-    let session = engine.session_with(limits).await?;
+    let session = engine.session_with(options).await?;
     for (name, contents) in files {
         session.put(name, &contents)?;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
-use belljar_sandbox::{Engine, Error};
+use belljar_sandbox::{Engine, Error, SessionOptions};
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
@@ -35,11 +35,13 @@ pub(crate) struct ReplArgs {
 }
 
 pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
+    let options = args.session.options()?;
     let environment = args.session.environment()?;
     let engine = args.session.warm(environment).await?;
     let live = Live::default();
-    live.set(Arc::new(engine.session().await?));
+    live.set(Arc::new(engine.session_with(options.clone()).await?));
     let mut repl = Repl {
+        options,
         interrupts: signal(SignalKind::interrupt()).context("watching for Ctrl-C")?,
         engine: engine.clone(),
         live,
@@ -64,6 +66,7 @@ fn can_edit() -> bool {
 /// The conversation.
 struct Repl {
     engine: Engine,
+    options: SessionOptions,
     live: Live,
     interrupts: Interrupts,
     /// The number that the next cell will have.
@@ -280,7 +283,7 @@ impl Repl {
         // The old one goes first, so that there is never memory for two.
         self.live.clear();
         let starting = spinner("starting a new session");
-        let session = self.engine.session().await;
+        let session = self.engine.session_with(self.options.clone()).await;
         starting.finish_and_clear();
         self.live.set(Arc::new(session?));
         self.next_cell = 1;

@@ -36,6 +36,10 @@ pub(crate) fn event(event: &Event) -> io::Result<()> {
     match event {
         Event::Output { stream, text } => output(*stream, text),
         Event::Display(shown) => display(shown),
+        Event::Denied(denial) => {
+            note(&format!("[network: {denial}]"));
+            Ok(())
+        }
         Event::Truncated { .. } | Event::Started { .. } | Event::Outcome(_) => Ok(()),
     }
 }

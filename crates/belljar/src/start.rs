@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use belljar_sandbox::{
-    Engine, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Limits,
+    AllowList, Engine, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Limits,
+    Network, SessionOptions,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -31,6 +32,10 @@ pub(crate) struct SessionArgs {
     /// Processors of the session, such as 0.5
     #[arg(long, value_name = "N", default_value = "2", value_parser = cpus)]
     cpus: u64,
+    /// A host that the code may reach, as `host`, `host:port` or `*.host` (may be given several
+    /// times); without it there is no network
+    #[arg(long, value_name = "HOST")]
+    allow: Vec<String>,
     /// What isolates the code from this machine: `full`, or `none` for hosts that can't give walls
     /// and code that you would run yourself; with `none` the limits on memory and processors are
     /// not kept either
@@ -58,6 +63,24 @@ impl SessionArgs {
             milli_cpus: self.cpus,
             ..Limits::default()
         }
+    }
+
+    /// What a session is asked for with.
+    pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
+        let network = if self.allow.is_empty() {
+            Network::None
+        } else {
+            let list = AllowList::parse(&self.allow).context("--allow")?;
+            if self.walls == WallsChoice::None {
+                bail!("--allow needs walls: with --walls=none the code reaches whatever you reach");
+            }
+            Network::Allow(list)
+        };
+        Ok(SessionOptions {
+            limits: self.limits(),
+            network,
+            tenant: None,
+        })
     }
 
     /// The engine, warm.

@@ -169,6 +169,7 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
         step = "descriptors"
         control = _settle(control, interrupts, stdout, stderr)
         step = "workspace"
+        os.environ.update(request["variables"])
         _begin_in(workspace)
     except BaseException as error:
         _fault(control, f"{step}: {type(error).__name__}: {error}")

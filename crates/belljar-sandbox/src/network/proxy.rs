@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use belljar_protocol::Traffic;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -66,21 +67,6 @@ const TLS_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 49];
 pub struct Proxy {
     task: JoinHandle<()>,
     shared: Arc<Shared>,
-}
-
-/// What a session sent and got so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Connections made to servers.
-    pub connections: u64,
-    /// Bytes sent to servers.
-    pub bytes_sent: u64,
-    /// Bytes received from servers.
-    pub bytes_received: u64,
-    /// What was denied.
-    pub denials: u64,
-    /// How many of the denials were only counted, because their channel was full.
-    pub denials_unreported: u64,
 }
 
 #[derive(Debug)]

@@ -9,13 +9,15 @@
     reason = "helpers of tests, which clippy does not see as tests"
 )]
 
+mod sessions;
 mod world;
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{AllowList, Denial, DeniedReason, Proxy, Traffic};
+use belljar_sandbox::protocol::{Denial, DeniedReason, Traffic};
+use belljar_sandbox::{AllowList, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, mpsc};
