@@ -9,6 +9,7 @@ mod frame;
 mod guest;
 mod manifest;
 mod outcome;
+mod plain;
 mod signal;
 mod text;
 
@@ -19,5 +20,6 @@ pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use outcome::{
     Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status,
 };
+pub use plain::{PlainStream, plain, visible};
 pub use signal::signal_name;
 pub use text::Language;
