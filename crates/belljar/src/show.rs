@@ -161,13 +161,10 @@ pub(crate) fn left_out(outcome: &Outcome) {
 /// Shows a rich output: its text, and what else it has.
 fn display(display: &Display) -> io::Result<()> {
     if let Some(text) = display.text() {
-        let line = format!("{text}\n");
-        // On its own: it is no part of what the program writes to the stream.
-        let shown = match is_terminal(Stream::Stdout) {
-            true => plain(&line),
-            false => line.as_str().into(),
-        };
-        write(Stream::Stdout, &shown)?;
+        // On a screen of its own: it is no part of what the program writes to the stream.
+        let mut screen = Screen::default();
+        screen.output(Stream::Stdout, &format!("{text}\n"))?;
+        screen.end()?;
     }
     for part in &display.parts {
         if part.mime.starts_with("image/") {
