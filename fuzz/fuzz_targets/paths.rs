@@ -308,7 +308,7 @@ fn read_path(bytes: &[u8]) -> String {
         match byte {
             0..16 => path.extend_from_slice(WORDS[usize::from(*byte)].as_bytes()),
             16 => path.extend_from_slice(&[b'x'; 300]),
-            17 => path.extend_from_slice(&b"deep/".repeat(200)),
+            17 => path.extend_from_slice(&b"deep/".repeat(40)),
             18 => path.push(0),
             19 => path.extend_from_slice(b"directory/nested/"),
             20 => path.extend_from_slice(b"../outside/canary"),
