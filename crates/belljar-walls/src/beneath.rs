@@ -363,7 +363,10 @@ mod tests {
         assert_eq!(beneath.list("a/b/", 10).unwrap().0, entries[2..]);
         for missing in ["gone", "gone/"] {
             let listed = beneath.list(missing, 10);
-            assert!(matches!(listed, Err(BeneathError::NotFound(_))), "{missing}");
+            assert!(
+                matches!(listed, Err(BeneathError::NotFound(_))),
+                "{missing}"
+            );
         }
         beneath.remove("a/b/c.txt").unwrap();
         beneath.remove("a/b").unwrap();
