@@ -10,6 +10,7 @@ mod guest;
 mod manifest;
 mod network;
 mod outcome;
+mod plain;
 mod signal;
 mod text;
 
@@ -21,5 +22,6 @@ pub use network::{Denial, DeniedReason, Traffic};
 pub use outcome::{
     Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status, Walls,
 };
+pub use plain::{PlainStream, plain, visible};
 pub use signal::signal_name;
 pub use text::Language;

@@ -149,7 +149,7 @@ fn for_people(check: &str, finding: &Finding) -> String {
 
 /// Text from elsewhere, further lines under the first.
 fn indented(text: &str) -> String {
-    show::clean(text.trim_end()).replace('\n', "\n           ")
+    show::message(text.trim_end()).replace('\n', "\n           ")
 }
 
 fn in_json(check: &str, finding: &Finding) -> String {

@@ -238,6 +238,7 @@ impl Repl {
         let mut run = session.run(code);
         let mut session = Some(session);
         let mut pressed = 0;
+        let mut screen = show::Screen::default();
         loop {
             let event = tokio::select! {
                 event = run.next() => match event {
@@ -266,8 +267,9 @@ impl Repl {
                 }
             };
             // Nobody to tell when the terminal is gone; the loop ends at its next read.
-            let _ = show::event(&event);
+            let _ = screen.event(&event);
             if let Event::Outcome(outcome) = event {
+                let _ = screen.end();
                 return Ok(*outcome);
             }
         }
