@@ -238,11 +238,11 @@ print((sent + received) >> 20)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "sessions share the instances of the user that started the engine: init must set limits in their user namespace"]
+#[ignore = "sessions share the instances of the user that started the engine, who has none left then: init must set limits in their user namespace"]
 async fn a5a_watches_of_files() {
     let case = Case::begin(
         "A5a",
-        Severity::PeerDos,
+        Severity::HostDos,
         "inotify instances and watches until it fails",
         "EMFILE and ENOSPC at the session's own limits; another session still watches its files",
     )
@@ -364,11 +364,11 @@ for number in range(150_000):
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "sessions share the queued signals of the user that started the engine: they need a resource limit"]
+#[ignore = "sessions share the queued signals of the user that started the engine, who has none left then: they need a resource limit"]
 async fn a5e_timers_and_queued_signals() {
     let case = Case::begin(
         "A5e",
-        Severity::PeerDos,
+        Severity::HostDos,
         "POSIX timers and queued signals until it fails",
         "EAGAIN at the session's own limit; another session still makes timers and queues signals",
     )
