@@ -248,7 +248,7 @@ async fn heavy_a12a_core_dumps() {
     let case = Case::begin(
         "A12a",
         Severity::HostDos,
-        "200 processes with a large heap that crash",
+        "100 processes with a large heap that crash",
         "each dies of its signal at once; nothing is dumped, and the limit of dumps can't be raised",
     )
     .await;
@@ -256,9 +256,9 @@ async fn heavy_a12a_core_dumps() {
     let watch = case.watch_sibling();
     let code = r"
 import ctypes, os, resource, signal
-heap = bytearray(os.urandom(1 << 20) * 256)
+heap = bytearray(os.urandom(1 << 20) * 128)
 ends = {}
-for _ in range(200):
+for _ in range(100):
     child = os.fork()
     if child == 0:
         ctypes.string_at(0)
@@ -273,7 +273,7 @@ except (ValueError, OSError) as error:
     print(type(error).__name__)
 ";
     let printed = case.printed(&session, timed(code, seconds(14.0))).await;
-    assert_eq!(printed, "{('SIGSEGV', False): 200} []\nValueError\n");
+    assert_eq!(printed, "{('SIGSEGV', False): 100} []\nValueError\n");
     watch.finish().await;
     case.end([session]).await;
 }
