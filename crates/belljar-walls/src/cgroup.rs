@@ -150,6 +150,9 @@ impl SessionCgroup {
                 set(0, "memory.limit_in_bytes", memory_bytes.to_string())?;
                 // Only where the kernel accounts swap.
                 let _ = set(0, "memory.memsw.limit_in_bytes", memory_bytes.to_string());
+                // Buffers of TCP and UDP are not in the above here, as they are in version 2.
+                let buffers = memory_bytes / 8;
+                set(0, "memory.kmem.tcp.limit_in_bytes", buffers.to_string())?;
                 set(1, "pids.max", processes.to_string())?;
                 set(2, "cpu.cfs_period_us", "100000".into())?;
                 set(2, "cpu.cfs_quota_us", quota.to_string())?;

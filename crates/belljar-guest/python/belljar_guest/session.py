@@ -22,8 +22,6 @@ from belljar_guest.wire import Reader, send
 
 _getpid = os.getpid
 _get_ident = _thread.get_ident
-_settrace = sys.settrace
-_setprofile = sys.setprofile
 _getrecursionlimit = sys.getrecursionlimit
 _setrecursionlimit = sys.setrecursionlimit
 _exit = os._exit
@@ -107,9 +105,6 @@ class Session:
         self.workspace.before()
         install_signals()
         report = cells.run(cell, code)
-        # The user's tracing must not follow us home.
-        _settrace(None)
-        _setprofile(None)
         if _getrecursionlimit() < 400:
             _setrecursionlimit(400)
         self.streams.flush()

@@ -9,6 +9,7 @@ from belljar_guest import BUILTINS as __builtins__
 import _signal
 import _thread
 import os
+import sys
 
 _read = os.read
 _getpid = os.getpid
@@ -17,6 +18,8 @@ _signal_set = _signal.signal
 _setitimer = _signal.setitimer
 _sigmask = _signal.pthread_sigmask
 _getitimer = _signal.getitimer
+_settrace = sys.settrace
+_setprofile = sys.setprofile
 _SIG_BLOCK = _signal.SIG_BLOCK
 _SIG_UNBLOCK = _signal.SIG_UNBLOCK
 SIGINT = int(_signal.SIGINT)
@@ -125,7 +128,12 @@ def guarded(action, *args):
 
 
 def shield():
-    """Keeps the user's signal handlers, which may raise, from running inside the driver."""
+    """Keeps the user's signal handlers and tracing, which may raise, out of the driver.
+
+    A tracing function that raises is removed by that, so that each of the two does so once at most.
+    """
+    _settrace(None)
+    _setprofile(None)
     if STATE.shielded is None:
         STATE.shielded = _SHIELDED
         before = _sigmask(_SIG_BLOCK, _SHIELDED)

@@ -22,9 +22,12 @@
     reason = "a test fails by panicking"
 )]
 
+mod a_files;
+mod a_memory;
 mod a_resources;
 mod b_time;
 mod c_crashes;
+mod c_hostile;
 mod control;
 mod d_channel;
 mod e_output;
