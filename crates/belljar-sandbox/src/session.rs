@@ -220,6 +220,14 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    /// A cell that still runs holds what the host keeps of the session, but does not outlive it.
+    fn drop(&mut self) {
+        self.shared.end("it was dropped");
+        self.shared.kill();
+    }
+}
+
 async fn run_cell(
     shared: &Shared,
     guest: &tokio::sync::Mutex<Guest>,

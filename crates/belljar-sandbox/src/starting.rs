@@ -152,6 +152,8 @@ impl Warm {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Process, Error> {
         let limits = ForkLimits {
+            core: 1,
+            signals: 1024,
             open_files: limits.open_files,
             file_size: limits.file_bytes,
             // A little less than the session's memory, so that one process which asks for too

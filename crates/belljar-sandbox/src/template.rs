@@ -44,6 +44,11 @@ enum Request<'a> {
 /// Limits that the kernel keeps for each process.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct ForkLimits {
+    /// With 1, and no other number, the kernel writes no core dump and starts no program of the
+    /// host for it either.
+    pub(crate) core: u64,
+    /// Queued signals and timers, which are counted for the host's user too.
+    pub(crate) signals: u64,
     pub(crate) open_files: u64,
     pub(crate) file_size: u64,
     pub(crate) data: u64,

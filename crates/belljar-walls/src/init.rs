@@ -111,5 +111,9 @@ fn enter_user_namespace(owner: u32) -> Result<(), String> {
     // the kernel that a session has no use for.
     fs::write("/proc/sys/user/max_user_namespaces", "0")
         .step("forbidding user namespaces inside")?;
+    for (name, most) in [("instances", "16"), ("watches", "8192")] {
+        fs::write(format!("/proc/sys/user/max_inotify_{name}"), most)
+            .step("limiting watches of files")?;
+    }
     sys::die_with_parent().step("tying init to the spawner")
 }

@@ -88,6 +88,8 @@ _SECCOMP_PROGRAM = _seccomp_program()
 _SECCOMP_ADDRESS = ctypes.addressof(_SECCOMP_PROGRAM)
 _CAPABILITIES = range(_last_capability() + 1)
 _LIMITS = (
+    ("core", resource.RLIMIT_CORE),
+    ("signals", resource.RLIMIT_SIGPENDING),
     ("open_files", resource.RLIMIT_NOFILE),
     ("file_size", resource.RLIMIT_FSIZE),
     ("data", resource.RLIMIT_DATA),
@@ -197,7 +199,6 @@ def _plain_signals():
 
 
 def _limit(limits):
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, kind in _LIMITS:
         wanted = limits[name]
         if wanted:

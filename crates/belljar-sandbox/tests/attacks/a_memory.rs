@@ -238,7 +238,6 @@ print((sent + received) >> 20)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "sessions share the instances of the user that started the engine, who has none left then: init must set limits in their user namespace"]
 async fn a5a_watches_of_files() {
     let case = Case::begin(
         "A5a",
@@ -364,7 +363,6 @@ for number in range(150_000):
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "sessions share the queued signals of the user that started the engine, who has none left then: they need a resource limit"]
 async fn a5e_timers_and_queued_signals() {
     let case = Case::begin(
         "A5e",

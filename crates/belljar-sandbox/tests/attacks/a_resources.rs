@@ -279,7 +279,6 @@ except (ValueError, OSError) as error:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a limit of 0 does not keep the kernel from starting the host's program for core dumps: it must be 1, and stay it"]
 async fn a12b_program_for_core_dumps() {
     let case = Case::begin(
         "A12b",

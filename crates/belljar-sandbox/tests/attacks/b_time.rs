@@ -450,7 +450,6 @@ async fn b14a_nobody_listens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a cell that runs holds its session, which ends with the cell only: Session needs a Drop"]
 async fn b14b_nobody_holds_the_session() {
     let case = Case::begin(
         "B14b",

@@ -29,7 +29,7 @@ def posture():
         tell("terminal", os.open("/dev/tty", os.O_RDWR))
     except OSError as error:
         tell("terminal", error.strerror)
-    for name in ("CORE", "NOFILE", "FSIZE", "NPROC"):
+    for name in ("CORE", "NOFILE", "FSIZE", "NPROC", "SIGPENDING"):
         tell("limit", name, *resource.getrlimit(getattr(resource, f"RLIMIT_{name}")))
     tell("limit DATA", "set" if resource.getrlimit(resource.RLIMIT_DATA)[1] != resource.RLIM_INFINITY else "none")
     for number in sorted(map(int, os.listdir("/proc/self/fd"))):

@@ -38,11 +38,12 @@ enum Verdict {
 #[derive(Debug)]
 struct Clause(&'static [Test]);
 
-/// Whether `argument & mask` is one of the values. The low half of an argument is looked at: that
-/// is all the kernel takes of those that are tested here.
+/// Whether `word & mask` is one of the values. An argument has two words, of which the kernel takes
+/// the low one for most of those that are tested here; a pointer needs both.
 #[derive(Debug)]
 struct Test {
-    argument: u32,
+    /// Twice the number of the argument, and one more for its high half.
+    word: u32,
     mask: u32,
     values: &'static [u32],
 }
@@ -174,7 +175,7 @@ fn decide(verdict: Verdict, allowed: u32) -> Vec<Instruction> {
                 // From the end, since each test jumps behind the clause when it fails.
                 let mut passed = vec![give(allowed)];
                 for test in clause.0.iter().rev() {
-                    let mut steps = vec![load(ARGUMENTS + 8 * test.argument)];
+                    let mut steps = vec![load(ARGUMENTS + 4 * test.word)];
                     if test.mask != u32::MAX {
                         steps.push(Instruction {
                             value: test.mask,

@@ -21,6 +21,10 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
 /// Of a socket's type: the kind, without `SOCK_CLOEXEC` and `SOCK_NONBLOCK`.
 const SOCKET_KIND: u32 = 0xf;
 
+/// All but `RLIMIT_CORE`, whose 1 must stay: with any other limit, 0 too, the kernel starts the
+/// host's program for core dumps, where there is one, for each crash in a session.
+const RESOURCES_BUT_CORE: [u32; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
 const ALLOW: Verdict = Verdict::Allow;
 
 macro_rules! rows {
@@ -38,7 +42,7 @@ macro_rules! rows {
 macro_rules! only {
     ($errno:ident: $([$($argument:literal & $mask:expr => $values:expr),+]),+ $(,)?) => {
         Verdict::AllowIf {
-            clauses: &[$(Clause(&[$(Test { argument: $argument, mask: $mask, values: &$values }),+])),+],
+            clauses: &[$(Clause(&[$(Test { word: 2 * $argument, mask: $mask, values: &$values }),+])),+],
             otherwise: libc::$errno,
         }
     };
@@ -241,9 +245,16 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_getpriority ALLOW, "os.nice";
     SYS_setpriority ALLOW, "os.nice, downwards only";
     SYS_getcpu ALLOW, "numeric libraries";
-    SYS_prlimit64 ALLOW, "resource limits, downwards only";
+    SYS_prlimit64 Verdict::AllowIf {
+        clauses: &[
+            Clause(&[Test { word: 2, mask: !0, values: &RESOURCES_BUT_CORE }]),
+            // No new limit, so it only asks.
+            Clause(&[Test { word: 4, mask: !0, values: &[0] }, Test { word: 5, mask: !0, values: &[0] }]),
+        ],
+        otherwise: libc::EPERM,
+    }, "resource limits, downwards only";
     SYS_getrlimit ALLOW, "resource limits";
-    SYS_setrlimit ALLOW, "resource limits, downwards only";
+    SYS_setrlimit only!(EPERM: [0 & !0 => RESOURCES_BUT_CORE]), "resource limits, downwards only";
     SYS_getrusage ALLOW, "resource.getrusage";
     SYS_personality only!(EPERM: [0 & !0 => [0, 0xffff_ffff]]), "asking, and the plain one";
     SYS_restart_syscall ALLOW, "after a stop";

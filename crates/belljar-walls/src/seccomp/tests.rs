@@ -13,12 +13,15 @@ fn listed((number, arguments): Call) -> u32 {
         let unknown = number > LAST_KNOWN;
         return error(if unknown { libc::ENOSYS } else { libc::EPERM });
     };
-    let low = |argument: u32| u32::try_from(arguments[argument as usize] & 0xffff_ffff).unwrap();
+    let word = |word: u32| {
+        let argument = arguments[word as usize / 2];
+        u32::try_from((argument >> (word % 2 * 32)) & 0xffff_ffff).unwrap()
+    };
     let passes = |clause: &Clause| {
         clause
             .0
             .iter()
-            .all(|test| test.values.contains(&(low(test.argument) & test.mask)))
+            .all(|test| test.values.contains(&(word(test.word) & test.mask)))
     };
     match row.verdict {
         Verdict::Allow => RETURN_ALLOW,
@@ -40,8 +43,9 @@ fn interpreted(program: &[Instruction], architecture: u32, (number, arguments): 
                     NUMBER => number,
                     ARCHITECTURE => architecture,
                     offset => {
-                        let argument = (offset - ARGUMENTS) as usize / 8;
-                        u32::try_from(arguments[argument] & 0xffff_ffff).unwrap()
+                        let word = (offset - ARGUMENTS) / 4;
+                        let argument = arguments[word as usize / 2];
+                        u32::try_from((argument >> (word % 2 * 32)) & 0xffff_ffff).unwrap()
                     }
                 }
             }
@@ -80,7 +84,8 @@ fn calls() -> Vec<Call> {
                     .flat_map(|base| {
                         test.values.iter().map(move |value| {
                             let mut arguments = base;
-                            arguments[test.argument as usize] = u64::from(*value);
+                            arguments[test.word as usize / 2] |=
+                                u64::from(*value) << (test.word % 2 * 32);
                             arguments
                         })
                     })
@@ -91,7 +96,7 @@ fn calls() -> Vec<Call> {
                 for test in clause.0 {
                     for bit in 0..64 {
                         let mut changed = arguments;
-                        changed[test.argument as usize] ^= 1 << bit;
+                        changed[test.word as usize / 2] ^= 1 << bit;
                         calls.push((row.number, changed));
                     }
                 }
