@@ -33,6 +33,13 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 const MAX_DISPLAYS: usize = 100;
 const MAX_DISPLAY_BYTES: usize = 32 << 20;
 
+/// The most files, names and notes taken from one report; the guest's own limits are not higher.
+const MAX_LISTED: usize = 1000;
+
+/// Output that changes between the streams is told in its order up to this many pieces at once.
+/// Past that, the order between the streams is given up and not the bound on events.
+const MAX_PIECES: usize = 20;
+
 /// How the cell's time has run out, once it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
@@ -73,8 +80,8 @@ pub(crate) struct CellDriver<'a> {
     displays: Vec<Display>,
     display_bytes: usize,
     dropped: Vec<String>,
-    /// Text not told yet, and since when it waits.
-    pending: Option<(Stream, String)>,
+    /// Text not told yet, in its order.
+    pending: Vec<(Stream, String)>,
     told: Instant,
     stop: Option<Stop>,
 }
@@ -100,7 +107,7 @@ impl<'a> CellDriver<'a> {
             displays: Vec::new(),
             display_bytes: 0,
             dropped: Vec::new(),
-            pending: None,
+            pending: Vec::new(),
             told: Instant::now()
                 .checked_sub(EVENT_PAUSE)
                 .unwrap_or_else(Instant::now),
@@ -187,7 +194,7 @@ impl<'a> CellDriver<'a> {
                     Err(detail) => return End::Protocol(detail),
                 }
             }
-            let flush = self.pending.as_ref().map(|_| self.told + EVENT_PAUSE);
+            let flush = (!self.pending.is_empty()).then(|| self.told + EVENT_PAUSE);
             let wake = [Some(deadline), flush, next_cpu]
                 .into_iter()
                 .flatten()
@@ -349,13 +356,17 @@ impl<'a> CellDriver<'a> {
 
     fn take_output(&mut self, stream: Stream, bytes: &[u8]) {
         let (text, last) = self.capture.push(stream, bytes);
-        match &mut self.pending {
-            Some((pending, buffer)) if *pending == stream => buffer.push_str(&text),
-            _ if text.is_empty() => {}
-            _ => {
-                self.flush();
-                self.pending = Some((stream, text));
-            }
+        let full = self.pending.len() >= MAX_PIECES;
+        let mut pieces = self.pending.iter_mut().rev();
+        let piece = if full {
+            pieces.find(|(of, _)| *of == stream)
+        } else {
+            pieces.next().filter(|(of, _)| *of == stream)
+        };
+        match piece {
+            Some((_, piece)) => piece.push_str(&text),
+            None if text.is_empty() => {}
+            None => self.pending.push((stream, text)),
         }
         if self.told.elapsed() >= EVENT_PAUSE || last {
             self.flush();
@@ -366,7 +377,7 @@ impl<'a> CellDriver<'a> {
     }
 
     fn flush(&mut self) {
-        if let Some((stream, text)) = self.pending.take() {
+        for (stream, text) in std::mem::take(&mut self.pending) {
             self.told = Instant::now();
             self.tell(Event::Output { stream, text });
         }
@@ -422,7 +433,7 @@ impl<'a> CellDriver<'a> {
     /// The outcome of a cell whose guest lives.
     fn reported(
         mut self,
-        report: CellReport,
+        mut report: CellReport,
         mut durations: Durations,
         peak: Option<u64>,
     ) -> Outcome {
@@ -437,6 +448,12 @@ impl<'a> CellDriver<'a> {
             (None, CellEnd::Exit) if exit_code == 0 => (Status::Success, Cause::Exit { code: 0 }),
             (None, CellEnd::Exit) => (Status::Failure, Cause::Exit { code: exit_code }),
         };
+        let dropped = &mut self.dropped;
+        cap(&mut report.artifacts, "files", dropped);
+        cap(&mut report.changes.added, "new names", dropped);
+        cap(&mut report.changes.changed, "changed names", dropped);
+        cap(&mut report.changes.removed, "removed names", dropped);
+        cap(&mut report.dropped, "notes of the session", dropped);
         self.dropped.extend(report.dropped);
         let network = self.traffic();
         let (stdout, stderr, transcript) = self.capture.finish();
@@ -579,6 +596,15 @@ fn take_display(parts: &[DisplayPart], blob: &[u8]) -> Result<Display, String> {
         });
     }
     Ok(display)
+}
+
+/// Keeps of a list what a report may hold, and notes what it does not.
+fn cap<T>(list: &mut Vec<T>, what: &str, dropped: &mut Vec<String>) {
+    if list.len() > MAX_LISTED {
+        dropped.push(format!("{} more {what}", list.len() - MAX_LISTED));
+        list.truncate(MAX_LISTED);
+        list.shrink_to_fit();
+    }
 }
 
 fn micros(duration: Duration) -> u64 {

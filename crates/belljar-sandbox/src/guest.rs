@@ -136,6 +136,10 @@ impl Guest {
                 while let Some(frame) = self.next_frame().map_err(GuestError::Protocol)? {
                     match GuestFrame::parse(&frame).map_err(GuestError::Protocol)? {
                         GuestFrame::Ready => self.ready = true,
+                        // Only our own code, before it is ready, can tell of a fault of ours.
+                        GuestFrame::Fault { .. } if self.ready => {
+                            return Err(GuestError::Protocol("a fault after its start".into()));
+                        }
                         frame => return Ok(frame),
                     }
                 }

@@ -140,8 +140,9 @@ impl Beneath {
             };
             let descriptor = match self.open_directory(shown) {
                 Ok(descriptor) => descriptor,
-                // It was there a moment ago; the code inside is free to remove it.
-                Err(BeneathError::NotFound(_)) if directory != path => continue,
+                // It was there a moment ago; the code inside is free to remove it, to put a link
+                // in its place, or to close it.
+                Err(_) if directory != path => continue,
                 Err(error) => return Err(error),
             };
             let reader = Dir::read_from(&descriptor).map_err(|error| from_errno(path, error))?;

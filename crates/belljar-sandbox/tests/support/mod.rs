@@ -174,11 +174,23 @@ pub(crate) fn descriptors() -> usize {
 
 /// Resident memory of this process, in kilobytes.
 pub(crate) fn resident() -> u64 {
+    kilobytes("VmRSS:")
+}
+
+/// The most of it since [`forget_highest_resident`].
+pub(crate) fn highest_resident() -> u64 {
+    kilobytes("VmHWM:")
+}
+
+/// Returns what is resident now.
+pub(crate) fn forget_highest_resident() -> u64 {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    resident()
+}
+
+fn kilobytes(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
