@@ -159,7 +159,7 @@ impl Session {
         match self.ask(&HostFrame::Seed { values }).await? {
             GuestFrame::Seeded { refused } if refused.is_empty() => Ok(()),
             GuestFrame::Seeded { refused } => Err(Error::Seed(refused)),
-            _ => Err(Error::Unresponsive),
+            _ => Err(self.broke_the_protocol()),
         }
     }
 
@@ -172,7 +172,7 @@ impl Session {
     pub async fn manifest(&self) -> Result<Vec<NameInfo>, Error> {
         match self.ask(&HostFrame::Manifest).await? {
             GuestFrame::Manifest { names } => Ok(names),
-            _ => Err(Error::Unresponsive),
+            _ => Err(self.broke_the_protocol()),
         }
     }
 
@@ -182,7 +182,7 @@ impl Session {
             GuestFrame::Completions { start, candidates } => {
                 Ok((start.min(code.len()), candidates))
             }
-            _ => Err(Error::Unresponsive),
+            _ => Err(self.broke_the_protocol()),
         }
     }
 
@@ -206,6 +206,15 @@ impl Session {
 
     pub(crate) fn workspace(&self) -> &Beneath {
         &self.shared.workspace
+    }
+
+    /// Ends a session that answered another question than the one it was asked: its next answer
+    /// would be taken for something else, too.
+    fn broke_the_protocol(&self) -> Error {
+        let why = "it broke the protocol: an answer to another question";
+        self.shared.end(why);
+        self.shared.kill();
+        Error::Ended(why.into())
     }
 
     async fn ask(&self, question: &HostFrame<'_>) -> Result<GuestFrame, Error> {

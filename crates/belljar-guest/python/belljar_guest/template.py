@@ -23,7 +23,9 @@ _MAX_FDS = 32
 
 def main(fd=3):
     """Serves until the host closes its end."""
-    del sys.path[0]  # where the driver was found: no name of a session's is looked up there
+    # Where the driver was found: no name of a session's is looked up there, and it is nobody's
+    # argument.
+    del sys.path[0], sys.argv[1:]
     Template(fd).serve()
 
 
