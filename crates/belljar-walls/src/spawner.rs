@@ -17,6 +17,8 @@ use crate::sys::{self, Forked, Step};
 /// Runs as process 1 of the outer pid namespace; returns when the host is gone.
 pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
     let _ = sys::set_name(c"belljar-spawner");
+    // Libraries ask for it while they are imported, and every session has the template's memory.
+    rustix::system::sethostname(b"belljar").step("setting the template's host name")?;
     root::mount_proc().step("mounting /proc for the template")?;
     let children = sys::child_signal_descriptor().step("watching children")?;
     let mut inits: HashMap<i32, u64> = HashMap::new();

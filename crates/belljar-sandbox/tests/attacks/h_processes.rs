@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use belljar_sandbox::Engine;
 use belljar_sandbox::protocol::Cause;
 
 use crate::g_kernel::with_calls;
 use crate::harness::{Case, Severity};
-use crate::support::{processes_below, template};
+use crate::support::{data_environment, processes_below, template};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h1_signals_to_everyone() {
@@ -400,6 +401,28 @@ print(uuid.getnode() >> 40 & 1)
     // Whatever the host has of these, the session does not.
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     assert!(boot.len() > 30 && !text.contains(boot.trim()));
+    case.end([session]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_h8b_names_that_libraries_remember() {
+    let case = Case::begin_on(
+        Engine::builder(data_environment()),
+        "H8b",
+        Severity::HostLeak,
+        "what packages asked of the machine while the template imported them: platform.uname, uuid's node, cached names",
+        "the template has no more to tell than a session: its host name is `belljar` too",
+    )
+    .await;
+    let code = r"
+import platform, socket, uuid
+print(platform.node(), platform.uname().node, socket.gethostname(), uuid.getnode() >> 40 & 1)
+";
+    let session = case.session().await;
+    assert_eq!(
+        case.printed(&session, code).await,
+        "belljar belljar belljar 1\n"
+    );
     case.end([session]).await;
 }
 

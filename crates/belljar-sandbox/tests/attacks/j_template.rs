@@ -384,9 +384,9 @@ async fn j9_nothing_is_said_twice() {
         ),
         // Not flushed before the fork; the child ends as Python does.
         (
-            "import os, sys\nprint('once')\nsys.stderr.write('warned')\nif os.fork() == 0: sys.exit(0)\n_ = os.wait()",
+            "import os, sys\nprint('once')\nsys.stderr.write('warned\\n')\nif os.fork() == 0: sys.exit(0)\n_ = os.wait()",
             "once\n",
-            "warned",
+            "warned\n",
         ),
         (
             "import os, logging\nlogging.warning('once')\nif os.fork() == 0:\n    logging.warning('child')\n    os._exit(0)\n_ = os.wait()",
