@@ -3,7 +3,7 @@
 use crate::harness::{Case, Severity};
 
 /// Prints what opens, of all families, kinds and the protocols that matter.
-const EVERY_SOCKET: &str = r#"
+const EVERY_SOCKET: &str = r"
 import errno, socket
 def opened(make, protocols):
     found, refused = [], set()
@@ -18,7 +18,7 @@ def opened(make, protocols):
                 found.append((family, kind, protocol))
                 for one in made if isinstance(made, tuple) else (made,): one.close()
     return found, sorted(refused)
-"#;
+";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g6_families() {

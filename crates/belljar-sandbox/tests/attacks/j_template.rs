@@ -7,9 +7,10 @@ use belljar_sandbox::protocol::Cause;
 use belljar_sandbox::{Backend, Engine, Error, Rotation, Session, SessionOptions};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Case, Severity};
+use crate::harness::{CANARY_VARIABLE, Case, Severity};
 use crate::support::{
-    bare_environment, data_environment, descriptors, eventually, printed, template, traces,
+    bare_environment, data_environment, descriptors, eventually, printed, processes_below,
+    template, traces,
 };
 
 fn kill(pid: u32) {
@@ -192,6 +193,16 @@ print(bytes_read > 5_000_000, own in found, sorted(found - {own}), [name for nam
 "#;
     let session = case.session().await;
     assert_eq!(case.printed(&session, code).await, "True True [] []\n");
+    // None of the processes around it was given the host's variables either.
+    if belljar_walls::has_admin_capability() {
+        let ours = processes_below(std::process::id());
+        assert!(ours.len() >= 7, "{ours:?}");
+        for pid in ours {
+            let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+            let variables = String::from_utf8_lossy(&variables);
+            assert!(!variables.contains(CANARY_VARIABLE), "{pid}");
+        }
+    }
     case.end([session]).await;
 }
 
