@@ -211,7 +211,7 @@ async fn j5_nothing_is_recycled() {
     let case = Case::begin(
         "J5",
         Severity::Lateral,
-        "leave files, a umask, handlers, limits, descriptors, variables, modules and a changed driver behind, and end",
+        "leave files, a umask, handlers, limits, descriptors, variables, modules and built-in names behind, and end",
         "the next session has none of it, and runs as another user",
     )
     .await;
@@ -220,13 +220,13 @@ async fn j5_nothing_is_recycled() {
     for _ in 0..10 {
         let session = case.session().await;
         let look = r"
-import os, signal, sys
+import builtins, os, signal, sys
 print([os.listdir(path) for path in ('/workspace', '/tmp', '/dev/shm')], 'left' in globals(), 'left' in sys.modules,
-      signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGALRM), os.getcwd(), len(os.sched_getaffinity(0)) > 0, print.__name__)
+      signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGALRM), os.getcwd(), hasattr(builtins, 'left'), '/tmp' in sys.path)
 ";
         assert_eq!(
             case.printed(&session, look).await,
-            "[[], [], []] False False 0 0 /workspace True print\n"
+            "[[], [], []] False False 0 0 /workspace False False\n"
         );
         let found = case.printed(&session, posture).await;
         let golden = include_str!("../it/posture.golden");
@@ -248,7 +248,7 @@ signal.signal(signal.SIGALRM, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
 os.chdir('/tmp')
 kept = [os.open('/tmp/left', os.O_RDONLY) for _ in range(20)]
-builtins.print.__class__
+builtins.left = 1
 sys.path.insert(0, '/tmp')
 sys.setrecursionlimit(200)
 ";
