@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Display, Outcome};
+use crate::{Denial, Display, Outcome};
 
 /// One of the two output streams of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,8 @@ pub enum Event {
     },
     /// A rich output.
     Display(Display),
+    /// The session asked for something on the network that its policy does not allow.
+    Denied(Denial),
     /// The cell is over.
     Outcome(Box<Outcome>),
 }

@@ -8,7 +8,9 @@ mod event;
 mod frame;
 mod guest;
 mod manifest;
+mod network;
 mod outcome;
+mod plain;
 mod signal;
 mod text;
 
@@ -16,8 +18,10 @@ pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{CellEnd, CellReport, DisplayPart, GuestFrame, HostFrame};
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
+pub use network::{Denial, DeniedReason, Traffic};
 pub use outcome::{
     Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status, Walls,
 };
+pub use plain::{PlainStream, plain, visible};
 pub use signal::signal_name;
 pub use text::Language;

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Artifact, Changes};
+use crate::{Artifact, Changes, Traffic};
 
 /// How a cell ended, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -233,6 +233,10 @@ pub struct Durations {
 pub struct Outcome {
     /// Number of the cell in its session, counted from 1.
     pub cell: u32,
+    /// What its session sent to the network and got from there since the last outcome, where it
+    /// may reach any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Traffic>,
     /// What stood between it and the host; told where that is less than everything.
     #[serde(default, skip_serializing_if = "Walls::are_full")]
     pub walls: Walls,

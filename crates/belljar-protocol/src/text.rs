@@ -1,8 +1,11 @@
 //! An outcome in words, for a model: what was written, what went wrong, what to do next.
+//!
+//! What the program wrote stands there [`plain`], names that it chose [`visible`]. An outcome as
+//! JSON has them as they are.
 
 use std::fmt::Write as _;
 
-use crate::{Cause, Fate, Outcome, Status, signal_name};
+use crate::{Cause, Fate, Outcome, Status, Walls, plain, signal_name, visible};
 
 /// A language for text that meets people or models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,11 +25,11 @@ impl Outcome {
         let mut out = String::new();
         let _ = writeln!(out, "## {}", words.headline(self.status));
         let _ = writeln!(out, "### {}", words.output);
-        out.push_str(&self.transcript);
+        out.push_str(&plain(&self.transcript));
         end_line(&mut out);
         for display in &self.displays {
             if let Some(text) = display.text() {
-                out.push_str(text);
+                out.push_str(&plain(text));
                 end_line(&mut out);
             }
         }
@@ -35,11 +38,11 @@ impl Outcome {
             Status::Failure => {
                 let _ = writeln!(out, "### {}", words.code);
                 for (number, line) in (1..).zip(code.lines()) {
-                    let _ = writeln!(out, "{number:>4} | {line}");
+                    let _ = writeln!(out, "{number:>4} | {}", plain(line));
                 }
                 if let Some(exception) = &self.exception {
                     let _ = writeln!(out, "### {}", words.error);
-                    out.push_str(&exception.traceback);
+                    out.push_str(&plain(&exception.traceback));
                     end_line(&mut out);
                 }
             }
@@ -59,14 +62,18 @@ impl Outcome {
         if !self.artifacts.is_empty() {
             let _ = writeln!(out, "### {}", words.files);
             for artifact in &self.artifacts {
-                let _ = writeln!(out, "/workspace/{} ({} B)", artifact.path, artifact.size);
+                let path = visible(&artifact.path);
+                let _ = writeln!(out, "/workspace/{path} ({} B)", artifact.size);
             }
         }
         if !self.dropped.is_empty() {
             let _ = writeln!(out, "### {}", words.dropped);
             for dropped in &self.dropped {
-                let _ = writeln!(out, "- {dropped}");
+                let _ = writeln!(out, "- {}", visible(dropped));
             }
+        }
+        if self.walls == Walls::None {
+            let _ = writeln!(out, "### {}", words.no_walls);
         }
         if let Some(next) = self.next_step(language) {
             let _ = writeln!(out, "### {}", words.next);
@@ -167,14 +174,14 @@ impl Outcome {
                     limit_bytes >> 20
                 )
             }
-            (Cause::Protocol { detail }, true) => {
-                format!(
-                    "The process broke its channel to the host ({detail}); do not write to descriptors you did not open."
-                )
-            }
-            (Cause::Protocol { detail }, false) => {
-                format!("进程破坏了与宿主的通道（{detail}）；请不要写入并非自己打开的描述符。")
-            }
+            (Cause::Protocol { detail }, true) => format!(
+                "The process broke its channel to the host ({}); do not write to descriptors you did not open.",
+                visible(detail)
+            ),
+            (Cause::Protocol { detail }, false) => format!(
+                "进程破坏了与宿主的通道（{}）；请不要写入并非自己打开的描述符。",
+                visible(detail)
+            ),
         };
         let fate = match (self.state, english) {
             (Fate::Kept, true) => " Variables of earlier cells are kept.".into(),
@@ -249,6 +256,7 @@ struct Words {
     files: &'static str,
     dropped: &'static str,
     next: &'static str,
+    no_walls: &'static str,
 }
 
 impl Words {
@@ -284,6 +292,7 @@ static ENGLISH: Words = Words {
     files: "Files created or changed:",
     dropped: "Left out:",
     next: "What to do next:",
+    no_walls: "This code ran WITHOUT walls (--walls=none): on the host itself, as its user",
 };
 
 static CHINESE: Words = Words {
@@ -301,16 +310,19 @@ static CHINESE: Words = Words {
     files: "新建或修改的文件：",
     dropped: "未包含的内容：",
     next: "下一步：",
+    no_walls: "此代码在没有隔离的情况下运行（--walls=none）：直接在宿主机上，以其用户身份",
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durations, ExceptionInfo, Output, Walls};
+    use crate::{Artifact, ArtifactChange, Changes, Display, DisplayData};
+    use crate::{Durations, ExceptionInfo, Output};
 
     fn outcome(status: Status, cause: Cause, state: Fate) -> Outcome {
         Outcome {
             cell: 1,
+            network: None,
             walls: Walls::Full,
             status,
             cause,
@@ -342,6 +354,13 @@ mod tests {
             "## The code ran to its end\n### Terminal output:\nout\n"
         );
 
+        let open = Outcome {
+            walls: Walls::None,
+            ..success
+        };
+        assert!(open.text("", Language::English).contains("WITHOUT walls"));
+        assert!(open.text("", Language::Chinese).contains("--walls=none"));
+
         let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
         failure.exception = Some(ExceptionInfo {
             type_name: "ZeroDivisionError".into(),
@@ -368,6 +387,58 @@ mod tests {
         let text = crashed.text("", Language::Chinese);
         assert!(text.starts_with("## 代码执行崩溃，进程异常退出，根据报错信息进行调试\n### 终端输出：\nout\n### 退出状态码：139\n"), "{text}");
         assert!(text.contains("SIGSEGV"), "{text}");
+    }
+
+    /// E5, E6, C10: whatever a program writes, raises, shows or names: the text has no commands to a
+    /// terminal and no disguised names, and the outcome's JSON has all of it.
+    #[test]
+    fn e5_a_programs_words_are_plain() {
+        const EVIL: &str = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\u{9b}31mok\0\x08";
+        let mut outcome = outcome(Status::Failure, Cause::Exception, Fate::Kept);
+        outcome.transcript = format!("{EVIL}out\roverwritten\r\n");
+        outcome.exception = Some(ExceptionInfo {
+            type_name: EVIL.into(),
+            value: EVIL.into(),
+            repr: EVIL.into(),
+            traceback: format!("{EVIL}traceback"),
+            line: None,
+        });
+        outcome.displays.push(Display {
+            parts: vec![DisplayData {
+                mime: "text/plain".into(),
+                data: format!("{EVIL}display").into_bytes(),
+            }],
+        });
+        outcome.artifacts.push(Artifact {
+            path: "a\u{202e}\nb".into(),
+            size: 1,
+            change: ArtifactChange::Created,
+        });
+        outcome.dropped.push("x\n### Error:".into());
+        let text = outcome.text(&format!("# {EVIL}"), Language::English);
+        let control = |c: char| c.is_control() && c != '\n';
+        assert!(!text.contains(control), "{text:?}");
+        for part in [
+            "\nokout\noverwritten\nokdisplay\n",
+            "   1 | # ok\n",
+            "\noktraceback\n",
+            "/workspace/a<U+202E><U+000A>b (1 B)\n",
+            "- x<U+000A>### Error:\n",
+        ] {
+            assert!(text.contains(part), "{part:?} in {text:?}");
+        }
+        outcome.cause = Cause::Protocol {
+            detail: EVIL.into(),
+        };
+        for language in [Language::English, Language::Chinese] {
+            assert!(!outcome.text("", language).contains(control));
+        }
+        let json = serde_json::to_string(&outcome).unwrap();
+        assert!(
+            !json.contains('\x1b') && json.contains(r"\u001b[2J"),
+            "{json}"
+        );
+        assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), outcome);
     }
 
     /// RES-2: a failing outcome of any cause says why, the fate of the state, and what to do.

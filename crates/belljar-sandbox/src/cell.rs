@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use belljar_protocol::{
     Cause, CellEnd, CellReport, Display, DisplayData, DisplayPart, Durations, Event, Fate,
-    GuestFrame, HostFrame, Outcome, RawFrame, Status, Stream, encode_frame, signal_name,
+    GuestFrame, HostFrame, Outcome, RawFrame, Status, Stream, Traffic, encode_frame, signal_name,
 };
+use belljar_walls::SessionCgroup;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capture::Capture;
@@ -111,9 +112,12 @@ impl<'a> CellDriver<'a> {
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let started = Instant::now();
         let shared = self.shared;
-        shared.cgroup.reset_peak();
-        let cpu_before = shared.cgroup.cpu_time();
-        let memory_kills_before = shared.cgroup.memory_kills();
+        let cgroup = shared.cgroup.as_ref();
+        let cpu_time = || cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time);
+        let memory_kills = || cgroup.map_or(0, SessionCgroup::memory_kills);
+        cgroup.inspect(|cgroup| cgroup.reset_peak());
+        let cpu_before = cpu_time();
+        let memory_kills_before = memory_kills();
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
         let request = encode_frame(
@@ -131,18 +135,20 @@ impl<'a> CellDriver<'a> {
         if matches!(end, End::Report(_)) {
             self.read_rest();
         }
+        while let Ok(denial) = self.guest.denials.try_recv() {
+            self.tell(Event::Denied(denial));
+        }
         let death = match &end {
             End::Report(_) => Death::default(),
             End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
         };
         self.flush();
-        let cgroup = &shared.cgroup;
         let durations = Durations {
             total_us: micros(started.elapsed()),
             run_us: 0,
-            cpu_us: micros(cgroup.cpu_time().saturating_sub(cpu_before)),
+            cpu_us: micros(cpu_time().saturating_sub(cpu_before)),
         };
-        let peak = cgroup.peak_bytes();
+        let peak = cgroup.and_then(SessionCgroup::peak_bytes);
         match end {
             End::Report(report) => Ok(self.reported(*report, durations, peak)),
             End::Protocol(detail) => Ok(self.ended(
@@ -154,7 +160,7 @@ impl<'a> CellDriver<'a> {
             )),
             End::Fault(detail) => Err(Error::Session(detail)),
             End::Died => {
-                let by_memory = cgroup.memory_kills() > memory_kills_before;
+                let by_memory = memory_kills() > memory_kills_before;
                 self.died(death, by_memory, durations, peak)
             }
         }
@@ -208,6 +214,8 @@ impl<'a> CellDriver<'a> {
                         Err(_) => return End::Died,
                     }
                 }
+                // Ends at once and for ever where the session has no proxy.
+                Some(denial) = guest.denials.recv() => self.tell(Event::Denied(denial)),
                 () = &mut timer => {}
             }
             let now = Instant::now();
@@ -217,7 +225,9 @@ impl<'a> CellDriver<'a> {
             let mut reason = (now >= deadline).then_some(Stop::WallTime);
             if next_cpu.is_some_and(|at| at <= now) {
                 next_cpu = Some(now + CPU_PAUSE);
-                let used = self.shared.cgroup.cpu_time().saturating_sub(cpu_before);
+                let cgroup = self.shared.cgroup.as_ref();
+                let used = cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time);
+                let used = used.saturating_sub(cpu_before);
                 if self
                     .shared
                     .limits
@@ -402,6 +412,13 @@ impl<'a> CellDriver<'a> {
         }
     }
 
+    /// What the session did on the network since the last cell ended, if it may reach any.
+    fn traffic(&mut self) -> Option<Traffic> {
+        let now = self.shared.proxy.as_ref()?.traffic();
+        let before = std::mem::replace(&mut self.guest.traffic, now);
+        Some(now.since(before))
+    }
+
     /// The outcome of a cell whose guest lives.
     fn reported(
         mut self,
@@ -421,10 +438,12 @@ impl<'a> CellDriver<'a> {
             (None, CellEnd::Exit) => (Status::Failure, Cause::Exit { code: exit_code }),
         };
         self.dropped.extend(report.dropped);
+        let network = self.traffic();
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
             cell: self.cell,
             walls: self.shared.walls,
+            network,
             status,
             cause,
             state: Fate::Kept,
@@ -503,7 +522,7 @@ impl<'a> CellDriver<'a> {
     }
 
     fn ended(
-        self,
+        mut self,
         status: Status,
         cause: Cause,
         wait_status: Option<i32>,
@@ -513,10 +532,12 @@ impl<'a> CellDriver<'a> {
         let exit_code = wait_status.map_or(-9, |status| {
             exit_or_signal(status).unwrap_or_else(|signal| -i64::from(signal))
         });
+        let network = self.traffic();
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
             cell: self.cell,
             walls: self.shared.walls,
+            network,
             status,
             cause,
             state: Fate::Lost,

@@ -66,6 +66,16 @@ impl EngineDirectory {
         &self.path
     }
 
+    /// The guest's Python files.
+    pub(crate) fn driver(&self) -> PathBuf {
+        self.path.join("driver")
+    }
+
+    /// Where a session without walls works.
+    pub(crate) fn workspace(&self, id: u64) -> PathBuf {
+        self.path.join("workspaces").join(id.to_string())
+    }
+
     /// A name that no other live engine has.
     pub(crate) fn name(&self) -> &str {
         &self.name

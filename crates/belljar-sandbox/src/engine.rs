@@ -25,6 +25,7 @@ pub struct EngineBuilder {
     spares: usize,
     backend: Backend,
     rotation: Rotation,
+    walls: Walls,
 }
 
 impl EngineBuilder {
@@ -57,6 +58,16 @@ impl EngineBuilder {
         self
     }
 
+    /// No walls at all: code runs as an ordinary process of the host's user, who can read and
+    /// change whatever that user can. Limits on memory, processors and processes are not kept, and
+    /// what a session leaves running ends only with the engine. Every outcome says so. For hosts
+    /// that can give no walls, and code that you would run yourself.
+    #[must_use]
+    pub fn without_walls(mut self) -> Self {
+        self.walls = Walls::None;
+        self
+    }
+
     /// The engine. Nothing runs until the first session is asked for, or [`Engine::warm`].
     pub fn build(self) -> Engine {
         Engine(Arc::new(Inner {
@@ -65,6 +76,7 @@ impl EngineBuilder {
             spares: self.spares,
             backend: self.backend,
             rotation: self.rotation,
+            walls: self.walls,
             warm: tokio::sync::Mutex::default(),
             ready: Mutex::default(),
             filling: tokio::sync::Mutex::default(),
@@ -79,6 +91,7 @@ struct Inner {
     spares: usize,
     backend: Backend,
     rotation: Rotation,
+    walls: Walls,
     warm: tokio::sync::Mutex<Option<Arc<Warm>>>,
     ready: Mutex<VecDeque<Session>>,
     filling: tokio::sync::Mutex<()>,
@@ -98,6 +111,7 @@ impl Engine {
             spares: 0,
             backend: Backend::default(),
             rotation: Rotation::default(),
+            walls: Walls::Full,
         }
     }
 
@@ -139,12 +153,11 @@ impl Engine {
     ) -> Result<Session, Error> {
         let warm = self.behind_walls().await?;
         let started = warm.start_session(&options, filters).await?;
-        let walls = if filters {
-            Walls::Full
-        } else {
-            Walls::Unfiltered
+        let walls = match self.0.walls {
+            Walls::Full if !filters => Walls::Unfiltered,
+            walls => walls,
         };
-        Ok(Session::new(warm, started, options.limits, walls))
+        Session::new(warm, started, options, walls)
     }
 
     /// Ends all sessions of this engine and everything else behind its walls, and waits until
@@ -172,7 +185,13 @@ impl Engine {
         if let Some(warm) = current.as_ref().filter(|warm| !warm.is_down()) {
             return Ok(Arc::clone(warm));
         }
-        let warm = Warm::start(self.0.environment.clone(), self.0.backend, self.0.rotation).await?;
+        let warm = Warm::start(
+            self.0.environment.clone(),
+            self.0.backend,
+            self.0.rotation,
+            self.0.walls != Walls::None,
+        )
+        .await?;
         *current = Some(Arc::clone(&warm));
         Ok(warm)
     }

@@ -10,15 +10,11 @@ use belljar_walls::{Cgroups, RootSpec, seccomp_program};
 use crate::directory::{EngineDirectory, open_to_sessions};
 
 /// Where sessions see the guest's Python files.
-const DRIVER: &str = "/opt/belljar";
+pub(crate) const DRIVER: &str = "/opt/belljar";
 
 /// The template's first words to Python.
-pub(crate) fn boot() -> String {
-    format!(
-        "import sys; sys.path.insert(0, '{DRIVER}'); \
-         from belljar_guest.template import main; main()"
-    )
-}
+pub(crate) const BOOT: &str =
+    "import sys; sys.path.insert(0, sys.argv[1]); from belljar_guest.template import main; main()";
 
 /// All environment variables of the template and of sessions.
 pub(crate) fn template_environment() -> Vec<String> {
@@ -42,10 +38,12 @@ pub(crate) fn template_environment() -> Vec<String> {
 /// Writes what the root needs into the engine's directory.
 pub(crate) fn prepare_directory(
     directory: &EngineDirectory,
-    cgroups: &Cgroups,
+    cgroups: Option<&Cgroups>,
 ) -> io::Result<RootSpec> {
-    directory.record_cgroups(&cgroups.trees())?;
-    let driver = directory.path().join("driver");
+    if let Some(cgroups) = cgroups {
+        directory.record_cgroups(&cgroups.trees())?;
+    }
+    let driver = directory.driver();
     for (path, contents) in belljar_guest::FILES {
         let path = driver.join(path);
         if let Some(parent) = path.parent() {

@@ -3,10 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use belljar_protocol::{FrameDecoder, GuestFrame, HostFrame, RawFrame, Stream, encode_frame};
+use belljar_protocol::{
+    Denial, FrameDecoder, GuestFrame, HostFrame, RawFrame, Stream, Traffic, encode_frame,
+};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 use crate::error::Error;
@@ -49,6 +52,10 @@ pub(crate) struct Guest {
     pub(crate) stderr: pipe::Receiver,
     pub(crate) stdout_ended: bool,
     pub(crate) stderr_ended: bool,
+    /// What the session's policy did not allow, since it was last told.
+    pub(crate) denials: Receiver<Denial>,
+    /// What it did on the network by the end of its last cell.
+    pub(crate) traffic: Traffic,
     exit: Exit,
     pub(crate) cells: u32,
     /// Whether it has entered the walls and waits for requests.
@@ -61,6 +68,7 @@ impl Guest {
         control: UnixStream,
         stdout: pipe::Receiver,
         stderr: pipe::Receiver,
+        denials: Receiver<Denial>,
         exit: oneshot::Receiver<i32>,
     ) -> Self {
         Self {
@@ -69,6 +77,8 @@ impl Guest {
             stderr,
             stdout_ended: false,
             stderr_ended: false,
+            denials,
+            traffic: Traffic::default(),
             exit: Exit::Awaited(exit),
             cells: 0,
             ready: false,

@@ -56,10 +56,12 @@ mod guest;
 mod limits;
 mod lock;
 mod measure;
+mod network;
 mod options;
 mod plumbing;
 mod session;
 mod shared;
+mod starting;
 mod template;
 mod templates;
 mod warm;
@@ -73,6 +75,7 @@ pub use environment::{
 pub use error::Error;
 pub use files::Listing;
 pub use limits::Limits;
+pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Rotation, SessionOptions};
 pub use session::{Cell, CellRun, Session, WhenBusy};
 

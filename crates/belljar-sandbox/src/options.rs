@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use crate::limits::Limits;
+use crate::network::Network;
 
 /// What a session is asked for with. [`Limits`] alone will do: `engine.session_with(limits)`.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
     /// What it may use.
     pub limits: Limits,
+    /// What it may reach on the network: nothing by default.
+    pub network: Network,
     /// Whose session it is. Sessions of one template have the same hash seed and memory layout,
     /// which code in one of them could use against another: those of different tenants never come
     /// from the same template. Each tenant's costs its import time once and its memory; it is given

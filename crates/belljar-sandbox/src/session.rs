@@ -8,17 +8,23 @@ use std::time::Duration;
 
 use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome, Walls};
 use belljar_walls::{Beneath, Process};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
 use crate::cell::CellDriver;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::limits::Limits;
+use crate::network::{Network, Proxy};
+use crate::options::SessionOptions;
 use crate::shared::Shared;
-use crate::warm::{Started, Warm};
+use crate::starting::Started;
+use crate::warm::Warm;
 
 /// The longest cell, in bytes of source.
 const MAX_CODE: usize = 4 << 20;
+
+/// Denials that wait to be told; more are counted.
+const MAX_DENIALS: usize = 64;
 
 /// A piece of code to run, and how.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +64,12 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(warm: Arc<Warm>, started: Started, limits: Limits, walls: Walls) -> Self {
+    pub(crate) fn new(
+        warm: Arc<Warm>,
+        started: Started,
+        options: SessionOptions,
+        walls: Walls,
+    ) -> Result<Self, Error> {
         let Started {
             id,
             control,
@@ -69,9 +80,21 @@ impl Session {
             interpreter,
             workspace,
             cgroup,
+            listener,
             exit,
         } = started;
-        Self {
+        let SessionOptions {
+            limits, network, ..
+        } = options;
+        let (reports, denials) = channel(MAX_DENIALS);
+        let proxy = match (listener, network) {
+            (Some(listener), Network::Allow(list)) => {
+                let proxy = Proxy::start(listener.into(), list, reports);
+                Some(proxy.map_err(Error::io("the session's proxy"))?)
+            }
+            _ => None,
+        };
+        Ok(Self {
             shared: Arc::new(Shared {
                 id,
                 limits,
@@ -84,12 +107,13 @@ impl Session {
                 cgroup,
                 running: AtomicU32::new(0),
                 ended: Mutex::default(),
+                proxy,
                 warm,
             }),
             guest: Arc::new(tokio::sync::Mutex::new(Guest::new(
-                control, stdout, stderr, exit,
+                control, stdout, stderr, denials, exit,
             ))),
-        }
+        })
     }
 
     /// A number that no other session of this engine has.
@@ -171,9 +195,9 @@ impl Session {
         Ok(())
     }
 
-    /// The session's init and its interpreter.
-    pub(crate) fn processes(&self) -> (&Process, &Process) {
-        (&self.shared.init, &self.shared.interpreter)
+    /// The session's interpreter, and its init where there are walls.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.shared.init.iter().chain([&self.shared.interpreter])
     }
 
     pub(crate) fn is_alive(&self) -> bool {

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
+use crate::network::Proxy;
 use crate::warm::Warm;
 
 /// What the host keeps of a session.
@@ -22,13 +23,17 @@ pub(crate) struct Shared {
     pub(crate) walls: Walls,
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Beneath,
-    pub(crate) init: Process,
+    /// None where there are no walls.
+    pub(crate) init: Option<Process>,
     pub(crate) interpreter: Process,
     pub(crate) interrupts: OwnedFd,
-    pub(crate) cgroup: SessionCgroup,
+    /// None where there are no walls.
+    pub(crate) cgroup: Option<SessionCgroup>,
     /// Number of the cell that runs, 0 for none.
     pub(crate) running: AtomicU32,
     pub(crate) ended: Mutex<Option<String>>,
+    /// Where the session may reach some of the network.
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) warm: Arc<Warm>,
 }
 
@@ -50,13 +55,19 @@ impl Shared {
 
     /// Ends everything in the session.
     pub(crate) fn kill(&self) {
-        if let Err(error) = self.init.kill() {
+        let killed = match &self.init {
+            // The kernel ends all of its pid namespace with it.
+            Some(init) => init.kill(),
+            // Those that left the group live until the engine ends: there is no wall to hold them.
+            None => self.interpreter.kill_group(),
+        };
+        if let Err(error) = killed {
             tracing::error!(%error, session = self.id, "a session could not be ended");
         }
     }
 
     pub(crate) fn init_is_gone(&self) -> bool {
-        is_gone(&self.init)
+        self.init.as_ref().is_some_and(is_gone)
     }
 
     pub(crate) fn interpreter_is_gone(&self) -> bool {
@@ -87,7 +98,9 @@ fn is_gone(process: &Process) -> bool {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.kill();
-        self.warm.discard(&self.cgroup);
+        if let Some(cgroup) = &self.cgroup {
+            self.warm.discard(cgroup);
+        }
         self.warm.forget(self.id);
     }
 }

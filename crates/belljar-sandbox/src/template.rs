@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use belljar_walls::GUEST_ID;
+use belljar_walls::{GUEST_ID, PROXY_PORT};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -22,7 +23,7 @@ const WARM_TIME: Duration = Duration::from_mins(3);
 enum Request<'a> {
     Warm {
         preload: &'a [String],
-        fonts: &'a [std::path::PathBuf],
+        fonts: &'a [PathBuf],
     },
     Fork {
         id: u64,
@@ -30,6 +31,10 @@ enum Request<'a> {
         gid: u32,
         limits: ForkLimits,
         filters: bool,
+        variables: BTreeMap<&'static str, String>,
+        /// Given where there are no walls: the directory to work in.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        workspace: Option<&'a Path>,
     },
     Bare {
         id: u64,
@@ -43,6 +48,29 @@ pub(crate) struct ForkLimits {
     pub(crate) file_size: u64,
     pub(crate) data: u64,
     pub(crate) processes: u64,
+}
+
+/// Tells programs where the proxy is, in both spellings that are in use.
+fn proxy_variables() -> BTreeMap<&'static str, String> {
+    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+    let local = "localhost,127.0.0.1,::1".to_owned();
+    BTreeMap::from([
+        ("HTTP_PROXY", proxy.clone()),
+        ("HTTPS_PROXY", proxy.clone()),
+        ("NO_PROXY", local.clone()),
+        ("http_proxy", proxy.clone()),
+        ("https_proxy", proxy),
+        ("no_proxy", local),
+    ])
+}
+
+/// What a fork puts around itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ForkWalls<'a> {
+    /// The walls, with seccomp and Landlock or without them, and with a proxy on loopback or not.
+    Behind { filters: bool, proxy: bool },
+    /// Nothing: it works in this directory of the host.
+    None { workspace: &'a Path },
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,7 +179,7 @@ impl Template {
         &self,
         id: u64,
         limits: ForkLimits,
-        filters: bool,
+        walls: ForkWalls<'_>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Fork {
         let (sender, receiver) = oneshot::channel();
@@ -161,7 +189,15 @@ impl Template {
             uid: GUEST_ID,
             gid: GUEST_ID,
             limits,
-            filters,
+            filters: matches!(walls, ForkWalls::Behind { filters: true, .. }),
+            variables: match walls {
+                ForkWalls::Behind { proxy: true, .. } => proxy_variables(),
+                _ => BTreeMap::new(),
+            },
+            workspace: match walls {
+                ForkWalls::Behind { .. } => None,
+                ForkWalls::None { workspace } => Some(workspace),
+            },
         };
         let sent = self.channel.send(&request, descriptors).await;
         if sent.is_err() || self.is_dead() {

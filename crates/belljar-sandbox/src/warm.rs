@@ -10,31 +10,24 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use belljar_walls::{
-    Beneath, CgroupLimits, Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Process, Report,
-    Request, RootSpec, SessionCgroup, WallsSpec, has_admin_capability, remove_tree,
+    Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RootSpec, SessionCgroup,
+    WallsSpec, remove_tree, session_ids,
 };
-use tokio::net::UnixStream;
-use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
 use crate::channel::AsyncChannel;
 use crate::directory::EngineDirectory;
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::furniture::{boot, prepare_directory, template_environment};
+use crate::furniture::{BOOT, DRIVER, prepare_directory, template_environment};
 use crate::lock::lock;
+use crate::network::Network;
 use crate::options::{Backend, Rotation, SessionOptions};
-use crate::plumbing::Plumbing;
-use crate::template::{ForkLimits, Template};
+use crate::template::Template;
 use crate::templates::Templates;
 
-/// User ids for sessions, where the host is root: above those that distributions and systemd
-/// hand out, 65,536 for each engine.
-const UID_BASE: u32 = 0x7000_0000;
-const UID_RANGES: u32 = 0x0fff;
-
 /// How long a process behind the walls may take to answer; it takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is waited for from behind the walls.
 #[derive(Debug, Default)]
@@ -50,10 +43,13 @@ struct Waits {
 
 #[derive(Debug)]
 struct Exit {
-    /// The interpreter's id in the outer pid namespace, once it is known.
+    /// The interpreter's id as the template and the spawner know it, once it is known.
     pid: Option<i32>,
     sender: oneshot::Sender<i32>,
 }
+
+/// What an init offers: itself, the workspace, namespaces, Landlock's rules.
+pub(crate) type Offer = oneshot::Receiver<Result<Vec<OwnedFd>, String>>;
 
 /// The warm half of an engine. It lives as long as the engine or one of its sessions.
 #[derive(Debug)]
@@ -63,7 +59,8 @@ pub(crate) struct Warm {
     waits: Mutex<Waits>,
     templates: Templates,
     backend: Backend,
-    cgroups: Cgroups,
+    /// None where there are no walls.
+    cgroups: Option<Cgroups>,
     privileged: bool,
     next_id: AtomicU64,
     /// Cgroups of dead sessions, removed by a thread of their own since the kernel may need time.
@@ -74,32 +71,22 @@ pub(crate) struct Warm {
     directory: EngineDirectory,
 }
 
-/// A session that was just started.
-#[derive(Debug)]
-pub(crate) struct Started {
-    pub(crate) id: u64,
-    pub(crate) control: UnixStream,
-    pub(crate) interrupts: OwnedFd,
-    pub(crate) stdout: pipe::Receiver,
-    pub(crate) stderr: pipe::Receiver,
-    pub(crate) init: Process,
-    pub(crate) interpreter: Process,
-    pub(crate) workspace: Beneath,
-    pub(crate) cgroup: SessionCgroup,
-    pub(crate) exit: oneshot::Receiver<i32>,
-}
-
 impl Warm {
     /// Raises the walls and warms a template behind them.
     pub(crate) async fn start(
         environment: Environment,
         backend: Backend,
         rotation: Rotation,
+        walls: bool,
     ) -> Result<Arc<Self>, Error> {
         let mut directory = EngineDirectory::plan().map_err(Error::io("the engine's directory"))?;
         let plan = KeeperPlan {
             directory: directory.path().to_owned(),
-            cgroup_trees: Cgroups::plan(directory.name())?,
+            cgroup_trees: if walls {
+                Cgroups::plan(directory.name())?
+            } else {
+                Vec::new()
+            },
         };
         let keeper_log = tempfile::tempfile().map_err(Error::io("the keeper's log"))?;
         let log = keeper_log
@@ -110,17 +97,20 @@ impl Warm {
         directory
             .create()
             .map_err(Error::io("the engine's directory"))?;
-        let cgroups = Cgroups::create(directory.name())?;
-        let root = prepare_directory(&directory, &cgroups);
+        let cgroups = walls
+            .then(|| Cgroups::create(directory.name()))
+            .transpose()?;
+        let root = prepare_directory(&directory, cgroups.as_ref());
         let root = root.map_err(Error::io("the engine's directory"))?;
-        let privileged = has_admin_capability();
+        let uid_base = session_ids();
         keeper.raise(&WallsSpec {
             root: RootSpec {
                 read_only: environment.read_only_paths().to_vec(),
                 ..root
             },
             root_directory: directory.path().join("root"),
-            uid_base: privileged.then(uid_base),
+            uid_base,
+            none: !walls,
         })?;
         let spawner = AsyncChannel::new(channel).map_err(Error::io("the spawner's channel"))?;
         let spawner = Arc::new(spawner);
@@ -135,7 +125,7 @@ impl Warm {
             templates: Templates::new(rotation),
             backend,
             cgroups,
-            privileged,
+            privileged: uid_base.is_some(),
             next_id: AtomicU64::new(1),
             rubbish: Mutex::new(Some(start_rubbish_thread())),
             keeper: Mutex::new(Some(keeper)),
@@ -159,6 +149,19 @@ impl Warm {
         &self.templates
     }
 
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// None where there are no walls.
+    pub(crate) fn cgroups(&self) -> Option<&Cgroups> {
+        self.cgroups.as_ref()
+    }
+
+    pub(crate) fn directory(&self) -> &EngineDirectory {
+        &self.directory
+    }
+
     pub(crate) fn is_down(&self) -> bool {
         self.waits().down
     }
@@ -175,7 +178,7 @@ impl Warm {
         if let Some(keeper) = lock(&self.keeper).take() {
             drop(keeper);
             // The keeper has done it, unless it was killed before it could.
-            for tree in self.cgroups.trees() {
+            for tree in self.cgroups.iter().flat_map(Cgroups::trees) {
                 if let Err(error) = remove_tree(&tree) {
                     tracing::warn!(%error, "the engine's cgroup could not be removed");
                 }
@@ -205,8 +208,12 @@ impl Warm {
             waits.templates.push_back(sender);
         }
         let python = self.environment.python().display().to_string();
+        let driver = match self.cgroups {
+            Some(_) => DRIVER.to_owned(),
+            None => self.directory.driver().display().to_string(),
+        };
         let request = Request::Template {
-            argv: [&python, "-I", "-X", "utf8", "-c", &boot()]
+            argv: [&python, "-I", "-X", "utf8", "-c", BOOT, &driver]
                 .map(str::to_owned)
                 .to_vec(),
             environment: template_environment(),
@@ -230,59 +237,42 @@ impl Warm {
             })
     }
 
-    /// Starts a session; once more where the template died under it.
-    pub(crate) async fn start_session(
-        self: &Arc<Self>,
-        options: &SessionOptions,
-        filters: bool,
-    ) -> Result<Started, Error> {
-        for _ in 0..2 {
-            let template = match self.backend {
-                Backend::Warm => self.template(&options.tenant).await?,
-                Backend::Fresh => self.fresh_template().await?,
-            };
-            let started = self.fork_session(&template, options, filters).await;
-            if self.backend == Backend::Fresh {
-                template.retire();
-            }
-            match started {
-                Err(Error::Session(why)) if template.is_dead() => {
-                    tracing::debug!(why, "the template died while a session started");
-                }
-                result => return result,
-            }
+    /// Removes a dead session's cgroups in the background.
+    pub(crate) fn discard(&self, cgroup: &SessionCgroup) {
+        if let Some(rubbish) = &*lock(&self.rubbish) {
+            let _ = rubbish.send(cgroup.directories());
         }
-        Err(Error::Session("the template died twice".into()))
     }
 
-    async fn fork_session(
-        &self,
-        template: &Template,
-        options: &SessionOptions,
-        filters: bool,
-    ) -> Result<Started, Error> {
-        let limits = &options.limits;
+    /// A number for a new session, and what will be heard of it: its init's offer, and the wait
+    /// status of its interpreter.
+    pub(crate) fn expect_session(&self) -> Result<(u64, Offer, oneshot::Receiver<i32>), Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (sender, offer) = oneshot::channel();
-        let (exit_sender, exit) = oneshot::channel();
-        {
-            let mut waits = self.waits();
-            if waits.down {
-                return Err(Error::Session("the walls are down".into()));
-            }
-            waits.inits.insert(id, sender);
-            let exit = Exit {
-                pid: None,
-                sender: exit_sender,
-            };
-            waits.exits.insert(id, exit);
+        let (init, offer) = oneshot::channel();
+        let (sender, exit) = oneshot::channel();
+        let mut waits = self.waits();
+        if waits.down {
+            return Err(Error::Session("the walls are down".into()));
         }
-        let mut starting = Starting {
-            warm: self,
-            id,
-            cgroup: None,
-            init: None,
-        };
+        waits.inits.insert(id, init);
+        waits.exits.insert(id, Exit { pid: None, sender });
+        Ok((id, offer, exit))
+    }
+
+    /// Tells which process a session's interpreter is.
+    pub(crate) fn set_interpreter(&self, id: u64, pid: i32) {
+        if let Some(exit) = self.waits().exits.get_mut(&id) {
+            exit.pid = Some(pid);
+        }
+    }
+
+    /// Asks for a session's init.
+    pub(crate) async fn ask_for_init(
+        &self,
+        id: u64,
+        options: &SessionOptions,
+    ) -> Result<(), Error> {
+        let limits = &options.limits;
         let owner = if self.privileged {
             1 + u32::try_from(id % 65_000).unwrap_or(0)
         } else {
@@ -294,81 +284,12 @@ impl Warm {
             workspace_bytes: limits.workspace_bytes,
             temporary_bytes: limits.temporary_bytes,
             inodes: limits.inodes,
+            proxy: options.network != Network::None,
         });
         self.spawner
             .send(&request, &[])
             .await
-            .map_err(Error::io("asking for an init"))?;
-
-        // While the init makes its mounts:
-        let cgroup = self.cgroups.session(
-            &id.to_string(),
-            CgroupLimits {
-                memory_bytes: limits.memory_bytes,
-                processes: limits.processes,
-                milli_cpus: limits.milli_cpus,
-            },
-        )?;
-        let cgroup = starting.cgroup.insert(cgroup);
-        let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
-        let joins = cgroup.joins().map_err(Error::io("a session's cgroups"))?;
-
-        let mut offer = match tokio::time::timeout(PATIENCE, offer).await {
-            Ok(Ok(Ok(offer))) => offer.into_iter(),
-            Ok(Ok(Err(error))) => return Err(Error::Session(error)),
-            Ok(Err(_)) => return Err(Error::Session("the spawner died".into())),
-            Err(_) => return Err(Error::Session("its init did not answer".into())),
-        };
-        let (Some(init), Some(workspace)) = (offer.next(), offer.next()) else {
-            return Err(Error::Session("its init sent too little".into()));
-        };
-        starting.init = Some(Process::new(init));
-        let namespaces: Vec<OwnedFd> = offer.collect();
-        let mut descriptors: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
-        descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
-        descriptors.extend(joins.iter().map(AsFd::as_fd));
-        let fork_limits = ForkLimits {
-            open_files: limits.open_files,
-            file_size: limits.file_bytes,
-            // A little less than the session's memory, so that one process which asks for too
-            // much gets a MemoryError and lives, rather than the kernel's axe.
-            data: template.report.data_bytes + limits.memory_bytes
-                - (limits.memory_bytes / 16).min(64 << 20),
-            processes: limits.processes,
-        };
-        let fork = template.fork(id, fork_limits, filters, &descriptors);
-        let (pid, interpreter) = match tokio::time::timeout(PATIENCE, fork).await {
-            Ok(Ok(forked)) => forked,
-            Ok(Err(error)) => return Err(Error::Session(error)),
-            Err(_) => return Err(Error::Session("the template did not answer".into())),
-        };
-        if let Some(exit) = self.waits().exits.get_mut(&id) {
-            exit.pid = Some(pid);
-        }
-        let (Some(init), Some(cgroup)) = (starting.init.take(), starting.cgroup.take()) else {
-            return Err(Error::Session("a piece of it is gone".into()));
-        };
-        // From here on the session takes care of itself.
-        std::mem::forget(starting);
-        Ok(Started {
-            id,
-            control: plumbing.control,
-            interrupts: plumbing.interrupts,
-            stdout: plumbing.stdout,
-            stderr: plumbing.stderr,
-            init,
-            interpreter: Process::new(interpreter),
-            workspace: Beneath::new(workspace),
-            cgroup,
-            exit,
-        })
-    }
-
-    /// Removes a dead session's cgroups in the background.
-    pub(crate) fn discard(&self, cgroup: &SessionCgroup) {
-        if let Some(rubbish) = &*lock(&self.rubbish) {
-            let _ = rubbish.send(cgroup.directories());
-        }
+            .map_err(Error::io("asking for an init"))
     }
 
     /// Forgets a session that is gone.
@@ -378,6 +299,9 @@ impl Warm {
         waits.exits.remove(&id);
         drop(waits);
         let _ = fs::remove_dir_all(self.output_directory(id));
+        if self.cgroups.is_none() {
+            let _ = fs::remove_dir_all(self.directory.workspace(id));
+        }
     }
 
     pub(crate) fn report_exit(&self, is_it: impl Fn(u64, Option<i32>) -> bool, status: i32) {
@@ -485,32 +409,4 @@ fn start_rubbish_thread() -> mpsc::Sender<Vec<PathBuf>> {
         }
     });
     sender
-}
-
-/// A range of ids, by chance another one than that of any other engine.
-fn uid_base() -> u32 {
-    let mut bytes = [0; 4];
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    UID_BASE + u32::from_ne_bytes(bytes) % UID_RANGES * (1 << 16)
-}
-
-/// A session on its way. Whatever step fails, or when the caller goes away in between, the pieces
-/// are taken back.
-struct Starting<'a> {
-    warm: &'a Warm,
-    id: u64,
-    cgroup: Option<SessionCgroup>,
-    init: Option<Process>,
-}
-
-impl Drop for Starting<'_> {
-    fn drop(&mut self) {
-        if let Some(init) = &self.init {
-            let _ = init.kill();
-        }
-        if let Some(cgroup) = &self.cgroup {
-            self.warm.discard(cgroup);
-        }
-        self.warm.forget(self.id);
-    }
 }

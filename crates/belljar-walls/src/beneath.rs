@@ -125,8 +125,13 @@ impl Beneath {
     /// Lists everything beneath `path` (`""` for all), at most `limit` entries.
     /// The flag says whether there was more.
     pub fn list(&self, path: &str, limit: usize) -> Result<(Vec<Entry>, bool), BeneathError> {
+        // What a shell would call the same, so that it is asked for in one way below.
+        let path = match path.trim_end_matches('/') {
+            "." => "",
+            path => path,
+        };
         let mut entries = Vec::new();
-        let mut pending = vec![path.trim_end_matches('/').to_owned()];
+        let mut pending = vec![path.to_owned()];
         while let Some(directory) = pending.pop() {
             let shown = if directory.is_empty() {
                 "."
@@ -352,6 +357,17 @@ mod tests {
         let paths: Vec<_> = entries.iter().map(|e| e.path.as_str()).collect();
         assert_eq!((paths, more), (vec!["a", "a/b", "a/b/c.txt"], false));
         assert!(beneath.list("", 2).unwrap().1);
+        for same in [".", "./", "/"] {
+            assert_eq!(beneath.list(same, 10).unwrap().0, entries, "{same}");
+        }
+        assert_eq!(beneath.list("a/b/", 10).unwrap().0, entries[2..]);
+        for missing in ["gone", "gone/"] {
+            let listed = beneath.list(missing, 10);
+            assert!(
+                matches!(listed, Err(BeneathError::NotFound(_))),
+                "{missing}"
+            );
+        }
         beneath.remove("a/b/c.txt").unwrap();
         beneath.remove("a/b").unwrap();
         assert!(matches!(

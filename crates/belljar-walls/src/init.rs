@@ -5,13 +5,14 @@
 //! deaf to signals it has no handler for.
 
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::channel::Channel;
 use crate::landlock;
-use crate::message::{GUEST_ID, InitRequest, Report};
+use crate::message::{GUEST_ID, InitRequest, PROXY_PORT, Report};
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Step};
 
@@ -52,7 +53,7 @@ pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
 }
 
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
-/// mount, net, ipc, uts, and Landlock's rules.
+/// mount, net, ipc, uts, Landlock's rules, and a listener for the host's proxy if it asked for one.
 fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
@@ -83,6 +84,12 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, Strin
         offer.push(namespace);
     }
     offer.push(landlock::ruleset()?);
+    if request.proxy {
+        // A socket belongs to the network namespace that it was made in, whoever holds it.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))
+            .step("listening for the session's requests")?;
+        offer.push(listener.into());
+    }
     // From here on nothing in the session may look into init or act through it.
     sys::set_dumpable(false).step("hiding init")?;
     sys::drop_capabilities().step("dropping init's capabilities")?;

@@ -14,7 +14,7 @@ use crate::channel::Channel;
 use crate::message::Report;
 use crate::spawner;
 use crate::sys::{self, Forked, Step};
-use crate::{init, landlock, root};
+use crate::{identity, init, landlock, root};
 
 /// Where a keeper finds its end of the channel.
 pub(crate) const CHANNEL: i32 = 3;
@@ -41,6 +41,8 @@ pub struct WallsSpec {
     /// The first of 65,536 user and group ids for sessions, where the host may give them away;
     /// else all sessions run as the host's own user.
     pub uid_base: Option<u32>,
+    /// `--walls=none`: nothing of the above is made, and code runs as an ordinary process.
+    pub none: bool,
 }
 
 /// The whole life of a keeper.
@@ -87,6 +89,9 @@ fn clean_up(plan: &KeeperPlan) {
 
 fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
     let children = sys::child_signal_descriptor().step("watching children")?;
+    if spec.none {
+        sys::adopt_orphans().step("adopting orphans")?;
+    }
     let (read_pid, write_pid) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("making a pipe")?;
     match sys::clone_process(0).step("starting the builder")? {
@@ -111,6 +116,9 @@ fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
             wait_for_the_end(spawner, life, &children);
             let _ = sys::kill(spawner, libc::SIGKILL);
             let _ = sys::wait(spawner);
+            if spec.none {
+                end_descendants();
+            }
             Ok(())
         }
     }
@@ -151,6 +159,9 @@ fn wait_for_the_end(spawner: i32, life: &OwnedFd, children: &OwnedFd) {
 /// passes through a mount namespace. Returns the spawner's id; the keeper is its parent.
 fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
     sys::die_with_parent().step("tying the builder to the keeper")?;
+    if spec.none {
+        return start_without_walls(host);
+    }
     landlock::check_host()?;
     let privileged = spec.uid_base.is_some();
     if !privileged {
@@ -175,18 +186,51 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
                 sys::exit_now(1);
             }
             drop(read_go);
-            let result = become_spawner(privileged).and_then(|()| spawner::run(&spec.root, host));
+            let result =
+                become_spawner(privileged).and_then(|()| spawner::run(Some(&spec.root), host));
             tell_failure(&result, host);
             sys::exit_now(i32::from(result.is_err()));
         }
         Forked::Parent(pid) => {
             let (base, count) = match spec.uid_base {
-                Some(base) => (base, 1 << 16),
+                Some(base) => (base, identity::COUNT),
                 None => (0, 1),
             };
             map_ids(&pid.to_string(), base, base, count, privileged)?;
             rustix::io::write(&write_go, b"1").step("starting the spawner")?;
             Ok(pid)
+        }
+    }
+}
+
+/// The spawner as an ordinary process: no pid namespace ends what it leaves.
+fn start_without_walls(host: &Channel) -> Result<i32, String> {
+    match sys::clone_process(libc::CLONE_PARENT).step("starting the spawner")? {
+        Forked::Child => {
+            let result = sys::die_with_parent()
+                .and_then(|()| sys::adopt_orphans())
+                .step("preparing the spawner")
+                .and_then(|()| spawner::run(None, host));
+            tell_failure(&result, host);
+            sys::exit_now(i32::from(result.is_err()));
+        }
+        Forked::Parent(pid) => Ok(pid),
+    }
+}
+
+/// Ends all processes below this one. Orphans come to it, so in the end there is no child left.
+fn end_descendants() {
+    loop {
+        let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        for child in children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+        {
+            let _ = sys::kill(child, libc::SIGKILL);
+        }
+        // Fails when there is none.
+        if sys::wait(-1).is_err() {
+            return;
         }
     }
 }

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The user and group that code in a session sees itself as.
 pub const GUEST_ID: u32 = 1000;
 
+/// Where code in a session finds the host's proxy, if its policy gives it one.
+pub const PROXY_PORT: u16 = 3128;
+
 /// What the host asks of the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -33,6 +36,8 @@ pub struct InitRequest {
     pub temporary_bytes: u64,
     /// Files and directories in each of the three.
     pub inodes: u64,
+    /// Whether the host will answer on [`PROXY_PORT`] of the session's loopback.
+    pub proxy: bool,
 }
 
 /// What the spawner and the inits tell the host.
@@ -49,7 +54,7 @@ pub enum Report {
     /// A template was started.
     Template,
     /// An init is ready; carries init, the workspace, the namespaces pid, user, mount, net, ipc,
-    /// uts, and Landlock's rules.
+    /// uts, Landlock's rules, and the proxy's listener if one was asked for.
     Init {
         /// The session.
         id: u64,

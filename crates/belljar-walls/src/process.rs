@@ -21,6 +21,24 @@ impl Process {
         self.signal(Signal::KILL)
     }
 
+    /// Ends it and its process group, for one that leads a group.
+    pub fn kill_group(&self) -> io::Result<()> {
+        let information = std::fs::read_to_string(format!(
+            "/proc/self/fdinfo/{}",
+            std::os::fd::AsRawFd::as_raw_fd(&self.0)
+        ))?;
+        // -1 once it is reaped; until then its number can't be another's.
+        let pid = information
+            .lines()
+            .find_map(|line| line.strip_prefix("Pid:"));
+        let pid = pid.and_then(|pid| pid.trim().parse().ok());
+        let pid = pid.filter(|pid: &i32| *pid > 1);
+        if let Some(group) = pid.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        self.kill()
+    }
+
     /// Sends SIGINT.
     pub fn interrupt(&self) -> io::Result<()> {
         self.signal(Signal::INT)

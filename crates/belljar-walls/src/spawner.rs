@@ -15,11 +15,14 @@ use crate::root::{self, RootSpec};
 use crate::sys::{self, Forked, Step};
 
 /// Runs as process 1 of the outer pid namespace; returns when the host is gone.
-pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
+/// Without a root there are no walls: it starts templates as ordinary processes, and no inits.
+pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String> {
     let _ = sys::set_name(c"belljar-spawner");
-    // Libraries ask for it while they are imported, and every session has the template's memory.
-    rustix::system::sethostname(b"belljar").step("setting the template's host name")?;
-    root::mount_proc().step("mounting /proc for the template")?;
+    if root.is_some() {
+        // Libraries ask for it while they are imported, and every session has the template's memory.
+        rustix::system::sethostname(b"belljar").step("setting the template's host name")?;
+        root::mount_proc().step("mounting /proc for the template")?;
+    }
     let children = sys::child_signal_descriptor().step("watching children")?;
     let mut inits: HashMap<i32, u64> = HashMap::new();
     host.send(&Report::Up, &[]).step("greeting the host")?;
@@ -48,9 +51,8 @@ pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
                     start_template(&argv, &environment, root, descriptors, host)
                         .step("starting the template")?;
                 }
-                Request::Init(request) => match sys::clone_process(init::NAMESPACES) {
-                    Ok(Forked::Child) => init::run(&request, root, host),
-                    Ok(Forked::Parent(pid)) => {
+                Request::Init(request) => match start_init(&request, root, host) {
+                    Ok(pid) => {
                         inits.insert(pid, request.id);
                     }
                     Err(error) => {
@@ -70,6 +72,18 @@ pub(crate) fn run(root: &RootSpec, host: &Channel) -> Result<(), String> {
     }
 }
 
+fn start_init(
+    request: &InitRequest,
+    root: Option<&RootSpec>,
+    host: &Channel,
+) -> io::Result<libc::pid_t> {
+    let root = root.ok_or_else(|| io::Error::other("there are no walls"))?;
+    match sys::clone_process(init::NAMESPACES)? {
+        Forked::Child => init::run(request, root, host),
+        Forked::Parent(pid) => Ok(pid),
+    }
+}
+
 fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io::Result<()> {
     sys::empty_signals(children);
     while let Some((pid, status)) = sys::try_wait_any() {
@@ -85,7 +99,7 @@ fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io
 fn start_template(
     argv: &[String],
     environment: &[String],
-    root: &RootSpec,
+    root: Option<&RootSpec>,
     descriptors: Vec<OwnedFd>,
     host: &Channel,
 ) -> io::Result<()> {
@@ -115,12 +129,13 @@ const TEMPLATE: InitRequest = InitRequest {
     workspace_bytes: 1 << 20,
     temporary_bytes: 64 << 20,
     inodes: 10_000,
+    proxy: false,
 };
 
 fn become_template(
     argv: &[CString],
     environment: &[CString],
-    root: &RootSpec,
+    root: Option<&RootSpec>,
     channel: &OwnedFd,
     log: &OwnedFd,
 ) -> io::Error {
@@ -128,8 +143,10 @@ fn become_template(
         sys::die_with_parent()?;
         sys::unblock_signals()?;
         // Imports want a place to write, which no session may share.
-        sys::unshare(libc::CLONE_NEWNS)?;
-        root::mount_private_directories(&TEMPLATE, root).map_err(io::Error::other)?;
+        if let Some(root) = root {
+            sys::unshare(libc::CLONE_NEWNS)?;
+            root::mount_private_directories(&TEMPLATE, root).map_err(io::Error::other)?;
+        }
         let null = rustix::fs::open(
             "/dev/null",
             rustix::fs::OFlags::RDWR,

@@ -17,6 +17,7 @@ fn start(directory: &Path) -> (Keeper, Channel) {
         cgroup_trees: vec![],
     };
     let spec = WallsSpec {
+        none: false,
         root: RootSpec::default(),
         root_directory: directory.join("root"),
         uid_base: has_admin_capability().then_some(0x7000_0000),
@@ -36,6 +37,7 @@ fn start_init(channel: &Channel, id: u64) -> Vec<OwnedFd> {
         owner: u32::from(has_admin_capability()),
         workspace_bytes: 1 << 20,
         temporary_bytes: 1 << 20,
+        proxy: false,
         inodes: 100,
     });
     channel.send(&request, &[]).unwrap();
@@ -52,7 +54,7 @@ fn an_init_offers_its_namespaces_and_everything_ends_with_the_keeper() {
     let started = Instant::now();
     let inits: Vec<_> = (0..20).map(|id| start_init(&channel, id)).collect();
     eprintln!("an init takes {:?}", started.elapsed() / 20);
-    assert!(inits.iter().all(|descriptors| descriptors.len() == 8));
+    assert!(inits.iter().all(|descriptors| descriptors.len() == 9));
     keeper.stop().unwrap();
     assert!(!directory.exists());
     for descriptors in &inits {

@@ -7,17 +7,20 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use belljar_sandbox::{Engine, Environment};
-use belljar_walls::{Cgroups, has_admin_capability, remove_tree, user_namespaces_work};
+use belljar_walls::{
+    Cgroups, LANDLOCK_FLOOR, has_admin_capability, landlock_version, remove_tree, seccomp_works,
+    session_ids, user_namespaces_work,
+};
 use clap::Args;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
 use crate::{show, start};
 
-/// The oldest kernel: `mount_setattr` came with it.
-const OLDEST_KERNEL: (u32, u32) = (5, 12);
-/// The kernel whose Landlock has all that the walls will want of it.
-const GOOD_KERNEL: (u32, u32) = (6, 2);
+/// The oldest kernel: Landlock covers `truncate` since then.
+const OLDEST_KERNEL: (u32, u32) = (6, 2);
+/// The version of Landlock that also keeps signals and abstract sockets inside (Linux 6.12).
+const GOOD_LANDLOCK: u32 = 6;
 /// Descriptors that a session costs the host.
 const FILES_OF_A_SESSION: u64 = 10;
 const ENOUGH_SPACE: u64 = 1 << 30;
@@ -99,8 +102,10 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
             "linux kernel",
             kernel(&rustix::system::uname().release().to_string_lossy()),
         ),
+        ("landlock", landlock(landlock_version())),
+        ("seccomp", seccomp(seccomp_works())),
         ("user namespaces", user_namespaces()),
-        ("privileges", privileges(has_admin_capability())),
+        ("privileges", privileges(session_ids().is_some())),
         ("cgroups", cgroups()),
         ("temporary files", temporary_files(&std::env::temp_dir())),
     ];
@@ -144,7 +149,7 @@ fn for_people(check: &str, finding: &Finding) -> String {
 
 /// Text from elsewhere, further lines under the first.
 fn indented(text: &str) -> String {
-    show::clean(text.trim_end()).replace('\n', "\n           ")
+    show::message(text.trim_end()).replace('\n', "\n           ")
 }
 
 fn in_json(check: &str, finding: &Finding) -> String {
@@ -161,19 +166,40 @@ fn in_json(check: &str, finding: &Finding) -> String {
 fn kernel(release: &str) -> Finding {
     let Some(version) = kernel_version(release) else {
         return Finding::note(format!("{release} (not a version that is known)"))
-            .remedy("make sure that it is Linux 5.12 or later");
+            .remedy("make sure that it is Linux 6.2 or later");
     };
     let found = format!("Linux {release}");
     if version < OLDEST_KERNEL {
-        Finding::missing(format!("{found}; mounts of a session need 5.12 or later"))
-            .remedy("update the kernel to 5.12 or later, 6.2 or later is better")
-    } else if version < GOOD_KERNEL {
-        Finding::note(format!(
-            "{found} is enough today; 6.2 or later is recommended"
-        ))
-        .remedy("plan an update to 6.2 or later: Landlock, which is coming, wants it")
+        Finding::missing(format!("{found}; the walls need 6.2 or later"))
+            .remedy("update the kernel to 6.2 or later, 6.12 or later is better")
     } else {
         Finding::ok(found)
+    }
+}
+
+fn landlock(version: Option<u32>) -> Finding {
+    match version {
+        None => Finding::missing("it is off, or not part of this kernel").remedy(
+            "boot with lsm=landlock,… in front of the others that /sys/kernel/security/lsm names",
+        ),
+        Some(version) if version < LANDLOCK_FLOOR => {
+            Finding::missing(format!("version {version}; {LANDLOCK_FLOOR} is needed"))
+                .remedy("update the kernel to 6.2 or later")
+        }
+        Some(version) if version < GOOD_LANDLOCK => Finding::note(format!(
+            "version {version}: files are covered; signals and abstract sockets only by the namespaces"
+        ))
+        .remedy("nothing has to be done; Linux 6.12 or later has both walls"),
+        Some(version) => Finding::ok(format!("version {version}")),
+    }
+}
+
+fn seccomp(works: bool) -> Finding {
+    if works {
+        Finding::ok("system calls can be filtered")
+    } else {
+        Finding::missing("this kernel can't filter system calls")
+            .remedy("use a kernel with CONFIG_SECCOMP_FILTER; every distribution's has it")
     }
 }
 
@@ -247,14 +273,14 @@ fn judge_namespaces(
     finding
 }
 
-fn privileges(admin: bool) -> Finding {
-    if admin {
+fn privileges(own_ids: bool) -> Finding {
+    if own_ids {
         Finding::ok("root: each session gets a user id of its own on the host")
     } else {
         Finding::note(
-            "an ordinary user: all sessions share your user id on the host, behind the same walls",
+            "no user ids to give away: all sessions share yours on the host, behind the same walls",
         )
-        .remedy("nothing for your own code; run belljar as root where tenants share this host")
+        .remedy("nothing for your own code; run belljar as the host's root where tenants share it")
     }
 }
 
@@ -537,11 +563,20 @@ mod tests {
     fn kernels_are_judged_by_number() {
         assert_eq!(kernel("5.11.22").status, Status::Missing);
         assert_eq!(kernel("4.18.0").status, Status::Missing);
-        assert_eq!(kernel("5.12.0").status, Status::Note);
-        assert_eq!(kernel("6.1.0").status, Status::Note);
+        assert_eq!(kernel("6.1.0").status, Status::Missing);
         assert_eq!(kernel("6.2.0").status, Status::Ok);
         assert_eq!(kernel("10.0.0").status, Status::Ok);
         assert_eq!(kernel("strange").status, Status::Note);
+    }
+
+    #[test]
+    fn filters_are_judged() {
+        assert_eq!(landlock(None).status, Status::Missing);
+        assert_eq!(landlock(Some(2)).status, Status::Missing);
+        assert_eq!(landlock(Some(3)).status, Status::Note);
+        assert_eq!(landlock(Some(6)).status, Status::Ok);
+        assert_eq!(seccomp(false).status, Status::Missing);
+        assert_eq!(seccomp(true).status, Status::Ok);
     }
 
     #[test]

@@ -66,14 +66,15 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
             .context("--seed takes a JSON object, such as '{\"n\": 3}'")?,
         None => serde_json::Map::new(),
     };
-    let mut limits = args.session.limits();
+    let mut options = args.session.options()?;
+    let limits = &mut options.limits;
     if !args.json {
         // A command's output is for whoever it is piped to: all of it.
         limits.output_kept_bytes = 16 << 20;
         limits.output_file_bytes = limits.output_bytes;
     }
     let engine = args.session.engine_for(&code).await?;
-    let session = engine.session_with(limits).await?;
+    let session = engine.session_with(options).await?;
     for (name, contents) in files {
         session.put(name, &contents)?;
     }
@@ -114,6 +115,7 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
     let mut interrupts = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let mut interrupted = false;
     let mut shown = [0, 0];
+    let mut screen = show::Screen::default();
     let mut run = session.run(code);
     loop {
         let event = tokio::select! {
@@ -129,11 +131,9 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
             }
         };
         if json {
-            let mut stdout = std::io::stdout().lock();
-            serde_json::to_writer(&mut stdout, &event)?;
-            writeln!(stdout)?;
+            writeln!(std::io::stdout(), "{}", json_line(&event)?)?;
         } else {
-            show::event(&event)?;
+            screen.event(&event)?;
         }
         match event {
             Event::Output { stream, text } => {
@@ -142,14 +142,25 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
             Event::Outcome(outcome) => {
                 if !json {
                     let live = session.limits().live_bytes();
-                    show::rest(&outcome.stdout, Stream::Stdout, live, shown[0])?;
-                    show::rest(&outcome.stderr, Stream::Stderr, live, shown[1])?;
+                    screen.rest(&outcome.stdout, Stream::Stdout, live, shown[0])?;
+                    screen.rest(&outcome.stderr, Stream::Stderr, live, shown[1])?;
+                    screen.end()?;
                 }
                 return Ok(Some(*outcome));
             }
             _ => {}
         }
     }
+}
+
+/// An event as one line of JSON. JSON itself escapes only the controls below U+0020, but a terminal
+/// obeys those from U+007F to U+009F too; they can only stand in strings.
+fn json_line(event: &Event) -> serde_json::Result<String> {
+    let mut line = serde_json::to_string(event)?;
+    while let Some(control) = line.chars().find(|c| c.is_control()) {
+        line = line.replace(control, &format!("\\u{:04x}", u32::from(control)));
+    }
+    Ok(line)
 }
 
 /// Copies the files that the cell made out of the workspace.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use belljar_sandbox::protocol::NameInfo;
+use belljar_sandbox::protocol::{NameInfo, visible};
 use belljar_sandbox::{EntryKind, Session};
 
 use crate::show;
@@ -205,7 +205,7 @@ fn put(session: &Session, path: &str, name: Option<&str>) -> anyhow::Result<()> 
     session.put(name, &contents)?;
     show::note(&format!(
         "[/workspace/{}: {}]",
-        show::clean(name),
+        visible(name),
         size(contents.len() as u64)
     ));
     Ok(())
@@ -243,7 +243,7 @@ fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> 
         .with_context(|| format!("writing {}", target.display()))?;
     show::note(&format!(
         "[{}: {}]",
-        target.display(),
+        visible(&target.to_string_lossy()),
         size(contents.len() as u64)
     ));
     Ok(())
@@ -299,11 +299,7 @@ fn table<const N: usize>(
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
     let mut lines = vec![head.map(str::to_owned)];
-    lines.extend(
-        rows.map(|row| {
-            row.map(|text| shorten(&show::clean(&text).replace(['\n', '\t', '\r'], " ")))
-        }),
-    );
+    lines.extend(rows.map(|row| row.map(|text| shorten(&visible(&text)))));
     let mut widths = [0; N];
     for line in &lines {
         for (width, text) in widths.iter_mut().zip(line) {
@@ -462,7 +458,7 @@ x     int                         2.0 KiB     3
             None,
         )]);
         assert_eq!(shown.lines().count(), 2, "{shown}");
-        assert!(!shown.contains('\x1b'));
+        assert!(shown.contains("a<U+000A><U+001B>[2Jbbb"), "{shown}");
         assert!(shown.contains('…'));
     }
 

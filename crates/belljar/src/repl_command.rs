@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
-use belljar_sandbox::{Engine, Error};
+use belljar_sandbox::{Engine, Error, SessionOptions};
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
@@ -35,11 +35,13 @@ pub(crate) struct ReplArgs {
 }
 
 pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
+    let options = args.session.options()?;
     let environment = args.session.environment()?;
     let engine = args.session.warm(environment).await?;
     let live = Live::default();
-    live.set(Arc::new(engine.session().await?));
+    live.set(Arc::new(engine.session_with(options.clone()).await?));
     let mut repl = Repl {
+        options,
         interrupts: signal(SignalKind::interrupt()).context("watching for Ctrl-C")?,
         engine: engine.clone(),
         live,
@@ -64,6 +66,7 @@ fn can_edit() -> bool {
 /// The conversation.
 struct Repl {
     engine: Engine,
+    options: SessionOptions,
     live: Live,
     interrupts: Interrupts,
     /// The number that the next cell will have.
@@ -235,6 +238,7 @@ impl Repl {
         let mut run = session.run(code);
         let mut session = Some(session);
         let mut pressed = 0;
+        let mut screen = show::Screen::default();
         loop {
             let event = tokio::select! {
                 event = run.next() => match event {
@@ -263,8 +267,9 @@ impl Repl {
                 }
             };
             // Nobody to tell when the terminal is gone; the loop ends at its next read.
-            let _ = show::event(&event);
+            let _ = screen.event(&event);
             if let Event::Outcome(outcome) = event {
+                let _ = screen.end();
                 return Ok(*outcome);
             }
         }
@@ -280,7 +285,7 @@ impl Repl {
         // The old one goes first, so that there is never memory for two.
         self.live.clear();
         let starting = spinner("starting a new session");
-        let session = self.engine.session().await;
+        let session = self.engine.session_with(self.options.clone()).await;
         starting.finish_and_clear();
         self.live.set(Arc::new(session?));
         self.next_cell = 1;

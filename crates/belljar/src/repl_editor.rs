@@ -5,6 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use belljar_sandbox::protocol::visible;
 use belljar_sandbox::{EntryKind, Session};
 use etcetera::BaseStrategy;
 use reedline::{
@@ -205,7 +206,7 @@ impl Names {
         }
         let shown = candidates
             .into_iter()
-            .filter(|name| !name.is_empty() && !name.chars().any(char::is_control));
+            .filter(|name| !name.is_empty() && visible(name) == *name);
         Some(
             shown
                 .take(MAX_SUGGESTIONS)
@@ -229,7 +230,8 @@ fn command_suggestions(session: &Session, before: &str) -> Vec<Suggestion> {
         let names = files
             .map(|entry| entry.path)
             .filter(|path| path.starts_with(typed));
-        let plain = names.filter(|path| !path.chars().any(|c| c.is_control() || c.is_whitespace()));
+        let plain =
+            names.filter(|path| visible(path) == *path && !path.contains(char::is_whitespace));
         return plain
             .take(MAX_SUGGESTIONS)
             .map(|path| suggestion(path, "/get ".len(), position))

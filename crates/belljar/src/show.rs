@@ -1,9 +1,11 @@
-//! Showing outcomes, events and errors to a person.
+//! Showing outcomes, events and errors to a person. What a program wrote goes to a terminal without
+//! commands to it, and to a pipe as it is; names that it chose are shown with all their characters.
 
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, IsTerminal, Read, Seek, Write};
 
 use belljar_sandbox::protocol::{
-    Cause, Display, Event, Fate, Language, Outcome, Output, Status, Stream,
+    Cause, Display, Event, Fate, Language, Outcome, Output, PlainStream, Status, Stream, plain,
+    visible,
 };
 use owo_colors::OwoColorize;
 
@@ -17,62 +19,116 @@ pub(crate) fn error(error: &anyhow::Error) {
         }
     }
     let mut stderr = anstream::stderr().lock();
-    let _ = writeln!(stderr, "{} {}", "error:".red().bold(), clean(&text));
+    let _ = writeln!(stderr, "{} {}", "error:".red().bold(), message(&text));
 }
 
-/// Makes a guest's text safe for a terminal: no escape sequence of its own goes through.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' | '\r' => c,
-            c if c.is_control() => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+/// A message of several lines, in which there may be a guest's words and names.
+pub(crate) fn message(text: &str) -> String {
+    let text = plain(text);
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// Shows what a cell says while it runs. Its output goes to the stream it was written to.
-pub(crate) fn event(event: &Event) -> io::Result<()> {
-    match event {
-        Event::Output { stream, text } => output(*stream, text),
-        Event::Display(shown) => display(shown),
-        Event::Truncated { .. } | Event::Started { .. } | Event::Outcome(_) => Ok(()),
-    }
-}
+/// What one cell writes, as it is shown. On a terminal, a sequence that comes in two pieces is still
+/// one.
+#[derive(Debug, Default)]
+pub(crate) struct Screen([PlainStream; 2]);
 
-/// Shows what was too long to be told live. Of a stream that is kept in a file the first `live`
-/// bytes were told; of one that is in memory, `shown` bytes of its text.
-pub(crate) fn rest(written: &Output, stream: Stream, live: usize, shown: usize) -> io::Result<()> {
-    let Some(path) = &written.file else {
-        return match written.text.get(shown..) {
-            Some(rest) => output(stream, rest),
-            None => Ok(()),
-        };
-    };
-    let mut file = std::fs::File::open(path)?;
-    // The start of a character whose end was not told: it is at most three bytes.
-    let mut pending = vec![0; live.min(3)];
-    file.seek(io::SeekFrom::Start((live - pending.len()) as u64))?;
-    file.read_exact(&mut pending)?;
-    pending.drain(..pending.len() - unfinished(&pending));
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let read = file.read(&mut buffer)?;
-        pending.extend_from_slice(&buffer[..read]);
-        let whole = match read {
-            0 => pending.len(),
-            _ => pending.len() - unfinished(&pending),
-        };
-        output(stream, &String::from_utf8_lossy(&pending[..whole]))?;
-        pending.drain(..whole);
-        if read == 0 {
-            break;
+impl Screen {
+    /// Shows what a cell says while it runs. Its output goes to the stream it was written to.
+    pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::Output { stream, text } => self.output(*stream, text),
+            Event::Display(shown) => display(shown),
+            Event::Denied(denial) => {
+                note(&format!("[network: {denial}]"));
+                Ok(())
+            }
+            Event::Truncated { .. } | Event::Started { .. } | Event::Outcome(_) => Ok(()),
         }
     }
-    if written.file_truncated {
-        note("[the output goes on; the rest was not kept]");
+
+    /// Shows what was too long to be told live. Of a stream that is kept in a file the first `live`
+    /// bytes were told; of one that is in memory, `shown` bytes of its text.
+    pub(crate) fn rest(
+        &mut self,
+        written: &Output,
+        stream: Stream,
+        live: usize,
+        shown: usize,
+    ) -> io::Result<()> {
+        let Some(path) = &written.file else {
+            return match written.text.get(shown..) {
+                Some(rest) => self.output(stream, rest),
+                None => Ok(()),
+            };
+        };
+        let mut file = std::fs::File::open(path)?;
+        // The start of a character whose end was not told: it is at most three bytes.
+        let mut pending = vec![0; live.min(3)];
+        file.seek(io::SeekFrom::Start((live - pending.len()) as u64))?;
+        file.read_exact(&mut pending)?;
+        pending.drain(..pending.len() - unfinished(&pending));
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let read = file.read(&mut buffer)?;
+            pending.extend_from_slice(&buffer[..read]);
+            let whole = match read {
+                0 => pending.len(),
+                _ => pending.len() - unfinished(&pending),
+            };
+            self.output(stream, &String::from_utf8_lossy(&pending[..whole]))?;
+            pending.drain(..whole);
+            if read == 0 {
+                break;
+            }
+        }
+        if written.file_truncated {
+            note("[the output goes on; the rest was not kept]");
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Shows what was held back, for the cell has ended.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        for (stream, held) in [Stream::Stdout, Stream::Stderr]
+            .into_iter()
+            .zip(&mut self.0)
+        {
+            write(stream, &held.finish())?;
+        }
+        Ok(())
+    }
+
+    /// Writes a program's text. A terminal gets it without commands, a pipe as it is.
+    fn output(&mut self, stream: Stream, text: &str) -> io::Result<()> {
+        if is_terminal(stream) {
+            let [stdout, stderr] = &mut self.0;
+            let held = match stream {
+                Stream::Stdout => stdout,
+                Stream::Stderr => stderr,
+            };
+            return write(stream, &held.push(text));
+        }
+        write(stream, text)
+    }
+}
+
+fn is_terminal(stream: Stream) -> bool {
+    match stream {
+        Stream::Stdout => io::stdout().is_terminal(),
+        Stream::Stderr => io::stderr().is_terminal(),
+    }
+}
+
+fn write(stream: Stream, text: &str) -> io::Result<()> {
+    fn to(mut out: impl Write, text: &str) -> io::Result<()> {
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+    match stream {
+        Stream::Stdout => to(io::stdout().lock(), text),
+        Stream::Stderr => to(io::stderr().lock(), text),
+    }
 }
 
 /// How many bytes at the end are the start of a character.
@@ -106,26 +162,13 @@ pub(crate) fn left_out(outcome: &Outcome) {
     }
 }
 
-/// Writes a program's text. A terminal gets it without control characters, a pipe as it is.
-fn output(stream: Stream, text: &str) -> io::Result<()> {
-    fn write(mut out: impl Write + io::IsTerminal, text: &str) -> io::Result<()> {
-        if out.is_terminal() {
-            out.write_all(clean(text).as_bytes())?;
-        } else {
-            out.write_all(text.as_bytes())?;
-        }
-        out.flush()
-    }
-    match stream {
-        Stream::Stdout => write(io::stdout().lock(), text),
-        Stream::Stderr => write(io::stderr().lock(), text),
-    }
-}
-
 /// Shows a rich output: its text, and what else it has.
 fn display(display: &Display) -> io::Result<()> {
     if let Some(text) = display.text() {
-        output(Stream::Stdout, &format!("{text}\n"))?;
+        // On a screen of its own: it is no part of what the program writes to the stream.
+        let mut screen = Screen::default();
+        screen.output(Stream::Stdout, &format!("{text}\n"))?;
+        screen.end()?;
     }
     for part in &display.parts {
         if part.mime.starts_with("image/") {
@@ -140,16 +183,16 @@ pub(crate) fn ending(outcome: &Outcome) {
     for artifact in &outcome.artifacts {
         note(&format!(
             "[file: {} ({} bytes)]",
-            clean(&artifact.path),
+            visible(&artifact.path),
             artifact.size
         ));
     }
     for dropped in &outcome.dropped {
-        note(&format!("[{}]", clean(dropped)));
+        note(&format!("[{}]", visible(dropped)));
     }
     if let Some(exception) = &outcome.exception {
         let mut stderr = anstream::stderr().lock();
-        let _ = writeln!(stderr, "{}", clean(exception.traceback.trim_end()).red());
+        let _ = writeln!(stderr, "{}", plain(exception.traceback.trim_end()).red());
     }
     if outcome.status == Status::Success {
         return;
@@ -163,7 +206,7 @@ pub(crate) fn ending(outcome: &Outcome) {
         .filter(|_| !says_itself)
     {
         let mut stderr = anstream::stderr().lock();
-        let _ = writeln!(stderr, "{} {}", "belljar:".yellow().bold(), clean(&next));
+        let _ = writeln!(stderr, "{} {}", "belljar:".yellow().bold(), message(&next));
     }
 }
 
@@ -191,10 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_do_not_reach_a_terminal() {
+    fn messages_keep_their_lines_and_nothing_that_hides() {
         assert_eq!(
-            clean("a\x1b[2Jb\u{9b}31m\tc\r\n"),
-            "a\u{fffd}[2Jb\u{fffd}31m\tc\r\n"
+            message("a\x1b[2Jb\u{9b}31m\u{202e}c\r\nd"),
+            "ab<U+202E>c\nd"
         );
     }
 }

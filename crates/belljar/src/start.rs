@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use belljar_sandbox::{
-    Engine, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Limits,
+    AllowList, Engine, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Limits,
+    Network, SessionOptions,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::show;
 
 /// Which Python, and how much of the host.
 #[derive(Debug, Args)]
@@ -29,6 +32,27 @@ pub(crate) struct SessionArgs {
     /// Processors of the session, such as 0.5
     #[arg(long, value_name = "N", default_value = "2", value_parser = cpus)]
     cpus: u64,
+    /// A host that the code may reach, as `host`, `host:port` or `*.host` (may be given several
+    /// times); without it there is no network
+    #[arg(long, value_name = "HOST")]
+    allow: Vec<String>,
+    /// What isolates the code from this machine: `full`, or `none` for hosts that can't give walls
+    /// and code that you would run yourself; with `none` the limits on memory and processors are
+    /// not kept either
+    #[arg(
+        long,
+        value_name = "WALLS",
+        default_value = "full",
+        hide_default_value = true
+    )]
+    walls: WallsChoice,
+}
+
+/// The walls by name: there is no other way to do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum WallsChoice {
+    Full,
+    None,
 }
 
 impl SessionArgs {
@@ -39,6 +63,24 @@ impl SessionArgs {
             milli_cpus: self.cpus,
             ..Limits::default()
         }
+    }
+
+    /// What a session is asked for with.
+    pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
+        let network = if self.allow.is_empty() {
+            Network::None
+        } else {
+            let list = AllowList::parse(&self.allow).context("--allow")?;
+            if self.walls == WallsChoice::None {
+                bail!("--allow needs walls: with --walls=none the code reaches whatever you reach");
+            }
+            Network::Allow(list)
+        };
+        Ok(SessionOptions {
+            limits: self.limits(),
+            network,
+            tenant: None,
+        })
     }
 
     /// The engine, warm.
@@ -57,7 +99,14 @@ impl SessionArgs {
 
     /// An engine of this environment, warm. It takes about a second, which is shown.
     pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
-        let engine = Engine::builder(environment).limits(self.limits()).build();
+        let mut engine = Engine::builder(environment).limits(self.limits());
+        if self.walls == WallsChoice::None {
+            show::note(
+                "[--walls=none: the code runs on this machine as you, with nothing in between]",
+            );
+            engine = engine.without_walls();
+        }
+        let engine = engine.build();
         let starting = spinner("starting Python and importing its libraries");
         let warm = engine.warm().await;
         starting.finish_and_clear();

@@ -189,5 +189,7 @@ def prepare(workspace="/workspace"):
 def serve(control=3, interrupts=4, workspace="/workspace"):
     """Runs a session on these descriptors; the walls, if any, are already around us."""
     session = _prepared.pop() if _prepared else Session(workspace)
+    if session.workspace.root != workspace:
+        session.workspace = Workspace(workspace)
     session.begin(control, interrupts)
     session.serve()

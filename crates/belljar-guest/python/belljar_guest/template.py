@@ -23,8 +23,7 @@ _MAX_FDS = 32
 
 def main(fd=3):
     """Serves until the host closes its end."""
-    if "/opt/belljar" in sys.path:
-        sys.path.remove("/opt/belljar")
+    del sys.path[0]  # where the driver was found: no name of a session's is looked up there
     Template(fd).serve()
 
 
@@ -111,19 +110,14 @@ class Template:
         )
 
     def _fork(self, request, fds):
-        pid_namespace, *fds = fds
-        namespaces, fds = fds[:5], fds[5:]
-        rules, control, interrupts, stdout, stderr, *cgroups = fds
         identity = request["id"]
-        walls.setns(pid_namespace, walls.CLONE_NEWPID)
-        try:
+        if "workspace" in request:
+            # --walls=none
             pid = os.fork()
             if pid == 0:
-                self._become_session(
-                    namespaces, rules, control, interrupts, stdout, stderr, cgroups, request
-                )
-        finally:
-            walls.setns(self.own_pid_namespace, walls.CLONE_NEWPID)
+                self._become_session(walls.stay, request["workspace"], *fds, request)
+        else:
+            pid = self._fork_behind_walls(request, fds)
         self.children[pid] = identity
         pidfd = os.pidfd_open(pid)
         try:
@@ -131,12 +125,36 @@ class Template:
         finally:
             os.close(pidfd)
 
-    def _become_session(self, *entry):
+    def _fork_behind_walls(self, request, fds):
+        pid_namespace, *fds = fds
+        namespaces, fds = fds[:5], fds[5:]
+        rules, control, interrupts, stdout, stderr, *cgroups = fds
+        walls.setns(pid_namespace, walls.CLONE_NEWPID)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_session(
+                    walls.enter,
+                    "/workspace",
+                    namespaces,
+                    rules,
+                    control,
+                    interrupts,
+                    stdout,
+                    stderr,
+                    cgroups,
+                    request,
+                )
+            return pid
+        finally:
+            walls.setns(self.own_pid_namespace, walls.CLONE_NEWPID)
+
+    def _become_session(self, entrance, workspace, *entry):
         """The child: never returns."""
         try:
             self.sock.detach()  # descriptor 3 gets another meaning; nobody may close it
-            walls.enter(*entry)
-            session.serve()
+            entrance(workspace, *entry)
+            session.serve(workspace=workspace)
         except BaseException:
             traceback.print_exc()
         finally:

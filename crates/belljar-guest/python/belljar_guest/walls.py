@@ -115,19 +115,14 @@ def mount(source, target, kind, flags=0, data=None):
     check(_mount(source, target, kind, flags, data))
 
 
-def enter(namespaces, rules, control, interrupts, stdout, stderr, cgroups, request):
+def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgroups, request):
     """Moves this process into a session's namespaces and under its filters, given as descriptors.
 
     Any failure is told on `control` and ends the process: never run with a wall missing.
     """
     step = "signals"
     try:
-        # `_signal`, because `signal` wraps every number in an enum.
-        _signal.set_wakeup_fd(-1)
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-        # A file over its size limit is then an OSError and not the end of the session.
-        _signal.signal(_signal.SIGXFSZ, _signal.SIG_IGN)
-
+        _plain_signals()
         step = "join cgroups"
         for fd in cgroups:
             os.write(fd, b"0")
@@ -153,14 +148,7 @@ def enter(namespaces, rules, control, interrupts, stdout, stderr, cgroups, reque
         os.setresuid(uid, uid, uid)
 
         step = "limits"
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        for name, kind in _LIMITS:
-            wanted = request["limits"].get(name)
-            if wanted:
-                hard = resource.getrlimit(kind)[1]
-                if hard != resource.RLIM_INFINITY:
-                    wanted = min(wanted, hard)
-                resource.setrlimit(kind, (wanted, wanted))
+        _limit(request["limits"])
 
         step = "capabilities"
         check(_prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
@@ -179,22 +167,64 @@ def enter(namespaces, rules, control, interrupts, stdout, stderr, cgroups, reque
         step = "process session"
         os.setsid()
         step = "descriptors"
-        null = os.open("/dev/null", os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
-        control = os.dup2(control, 3, False)
-        os.dup2(interrupts, 4, False)
-        check(_syscall(_SYS_CLOSE_RANGE, 5, 0xFFFFFFFF, 0))
-        os.umask(0o022)
+        control = _settle(control, interrupts, stdout, stderr)
         step = "workspace"
-        os.chdir("/workspace")
-        sys.path.insert(0, "/workspace")
-        step = "reseed"
-        reseed()
-        gc.enable()
+        os.environ.update(request["variables"])
+        _begin_in(workspace)
     except BaseException as error:
         _fault(control, f"{step}: {type(error).__name__}: {error}")
+
+
+def stay(workspace, control, interrupts, stdout, stderr, request):
+    """The entrance without walls: an ordinary process of the host's user, in a directory."""
+    try:
+        _plain_signals()
+        # The limit on processes counts all of the user's, not those of the session.
+        _limit({**request["limits"], "processes": None})
+        os.setsid()
+        control = _settle(control, interrupts, stdout, stderr)
+        _begin_in(workspace)
+    except BaseException as error:
+        _fault(control, f"{type(error).__name__}: {error}")
+
+
+def _plain_signals():
+    # `_signal`, because `signal` wraps every number in an enum.
+    _signal.set_wakeup_fd(-1)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    # A file over its size limit is then an OSError and not the end of the session.
+    _signal.signal(_signal.SIGXFSZ, _signal.SIG_IGN)
+
+
+def _limit(limits):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for name, kind in _LIMITS:
+        wanted = limits[name]
+        if wanted:
+            hard = resource.getrlimit(kind)[1]
+            if hard != resource.RLIM_INFINITY:
+                wanted = min(wanted, hard)
+            resource.setrlimit(kind, (wanted, wanted))
+
+
+def _settle(control, interrupts, stdout, stderr):
+    """Puts the descriptors in their places and closes all others; returns the new `control`."""
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    control = os.dup2(control, 3, False)
+    os.dup2(interrupts, 4, False)
+    check(_syscall(_SYS_CLOSE_RANGE, 5, 0xFFFFFFFF, 0))
+    os.umask(0o022)
+    return control
+
+
+def _begin_in(workspace):
+    os.chdir(workspace)
+    sys.path.insert(0, workspace)
+    reseed()
+    gc.enable()
 
 
 def _fault(control, detail):

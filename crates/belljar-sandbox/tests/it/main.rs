@@ -15,4 +15,5 @@ mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
 mod templates;
+mod unwalled;
 mod walls;

@@ -233,3 +233,39 @@ async fn res_1_outcomes_are_json() {
     let text = serde_json::to_string(&outcome).unwrap();
     assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);
 }
+
+/// C10, E5: exceptions that are deep, hostile when asked, or dressed up as another's traceback are
+/// told in bounds and in time, and in words without commands to a terminal.
+#[tokio::test]
+async fn c10_hostile_exceptions_are_told_in_bounds() {
+    let session = session().await;
+    for (code, told) in [
+        (
+            // Python 3.10 has no groups.
+            "import builtins\nGroup = getattr(builtins, 'ExceptionGroup', ValueError)\nerror = Group('g', [OSError()])\nfor _ in range(100_000): error = Group('g', [error])\nraise error",
+            "### Error:\nTraceback",
+        ),
+        (
+            "class Slow(Exception):\n    def __str__(self):\n        while True: pass\nraise Slow()",
+            "took longer than 1 s",
+        ),
+        ("raise ValueError('x' * 10**8)", "characters left out"),
+        (
+            "raise ValueError('\\x1b[2J\\x9b1A\\rTraceback (most recent call last):\\n  File \"/host.py\"')",
+            "ValueError: \nTraceback (most recent call last):\n  File \"/host.py\"\n",
+        ),
+    ] {
+        let started = Instant::now();
+        let outcome = session.run(code).await.unwrap();
+        assert!(started.elapsed() < seconds(20.0), "{code}");
+        assert_eq!(outcome.cause, Cause::Exception, "{code}");
+        assert_eq!(outcome.state, Fate::Kept, "{code}");
+        let text = outcome.text(code, Language::English);
+        assert!(text.len() < 200 << 10, "{code}: {} bytes", text.len());
+        assert!(text.contains(told), "no {told:?} in {text:.3000}");
+        assert!(
+            !text.contains(|c: char| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+    }
+}

@@ -90,6 +90,22 @@ pub fn seccomp_program() -> Vec<u8> {
         .collect()
 }
 
+/// Whether this kernel can filter system calls: it knows the answer that the filter gives.
+pub fn seccomp_works() -> bool {
+    const GET_ACTION_AVAIL: libc::c_ulong = 2;
+    let action = RETURN_ERROR;
+    // SAFETY: the pointer is to a live number, which the kernel reads.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            GET_ACTION_AVAIL,
+            0_usize,
+            &raw const action,
+        )
+    };
+    result == 0
+}
+
 /// The policy as a program. `allowed` is what it returns for a call that may be made.
 fn compile(allowed: u32) -> Vec<Instruction> {
     let mut program = vec![

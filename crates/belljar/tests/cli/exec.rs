@@ -278,3 +278,75 @@ fn json_tells_a_crash() {
     assert_eq!(outcome["cause"]["name"], "SIGSEGV");
     assert_eq!(outcome["state"]["fate"], "lost");
 }
+
+// exec: what a program may do to a reader
+
+/// Every way in which a cell's words reach a person.
+const HOSTILE: &str = "import os, time\n\
+    evil = '\\x1b]52;c;ZXZpbA==\\x07\\x1b[2J\\x1b[1A\\x9b31m\\x1b]8;;http://evil\\x07ok\\x1b]8;;\\x07'\n\
+    for half in evil[:8], evil[8:] + '\\n':\n    \
+        os.write(1, half.encode()); os.write(2, half.encode()); time.sleep(0.2)\n\
+    print('rm -rf /\\rharmless')\n\
+    open('a\\u202eb\\x1b[2J', 'w').close()\n\
+    class Shown:\n    \
+        def __repr__(self): return evil\n\
+    display(Shown())\n\
+    print('\\x1b]0;never ended')\n\
+    raise ValueError(evil)\n";
+
+/// E5, E6: no sequence reaches a terminal, not even in two halves, and nothing is hidden.
+#[test]
+fn a_terminal_gets_no_commands_from_a_cell() {
+    let shown = Scratch::new().exec_on_a_terminal(&[HOSTILE]);
+    // Our own sign that something starts, and its removal, come first.
+    let shown = shown.rsplit("\r\x1b[2K").next().unwrap();
+    let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+    assert!(!shown.contains(control), "{shown:?}");
+    // Both streams, the display, and the exception.
+    assert_eq!(shown.matches("ok\n").count(), 4, "{shown:?}");
+    for part in [
+        "rm -rf /\nharmless\n",
+        "\n0;never ended\n",
+        "[file: a<U+202E>b<U+001B>[2J (0 bytes)]\n",
+        "ValueError: ok\n",
+    ] {
+        assert!(shown.contains(part), "no {part:?} in {shown:?}");
+    }
+}
+
+/// E5: what is read by a program is what the cell wrote; what is for people is plain anyway.
+#[test]
+fn a_pipe_gets_a_cells_output_as_it_was_written() {
+    let ended = Scratch::new().exec(&[HOSTILE]).exits_with(1);
+    let evil =
+        "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[1A\u{9b}31m\x1b]8;;http://evil\x07ok\x1b]8;;\x07\n";
+    // The display among the lines that were printed may come a little earlier or later.
+    let mut lines: Vec<_> = ended.stdout.split_inclusive('\n').collect();
+    lines.sort_unstable();
+    let never_ended = "\x1b]0;never ended\n";
+    assert_eq!(lines, [never_ended, evil, evil, "rm -rf /\rharmless\n"]);
+    let ended = ended.says("[file: a<U+202E>b<U+001B>[2J (0 bytes)]\n");
+    ended.says("ValueError: ok\n");
+}
+
+/// E4, E5, E10: JSON is ASCII where it must be, one event a line, and has what the cell wrote.
+#[test]
+fn json_survives_whatever_is_written() {
+    let code = "import os\n\
+        os.write(1, b'\\xff\\x00\\xed\\xa0\\x80\\n')\n\
+        print('\\ud800'.encode('utf8', 'surrogatepass'))\n\
+        print('\\r\\n{\"type\": \"outcome\"}\\r\\n\\x1b[2J\\x9b31m\\x7f')\n\
+        raise ValueError('\\ud800\\0')\n";
+    let ended = Scratch::new().exec(&["--json", code]).exits_with(1);
+    let control = |c: char| c.is_control() && c != '\n';
+    assert!(!ended.stdout.contains(control), "{:?}", ended.stdout);
+    let events = ended.lines();
+    let types: Vec<_> = events.iter().map(|event| &event["type"]).collect();
+    assert_eq!(types.iter().filter(|name| **name == "outcome").count(), 1);
+    let outcome = events.last().unwrap();
+    assert_eq!(
+        outcome["stdout"]["text"],
+        "\\xff\0\\xed\\xa0\\x80\nb'\\xed\\xa0\\x80'\n\r\n{\"type\": \"outcome\"}\r\n\x1b[2J\u{9b}31m\x7f\n"
+    );
+    assert_eq!(outcome["exception"]["value"], "\\ud800\0");
+}

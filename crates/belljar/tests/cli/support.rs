@@ -115,6 +115,37 @@ impl Scratch {
         }
     }
 
+    /// Runs `belljar exec --env bare …` on a terminal without colours; what the terminal gets.
+    pub(crate) fn exec_on_a_terminal(&self, arguments: &[&str]) -> String {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let terminal = rustix::fs::open(
+            name,
+            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY,
+            rustix::fs::Mode::empty(),
+        )
+        .unwrap();
+        let child = self
+            .prepare(BELLJAR)
+            .env("NO_COLOR", "1")
+            .args(["exec", "--env", bare()])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(terminal.try_clone().unwrap())
+            .stderr(terminal)
+            .spawn()
+            .unwrap();
+        let mut got = Vec::new();
+        // It ends with an error when the last one who has the terminal open is gone.
+        let _ = fs::File::from(controller).read_to_end(&mut got);
+        self.finish(child);
+        // The kernel's terminal writes a line feed as both.
+        String::from_utf8(got).unwrap().replace("\r\n", "\n")
+    }
+
     /// Starts a cell that prints a line, and returns once that line was printed.
     pub(crate) fn start(&self, arguments: &[&str], code: &str) -> Child {
         let mut child = self

@@ -70,3 +70,31 @@ fn a_seed_that_can_not_be_bound_is_refused() {
     let ended = scratch.exec(&["--seed", r#"{"class": 1}"#, "1"]);
     ended.exits_with(2).says("`class` (a keyword of Python)");
 }
+
+#[test]
+fn hosts_that_can_not_be_allowed_are_refused() {
+    let scratch = Scratch::new();
+    for (host, remedy) in [
+        ("10.0.0.1", "list the host by its name"),
+        ("*", "list each host"),
+        ("exämple.com", "xn--"),
+    ] {
+        let ended = scratch.exec(&["--allow", host, "1"]).exits_with(2);
+        ended.prints("").says(host).says(remedy);
+    }
+    let ended = scratch.exec(&["--allow", "example.com", "--walls=none", "1"]);
+    ended.exits_with(2).says("--allow needs walls");
+}
+
+#[test]
+fn walls_are_given_up_only_by_name() {
+    let scratch = Scratch::new();
+    let ended = scratch.exec(&["--walls=off", "1"]).exits_with(2);
+    ended.says("possible values: full, none");
+    let ended = scratch.exec(&["--walls=none", "print(1)"]).exits_with(0);
+    let ended = ended.prints("1\n").says("--walls=none");
+    ended.says("nothing in between");
+    let ended = scratch.exec(&["--walls=none", "--json", "print(1)"]);
+    let lines = ended.exits_with(0).lines();
+    assert_eq!(lines.last().unwrap()["walls"], "none");
+}

@@ -1,0 +1,92 @@
+//! What a session did on the network, and what it was not allowed to do.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was sent to the network and got from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Traffic {
+    /// Connections made to servers.
+    pub connections: u64,
+    /// Bytes sent to servers.
+    pub bytes_sent: u64,
+    /// Bytes received from servers.
+    pub bytes_received: u64,
+    /// What was denied.
+    pub denials: u64,
+    /// How many of the denials were only counted, because their channel was full.
+    pub denials_unreported: u64,
+}
+
+impl Traffic {
+    /// What came after `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            connections: self.connections - before.connections,
+            bytes_sent: self.bytes_sent - before.bytes_sent,
+            bytes_received: self.bytes_received - before.bytes_received,
+            denials: self.denials - before.denials,
+            denials_unreported: self.denials_unreported - before.denials_unreported,
+        }
+    }
+}
+
+/// Something that a session asked for and did not get.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Denial {
+    /// The host that was asked for: printable ASCII, other bytes as `\xNN`, at most 255 bytes.
+    pub host: String,
+    /// The port that was asked for.
+    pub port: u16,
+    /// Why not.
+    pub reason: DeniedReason,
+}
+
+/// One line, fit for people, for models and for logs.
+impl fmt::Display for Denial {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, reason } = self;
+        write!(formatter, "{host}:{port} {reason}")
+    }
+}
+
+/// Why a session did not get what it asked for. Shown after the host, as in [`Denial`].
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, thiserror::Error,
+)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DeniedReason {
+    /// No entry covers the host and the port.
+    #[error("is not on this session's allow-list, which the host sets")]
+    NotListed,
+    /// An address instead of a name, in any spelling.
+    #[error("is an address; sessions reach hosts by their names only")]
+    AddressLiteral,
+    /// Nothing that could be a host name.
+    #[error("is not a host name; letters outside ASCII are written in the xn-- form")]
+    InvalidName,
+    /// The name leads to an address that is refused to every session: private, link-local, and
+    /// whatever else is not of the public internet. One such address among others is enough, since
+    /// honest names don't mix.
+    #[error("leads to a private or reserved address, which no session may reach")]
+    RefusedAddress,
+    /// The `Host` header of a plain request names another host or port.
+    #[error("was asked for with a Host header that names another host")]
+    HostMismatch,
+    /// What came through a tunnel was not a TLS greeting, or not in time, or not within 16 KiB.
+    #[error("was sent something other than TLS, which is all that a tunnel carries")]
+    NotTls,
+    /// The TLS greeting has no server name.
+    #[error("was sent a TLS greeting without a server name")]
+    NoServerName,
+    /// The TLS greeting has the name of another host.
+    #[error("was sent a TLS greeting that names another host")]
+    ServerNameMismatch,
+    /// The TLS greeting hides its real server name (ECH).
+    #[error("was sent a TLS greeting with an encrypted server name, which can't be checked")]
+    EncryptedHello,
+}

@@ -1,0 +1,46 @@
+//! What a session may reach on the network.
+//!
+//! A session's network namespace has loopback and nothing else: no route, no resolver. With
+//! [`Network::Allow`], init makes one listener inside the namespace and hands it to the host, where
+//! a [`Proxy`] answers. What does not ask the proxy goes nowhere, so it is no matter whether a
+//! program heeds `HTTPS_PROXY`.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `policy` | the allow-list |
+//! | `name` | host names, and what only looks like one |
+//! | `address` | the addresses that nobody may reach |
+//! | `request` | the head of a request to the proxy |
+//! | `hello` | the server name in a TLS greeting |
+//! | `proxy` | one session's connections, and their limits |
+//! | `relay` | bytes between two connections, counted |
+//!
+//! # What it does not see
+//!
+//! Inside TLS the proxy is blind. Whoever answers for an allowed host can pass data on, also to
+//! another site behind the same address (a content network that heeds a `Host` other than the server
+//! name). `*.example.com` lets a session say things to the name servers of `example.com`, by asking
+//! for names. List hosts that you would trust with the session's data.
+
+mod address;
+mod hello;
+mod name;
+mod policy;
+mod proxy;
+mod relay;
+mod request;
+
+use belljar_protocol::{Denial, DeniedReason};
+
+pub use policy::{AllowList, AllowListError};
+pub use proxy::Proxy;
+
+/// What a session may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing. Names can't be resolved either.
+    #[default]
+    None,
+    /// The hosts of a list, over TLS or plain HTTP, through a proxy of the host.
+    Allow(AllowList),
+}

@@ -1,0 +1,231 @@
+//! Starting one session: its init, its cgroups, its pipes, and the fork that goes behind the walls.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use belljar_walls::{Beneath, CgroupLimits, Cgroups, Process, SessionCgroup};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::network::Network;
+use crate::options::{Backend, SessionOptions};
+use crate::plumbing::Plumbing;
+use crate::template::{ForkLimits, ForkWalls, Template};
+use crate::warm::{PATIENCE, Warm};
+
+/// A session that was just started.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) id: u64,
+    pub(crate) control: UnixStream,
+    pub(crate) interrupts: OwnedFd,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
+    /// None where there are no walls.
+    pub(crate) init: Option<Process>,
+    pub(crate) interpreter: Process,
+    pub(crate) workspace: Beneath,
+    /// None where there are no walls.
+    pub(crate) cgroup: Option<SessionCgroup>,
+    /// Where the session asks for the network, if it may.
+    pub(crate) listener: Option<OwnedFd>,
+    pub(crate) exit: oneshot::Receiver<i32>,
+}
+
+impl Warm {
+    /// Starts a session; once more where the template died under it.
+    pub(crate) async fn start_session(
+        self: &Arc<Self>,
+        options: &SessionOptions,
+        filters: bool,
+    ) -> Result<Started, Error> {
+        for _ in 0..2 {
+            let template = match self.backend() {
+                Backend::Warm => self.template(&options.tenant).await?,
+                Backend::Fresh => self.fresh_template().await?,
+            };
+            let started = match self.cgroups() {
+                Some(cgroups) => {
+                    self.start_behind_walls(&template, cgroups, options, filters)
+                        .await
+                }
+                None => self.start_without_walls(&template, options).await,
+            };
+            if self.backend() == Backend::Fresh {
+                template.retire();
+            }
+            match started {
+                Err(Error::Session(why)) if template.is_dead() => {
+                    tracing::debug!(why, "the template died while a session started");
+                }
+                result => return result,
+            }
+        }
+        Err(Error::Session("the template died twice".into()))
+    }
+
+    async fn start_behind_walls(
+        &self,
+        template: &Template,
+        cgroups: &Cgroups,
+        options: &SessionOptions,
+        filters: bool,
+    ) -> Result<Started, Error> {
+        let limits = &options.limits;
+        let (id, offer, exit) = self.expect_session()?;
+        let mut starting = Starting::new(self, id);
+        self.ask_for_init(id, options).await?;
+
+        // While the init makes its mounts:
+        let cgroup = cgroups.session(
+            &id.to_string(),
+            CgroupLimits {
+                memory_bytes: limits.memory_bytes,
+                processes: limits.processes,
+                milli_cpus: limits.milli_cpus,
+            },
+        )?;
+        let cgroup = starting.cgroup.insert(cgroup);
+        let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
+        let joins = cgroup.joins().map_err(Error::io("a session's cgroups"))?;
+
+        let mut offer = match tokio::time::timeout(PATIENCE, offer).await {
+            Ok(Ok(Ok(offer))) => offer.into_iter(),
+            Ok(Ok(Err(error))) => return Err(Error::Session(error)),
+            Ok(Err(_)) => return Err(Error::Session("the spawner died".into())),
+            Err(_) => return Err(Error::Session("its init did not answer".into())),
+        };
+        let (Some(init), Some(workspace)) = (offer.next(), offer.next()) else {
+            return Err(Error::Session("its init sent too little".into()));
+        };
+        starting.init = Some(Process::new(init));
+        let mut walls: Vec<OwnedFd> = offer.collect();
+        if let Network::Allow(_) = options.network {
+            starting.listener = walls.pop();
+        }
+        let mut descriptors: Vec<_> = walls.iter().map(AsFd::as_fd).collect();
+        descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
+        descriptors.extend(joins.iter().map(AsFd::as_fd));
+        let walls = ForkWalls::Behind {
+            filters,
+            proxy: starting.listener.is_some(),
+        };
+        let interpreter = self.fork(template, id, limits, walls, &descriptors).await?;
+        Ok(starting.finish(plumbing, interpreter, Beneath::new(workspace), exit))
+    }
+
+    /// `--walls=none`: an ordinary process in a directory of the host.
+    async fn start_without_walls(
+        &self,
+        template: &Template,
+        options: &SessionOptions,
+    ) -> Result<Started, Error> {
+        if options.network != Network::None {
+            let why = "what a session reaches on the network can't be limited without walls";
+            return Err(Error::Session(why.into()));
+        }
+        let (id, _, exit) = self.expect_session()?;
+        let starting = Starting::new(self, id);
+        let path = self.directory().workspace(id);
+        let workspace = fs::create_dir_all(&path)
+            .and_then(|()| File::open(&path))
+            .map_err(Error::io("a session's directory"))?;
+        let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
+        let descriptors = plumbing.theirs.each_ref().map(AsFd::as_fd);
+        let walls = ForkWalls::None { workspace: &path };
+        let interpreter = self
+            .fork(template, id, &options.limits, walls, &descriptors)
+            .await?;
+        Ok(starting.finish(plumbing, interpreter, Beneath::new(workspace.into()), exit))
+    }
+
+    async fn fork(
+        &self,
+        template: &Template,
+        id: u64,
+        limits: &Limits,
+        walls: ForkWalls<'_>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Process, Error> {
+        let limits = ForkLimits {
+            open_files: limits.open_files,
+            file_size: limits.file_bytes,
+            // A little less than the session's memory, so that one process which asks for too
+            // much gets a MemoryError and lives, rather than the kernel's axe.
+            data: template.report.data_bytes + limits.memory_bytes
+                - (limits.memory_bytes / 16).min(64 << 20),
+            processes: limits.processes,
+        };
+        let fork = template.fork(id, limits, walls, descriptors);
+        let (pid, interpreter) = match tokio::time::timeout(PATIENCE, fork).await {
+            Ok(Ok(forked)) => forked,
+            Ok(Err(error)) => return Err(Error::Session(error)),
+            Err(_) => return Err(Error::Session("the template did not answer".into())),
+        };
+        self.set_interpreter(id, pid);
+        Ok(Process::new(interpreter))
+    }
+}
+
+/// A session on its way. Whatever step fails, or when the caller goes away in between, the pieces
+/// are taken back.
+struct Starting<'a> {
+    warm: &'a Warm,
+    id: u64,
+    cgroup: Option<SessionCgroup>,
+    init: Option<Process>,
+    listener: Option<OwnedFd>,
+}
+
+impl<'a> Starting<'a> {
+    fn new(warm: &'a Warm, id: u64) -> Self {
+        Self {
+            warm,
+            id,
+            cgroup: None,
+            init: None,
+            listener: None,
+        }
+    }
+
+    /// From here on the session takes care of itself.
+    fn finish(
+        mut self,
+        plumbing: Plumbing,
+        interpreter: Process,
+        workspace: Beneath,
+        exit: oneshot::Receiver<i32>,
+    ) -> Started {
+        let started = Started {
+            id: self.id,
+            control: plumbing.control,
+            interrupts: plumbing.interrupts,
+            stdout: plumbing.stdout,
+            stderr: plumbing.stderr,
+            init: self.init.take(),
+            interpreter,
+            workspace,
+            cgroup: self.cgroup.take(),
+            listener: self.listener.take(),
+            exit,
+        };
+        std::mem::forget(self);
+        started
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        if let Some(init) = &self.init {
+            let _ = init.kill();
+        }
+        if let Some(cgroup) = &self.cgroup {
+            self.warm.discard(cgroup);
+        }
+        self.warm.forget(self.id);
+    }
+}

@@ -1,0 +1,70 @@
+//! `--walls=none`: the same sessions without any protection, and never silently.
+
+use belljar_sandbox::Engine;
+use belljar_sandbox::protocol::{Cause, Language, Status, Walls};
+
+use crate::support::{
+    bare_environment, eventually, good, printed, processes_below, seconds, timed,
+};
+
+/// Cells, files and limits on time work as ever; each outcome says what is missing; and at the end
+/// nothing is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_without_walls_say_so() {
+    let engine = Engine::builder(bare_environment()).without_walls().build();
+    let session = engine.session().await.unwrap();
+    let outcome = good(&session, "import os\nx = 1\nprint(os.getuid())").await;
+    assert_eq!(outcome.walls, Walls::None);
+    let json = serde_json::to_value(&outcome).unwrap();
+    assert_eq!(json["walls"], "none");
+    assert!(
+        outcome
+            .text("", Language::English)
+            .contains("WITHOUT walls")
+    );
+    let user = rustix::process::getuid().as_raw();
+    assert_eq!(outcome.stdout.text, format!("{user}\n"));
+
+    session.put("in.txt", b"1").unwrap();
+    let outcome = good(
+        &session,
+        "open('out.txt', 'w').write(open('in.txt').read())",
+    )
+    .await;
+    assert_eq!(outcome.artifacts[0].path, "out.txt");
+    assert_eq!(session.get("out.txt").unwrap(), b"1");
+
+    let outcome = session.run(timed("while True: pass", seconds(0.3))).await;
+    assert_eq!(outcome.unwrap().status, Status::Timeout);
+    assert_eq!(printed(&session, "print(x)").await, "1\n");
+    let outcome = session.run("os.abort()").await.unwrap();
+    assert!(
+        matches!(outcome.cause, Cause::Signal { number: 6, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.walls, Walls::None);
+
+    let session = engine.session().await.unwrap();
+    let daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(100)";
+    good(&session, daemon).await;
+    drop(session);
+    engine.shutdown().await;
+    eventually("the end of all processes", || {
+        processes_below(std::process::id()).is_empty()
+    })
+    .await;
+}
+
+/// With walls nothing is said, and the field is not even there.
+#[tokio::test]
+async fn full_walls_are_silent() {
+    let session = crate::support::session().await;
+    let outcome = good(&session, "1").await;
+    assert_eq!(outcome.walls, Walls::Full);
+    assert!(
+        serde_json::to_value(&outcome)
+            .unwrap()
+            .get("walls")
+            .is_none()
+    );
+}
