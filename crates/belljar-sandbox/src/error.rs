@@ -33,7 +33,9 @@ pub enum Error {
         why: String,
     },
     /// A session could not be started.
-    #[error("the session could not be started: {0}")]
+    #[error(
+        "the session could not be started: {0}\nhint: `belljar doctor` tells whether this host has what sessions need"
+    )]
     Session(String),
     /// The session has ended, by its own crash or because it was closed.
     #[error("the session has ended ({0}); start a new one")]

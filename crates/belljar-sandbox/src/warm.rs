@@ -133,16 +133,29 @@ impl Warm {
             directory,
         });
         tokio::spawn(listen(spawner, Arc::downgrade(&warm)));
+        if let Err(error) = warm.wait_until_up(is_up).await {
+            // Before the caller hears of it, whoever else holds this for a moment.
+            let left = Arc::clone(&warm);
+            let _ = tokio::task::spawn_blocking(move || left.stop()).await;
+            return Err(error);
+        }
+        Ok(warm)
+    }
+
+    async fn wait_until_up(
+        self: &Arc<Self>,
+        is_up: oneshot::Receiver<Result<(), String>>,
+    ) -> Result<(), Error> {
         match tokio::time::timeout(PATIENCE, is_up).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => return Err(Error::Walls(error)),
-            Ok(Err(_)) => return Err(Error::Walls(warm.keeper_log())),
+            Ok(Err(_)) => return Err(Error::Walls(self.keeper_log())),
             Err(_) => return Err(Error::Walls("the keeper did not answer".into())),
         }
-        if backend == Backend::Warm {
-            warm.template(&None).await?;
+        match self.backend {
+            Backend::Warm => self.template(&None).await.map(drop),
+            Backend::Fresh => Ok(()),
         }
-        Ok(warm)
     }
 
     pub(crate) fn templates(&self) -> &Templates {

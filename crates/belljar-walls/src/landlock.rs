@@ -51,9 +51,10 @@ pub(crate) fn check_host() -> Result<(), String> {
 pub(crate) fn ruleset() -> Result<OwnedFd, String> {
     let everything = AccessFs::from_all(NEWEST);
     let reading = AccessFs::from_read(NEWEST);
-    // Devices are not made by sessions, nor spoken to beyond reading and writing.
+    // Devices are not made by sessions; of those that there are, seccomp decides what is asked.
     let own = everything & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
-    let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+    let devices =
+        AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)

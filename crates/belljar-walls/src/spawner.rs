@@ -19,6 +19,8 @@ use crate::sys::{self, Forked, Step};
 pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String> {
     let _ = sys::set_name(c"belljar-spawner");
     if root.is_some() {
+        // Libraries ask for it while they are imported, and every session has the template's memory.
+        rustix::system::sethostname(b"belljar").step("setting the template's host name")?;
         root::mount_proc().step("mounting /proc for the template")?;
     }
     let children = sys::child_signal_descriptor().step("watching children")?;

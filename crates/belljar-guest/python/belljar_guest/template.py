@@ -131,7 +131,10 @@ class Template:
         pid_namespace, *fds = fds
         namespaces, fds = fds[:5], fds[5:]
         rules, control, interrupts, stdout, stderr, *cgroups = fds
-        walls.setns(pid_namespace, walls.CLONE_NEWPID)
+        try:
+            walls.setns(pid_namespace, walls.CLONE_NEWPID)
+        except OSError as error:
+            raise RuntimeError(f"joining the pid namespace: {error}") from error
         try:
             pid = os.fork()
             if pid == 0:

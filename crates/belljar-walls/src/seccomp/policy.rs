@@ -312,7 +312,11 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_shutdown ALLOW, "sockets";
     SYS_getsockopt ALLOW, "sockets";
     SYS_setsockopt only!(ENOPROTOOPT:
-        [1 & !0 => [libc::SOL_SOCKET as u32, 0, 41, 17]],
+        [1 & !0 => [0, 41, 17]],
+        // By number: REUSEADDR, DONTROUTE, BROADCAST, SNDBUF, RCVBUF, KEEPALIVE, OOBINLINE, PRIORITY,
+        // LINGER, REUSEPORT, PASSCRED, RCVLOWAT, RCVTIMEO, SNDTIMEO, BINDTODEVICE, TIMESTAMP,
+        // TIMESTAMPNS, and the newer forms of the times. No programs (ATTACH_FILTER, ATTACH_BPF).
+        [1 & !0 => [libc::SOL_SOCKET as u32], 2 & !0 => [2, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 18, 20, 21, 25, 29, 35, 63, 64, 66, 67]],
         // By number: NODELAY, MAXSEG, CORK, KEEPIDLE, KEEPINTVL, KEEPCNT, SYNCNT, LINGER2,
         // DEFER_ACCEPT, WINDOW_CLAMP, QUICKACK, USER_TIMEOUT, FASTOPEN, NOTSENT_LOWAT.
         [1 & !0 => [6], 2 & !0 => [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 18, 23, 25]],

@@ -1,0 +1,236 @@
+//! How a cell ended, made an outcome: from the guest's report, or from what is left of the guest.
+
+use std::time::Duration;
+
+use belljar_protocol::{
+    Cause, CellEnd, CellReport, Durations, Fate, Outcome, Status, Traffic, signal_name,
+};
+
+use crate::error::Error;
+use crate::guest::DEATH_TIME;
+
+use super::{CellDriver, Stop};
+
+/// How long a process whose channel is closed may take to die by itself.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// The most files, names and notes taken from one report; the guest's own limits are not higher.
+const MAX_LISTED: usize = 1000;
+
+/// How the session's processes ended.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Death {
+    /// The interpreter's raw wait status, if it could be learnt.
+    pub(super) wait_status: Option<i32>,
+    /// Whether it died before we ended it.
+    by_itself: bool,
+    /// Whether init was gone before we ended it.
+    init_died: bool,
+}
+
+impl CellDriver<'_> {
+    /// Ends what is left of the session and reads its last words.
+    pub(super) async fn bury(&mut self) -> Death {
+        // A process that is dying by itself gets the time to tell how.
+        let mut wait_status = self.guest.wait_status(LAST_WORDS).await;
+        let by_itself = wait_status.is_some();
+        // Where init was killed, the kernel kills the interpreter first and init is gone after it.
+        let mut init_died = false;
+        if wait_status.is_some_and(|status| exit_or_signal(status) == Err(9)) {
+            for _ in 0..15 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                init_died = self.shared.init_is_gone();
+                if init_died {
+                    break;
+                }
+            }
+        }
+        self.shared.kill();
+        if !by_itself {
+            wait_status = self.guest.wait_status(DEATH_TIME).await;
+        }
+        // All writers are dead, so the pipes come to their end by themselves.
+        self.read_rest();
+        let why = match self.stop {
+            Some(Stop::WallTime | Stop::CpuTime) => "it was ended at its time limit",
+            Some(Stop::Output) => "it was ended at its output limit",
+            None => "its process died",
+        };
+        self.shared.end(why);
+        Death {
+            wait_status,
+            by_itself,
+            init_died,
+        }
+    }
+
+    /// What the session did on the network since the last cell ended, if it may reach any.
+    fn traffic(&mut self) -> Option<Traffic> {
+        let now = self.shared.proxy.as_ref()?.traffic();
+        let before = std::mem::replace(&mut self.guest.traffic, now);
+        Some(now.since(before))
+    }
+
+    /// The outcome of a cell whose guest lives.
+    pub(super) fn reported(
+        mut self,
+        mut report: CellReport,
+        mut durations: Durations,
+        peak: Option<u64>,
+    ) -> Outcome {
+        durations.run_us = report.run_us;
+        let exit_code = report.exit_code.unwrap_or(0);
+        let (status, cause) = match (self.stop, report.end) {
+            (Some(stop), _) => self.stopped(stop),
+            (None, CellEnd::Ok) => (Status::Success, Cause::Completed),
+            (None, CellEnd::Exception) => (Status::Failure, Cause::Exception),
+            (None, CellEnd::Syntax) => (Status::Failure, Cause::Syntax),
+            (None, CellEnd::Interrupted) => (Status::Failure, Cause::Interrupted),
+            (None, CellEnd::Exit) if exit_code == 0 => (Status::Success, Cause::Exit { code: 0 }),
+            (None, CellEnd::Exit) => (Status::Failure, Cause::Exit { code: exit_code }),
+        };
+        let dropped = &mut self.dropped;
+        cap(&mut report.artifacts, "files", dropped);
+        cap(&mut report.changes.added, "new names", dropped);
+        cap(&mut report.changes.changed, "changed names", dropped);
+        cap(&mut report.changes.removed, "removed names", dropped);
+        cap(&mut report.dropped, "notes of the session", dropped);
+        self.dropped.extend(report.dropped);
+        let network = self.traffic();
+        let (stdout, stderr, transcript) = self.capture.finish();
+        Outcome {
+            cell: self.cell,
+            walls: self.shared.walls,
+            network,
+            status,
+            cause,
+            state: Fate::Kept,
+            exit_code,
+            exception: report.exception,
+            stdout,
+            stderr,
+            transcript,
+            displays: self.displays,
+            artifacts: report.artifacts,
+            changes: report.changes,
+            dropped: self.dropped,
+            durations,
+            peak_memory_bytes: peak,
+        }
+    }
+
+    fn stopped(&self, stop: Stop) -> (Status, Cause) {
+        let limits = &self.shared.limits;
+        match stop {
+            Stop::WallTime => (
+                Status::Timeout,
+                Cause::WallTime {
+                    limit_ms: millis(self.wall_time),
+                },
+            ),
+            Stop::CpuTime => (
+                Status::Timeout,
+                Cause::CpuTime {
+                    limit_ms: millis(limits.cpu_time.unwrap_or_default()),
+                },
+            ),
+            Stop::Output => (
+                Status::Failure,
+                Cause::OutputLimit {
+                    limit_bytes: limits.output_bytes,
+                },
+            ),
+        }
+    }
+
+    /// The outcome of a cell whose process is gone.
+    pub(super) fn died(
+        self,
+        death: Death,
+        by_memory: bool,
+        durations: Durations,
+        peak: Option<u64>,
+    ) -> Result<Outcome, Error> {
+        if let Some(stop) = self.stop {
+            let (status, cause) = self.stopped(stop);
+            return Ok(self.ended(status, cause, death.wait_status, durations, peak));
+        }
+        let Some(wait_status) = death.wait_status else {
+            return Err(Error::Ended("how its process ended is not known".into()));
+        };
+        let cause = match exit_or_signal(wait_status) {
+            Ok(code) => Cause::Exit { code },
+            Err(9) if by_memory => Cause::Memory {
+                limit_bytes: self.shared.limits.memory_bytes,
+            },
+            // Code in the session can't harm its init: this is a fault on our side.
+            Err(9) if death.init_died => {
+                return Err(Error::Ended("its init was killed from outside".into()));
+            }
+            // It let go of its channel and lived on, as a program that replaced itself does.
+            Err(9) if !death.by_itself => Cause::Protocol {
+                detail: "the channel was closed, as by os.execv or os.close".into(),
+            },
+            Err(number) => Cause::Signal {
+                number,
+                name: signal_name(number),
+            },
+        };
+        Ok(self.ended(Status::Crashed, cause, Some(wait_status), durations, peak))
+    }
+
+    pub(super) fn ended(
+        mut self,
+        status: Status,
+        cause: Cause,
+        wait_status: Option<i32>,
+        durations: Durations,
+        peak: Option<u64>,
+    ) -> Outcome {
+        let exit_code = wait_status.map_or(-9, |status| {
+            exit_or_signal(status).unwrap_or_else(|signal| -i64::from(signal))
+        });
+        let network = self.traffic();
+        let (stdout, stderr, transcript) = self.capture.finish();
+        Outcome {
+            cell: self.cell,
+            walls: self.shared.walls,
+            network,
+            status,
+            cause,
+            state: Fate::Lost,
+            exit_code,
+            exception: None,
+            stdout,
+            stderr,
+            transcript,
+            displays: self.displays,
+            artifacts: Vec::new(),
+            changes: belljar_protocol::Changes::default(),
+            dropped: self.dropped,
+            durations,
+            peak_memory_bytes: peak,
+        }
+    }
+}
+
+/// A raw wait status as exit code, or else as signal.
+fn exit_or_signal(status: i32) -> Result<i64, i32> {
+    match status & 0x7f {
+        0 => Ok(i64::from(status >> 8 & 0xff)),
+        signal => Err(signal),
+    }
+}
+
+/// Keeps of a list what a report may hold, and notes what it does not.
+fn cap<T>(list: &mut Vec<T>, what: &str, dropped: &mut Vec<String>) {
+    if list.len() > MAX_LISTED {
+        dropped.push(format!("{} more {what}", list.len() - MAX_LISTED));
+        list.truncate(MAX_LISTED);
+        list.shrink_to_fit();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
