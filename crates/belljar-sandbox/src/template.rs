@@ -205,7 +205,11 @@ impl Template {
             },
         };
         let sent = self.channel.send(&request, descriptors).await;
-        if sent.is_err() || self.is_dead() {
+        if sent.is_err() {
+            // Its end may not have been heard of yet.
+            self.dead.store(true, Ordering::Release);
+        }
+        if self.is_dead() {
             self.waiting().remove(&id);
         }
         receiver

@@ -284,7 +284,7 @@ tell("setpriority", 0, 1, 19)
     let text = case.printed(&session, code).await;
     assert_eq!(
         text.lines().filter(|line| line.ends_with(" done")).count(),
-        18,
+        17, // the limit on core dumps is nobody's to change
         "{text}"
     );
     let orphans = "import os, time\nfor _ in range(20):\n    if os.fork() == 0:\n        if os.fork() == 0: time.sleep(0.05)\n        os._exit(0)\n    os.wait()\ntime.sleep(0.3)\nprint([name for name in os.listdir('/proc') if name.isdigit()] == ['1', str(os.getpid())])";
