@@ -105,23 +105,26 @@ async fn session_start(engine: &Engine, n: usize) -> anyhow::Result<(Times, Time
     Ok((ours, bare))
 }
 
-/// A session with all walls and one without seccomp and Landlock, in turns.
+/// A session with all walls and one without seccomp and Landlock, in turns, each as often the first
+/// as the second.
 async fn session_start_walls(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times)> {
     let (mut filtered, mut unfiltered) = (Times::default(), Times::default());
     for round in 0..n + 5 {
-        let started = Instant::now();
-        let session = engine.unfiltered_session().await?;
-        first_cell(&session).await?;
-        let without = started.elapsed();
-        session.close().await?;
-        let started = Instant::now();
-        let session = engine.session().await?;
-        first_cell(&session).await?;
-        let with = started.elapsed();
-        session.close().await?;
-        if round >= 5 {
-            filtered.push(with);
-            unfiltered.push(without);
+        for turn in [round % 2, (round + 1) % 2] {
+            let started = Instant::now();
+            let session = if turn == 0 {
+                engine.session().await?
+            } else {
+                engine.unfiltered_session().await?
+            };
+            first_cell(&session).await?;
+            let elapsed = started.elapsed();
+            session.close().await?;
+            match (turn, round >= 5) {
+                (_, false) => {}
+                (0, true) => filtered.push(elapsed),
+                (_, true) => unfiltered.push(elapsed),
+            }
         }
     }
     Ok((filtered, unfiltered))
@@ -172,19 +175,29 @@ async fn first_cell(session: &Session) -> anyhow::Result<()> {
 }
 
 /// A cell in a session, the same by a bare interpreter, and by a session without seccomp and
-/// Landlock, in turns.
+/// Landlock, in turns; the two sessions each as often before as after the bare one.
 async fn cell_round_trip(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times, Times)> {
     let session = engine.session().await?;
     let unfiltered = engine.unfiltered_session().await?;
     let mut reference = BareInterpreter::start(engine.environment().python())?;
     let mut times = (Times::default(), Times::default(), Times::default());
     for round in 0..n + 100 {
-        let ours = one_cell(&session).await?;
+        let (first, last) = if round % 2 == 0 {
+            (&session, &unfiltered)
+        } else {
+            (&unfiltered, &session)
+        };
+        let first = one_cell(first).await?;
         let started = Instant::now();
         reference.run("x=1")?;
         let bare = started.elapsed();
-        let without = one_cell(&unfiltered).await?;
+        let last = one_cell(last).await?;
         if round >= 100 {
+            let (ours, without) = if round % 2 == 0 {
+                (first, last)
+            } else {
+                (last, first)
+            };
             times.0.push(ours);
             times.1.push(bare);
             times.2.push(without);
