@@ -131,28 +131,19 @@ async fn session_start_walls(engine: &Engine, n: usize) -> anyhow::Result<(Times
 }
 
 async fn session_start_fresh(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
-    let engine = Engine::builder(args.environment()?)
-        .limits(args.limits())
-        .backend(Backend::Fresh)
-        .build();
-    engine.warm().await?;
-    let mut times = Times::default();
-    for _ in 0..n {
-        let started = Instant::now();
-        let session = engine.session().await?;
-        first_cell(&session).await?;
-        times.push(started.elapsed());
-        session.close().await?;
-    }
-    engine.shutdown().await;
-    Ok(times)
+    let engine = Engine::builder(args.environment()?).backend(Backend::Fresh);
+    starts(engine.limits(args.limits()).build(), n, Duration::ZERO).await
 }
 
 async fn session_start_spare(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
-    let engine = Engine::builder(args.environment()?)
-        .limits(args.limits())
-        .spares(4)
-        .build();
+    let engine = Engine::builder(args.environment()?).spares(4);
+    // Time for the next spare, as between two users.
+    let pause = Duration::from_millis(100);
+    starts(engine.limits(args.limits()).build(), n, pause).await
+}
+
+/// Sessions of an engine of their own, one after the other.
+async fn starts(engine: Engine, n: usize, pause: Duration) -> anyhow::Result<Times> {
     engine.warm().await?;
     let mut times = Times::default();
     for _ in 0..n {
@@ -161,8 +152,7 @@ async fn session_start_spare(args: &SessionArgs, n: usize) -> anyhow::Result<Tim
         first_cell(&session).await?;
         times.push(started.elapsed());
         session.close().await?;
-        // Time for the next spare, as between two users.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(pause).await;
     }
     engine.shutdown().await;
     Ok(times)
