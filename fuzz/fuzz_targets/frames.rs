@@ -79,10 +79,9 @@ fuzz_target!(|input: &[u8]| {
 
     for frame in &expected.0 {
         let parsed = GuestFrame::parse(frame);
-        // What is a frame is JSON too.
-        let value = serde_json::from_slice::<serde_json::Value>(&frame.header);
-        assert!(parsed.is_err() || value.is_ok());
-        let Ok(value) = value else {
+        // A frame is JSON, but for the details of fields that nobody knows: they are passed over
+        // without being kept, and a lone surrogate in there is nobody's business.
+        let Ok(value) = serde_json::from_slice::<serde_json::Value>(&frame.header) else {
             continue;
         };
         let encoded = encode_frame(&value, &frame.blob).expect("JSON can be written");
