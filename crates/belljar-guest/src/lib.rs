@@ -18,6 +18,7 @@ pub const FILES: &[(&str, &str)] = files![
     "artifacts.py",
     "bare.py",
     "cells.py",
+    "checkpoints.py",
     "complete.py",
     "displays.py",
     "errors.py",

@@ -65,6 +65,10 @@ pub enum GuestFrame {
     },
     /// Answer to [`HostFrame::Rehearse`].
     Rehearsed,
+    /// A frozen copy was made.
+    Kept(KeptCopy),
+    /// A copy was woken and is the session now; it tells of the copy that stands for it.
+    Woke(WokenCopy),
     /// Answer to [`HostFrame::Manifest`].
     Manifest {
         /// One entry for each name.
@@ -103,6 +107,8 @@ impl GuestFrame {
                 Self::Seeded { refused }
             }
             Kind::Rehearsed => Self::Rehearsed,
+            Kind::Kept => Self::Kept(read(frame)?),
+            Kind::Woke => Self::Woke(read(frame)?),
             Kind::Manifest => {
                 let Manifest { names } = read(frame)?;
                 Self::Manifest { names }
@@ -141,6 +147,8 @@ enum Kind {
     Done,
     Seeded,
     Rehearsed,
+    Kept,
+    Woke,
     Manifest,
     Completions,
 }
@@ -171,6 +179,28 @@ struct Manifest {
 struct Completions {
     start: usize,
     candidates: Vec<String>,
+}
+
+/// A frozen copy of a session.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct KeptCopy {
+    /// The cell after which it was made.
+    pub cell: u32,
+    /// Its process in the session's pid namespace; 0 if it could not be made.
+    pub pid: i32,
+}
+
+/// A copy that became the session.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct WokenCopy {
+    /// The cell after which it was made.
+    pub cell: u32,
+    /// The copy that stands for it from now on, in the session's pid namespace; 0 for none.
+    pub pid: i32,
+    /// Threads that ran when it was made, and that it does not have.
+    pub threads: u32,
+    /// Child processes that there were when it was made, and that it does not have.
+    pub processes: u32,
 }
 
 /// One representation of a display.
@@ -247,6 +277,8 @@ mod tests {
             r#"{"end":"ok","cell":1,"type":"done","nonce":"n"}"#,
             r#"{"type":"seeded","refused":{"a":"b"}}"#,
             r#"{"type":"rehearsed","what nobody knows":[{}]}"#,
+            r#"{"type":"kept","cell":1,"pid":7}"#,
+            r#"{"type":"woke","cell":1,"pid":7,"threads":0,"processes":0}"#,
             r#"{"type":"manifest","names":[]}"#,
             r#"{"type":"completions","start":0,"candidates":["a"]}"#,
         ] {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::capture::Capture;
 use crate::error::Error;
-use crate::guest::{Guest, GuestError, READ_BYTES};
+use crate::guest::{Guest, GuestError, READ_BYTES, exited};
 use crate::shared::Shared;
 
 use ending::Death;
@@ -148,7 +148,7 @@ impl<'a> CellDriver<'a> {
             End::Protocol(detail) => Ok(self.ended(
                 Status::Crashed,
                 Cause::Protocol { detail },
-                death.wait_status,
+                &death,
                 durations,
                 peak,
             )),
@@ -166,6 +166,7 @@ impl<'a> CellDriver<'a> {
         let mut deadline = started + self.wall_time;
         let mut next_cpu = self.shared.limits.cpu_time.map(|_| started + CPU_PAUSE);
         let mut killed = false;
+        let mut gone = false;
         let mut request = request;
         let timer = tokio::time::sleep_until(deadline.into());
         tokio::pin!(timer);
@@ -177,6 +178,7 @@ impl<'a> CellDriver<'a> {
                         Ok(Some(end)) => return end,
                         Err(detail) => return End::Protocol(detail),
                     },
+                    Ok(None) if gone => return End::Died,
                     Ok(None) => break,
                     Err(detail) => return End::Protocol(detail),
                 }
@@ -207,6 +209,12 @@ impl<'a> CellDriver<'a> {
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                         Err(_) => return End::Died,
                     }
+                }
+                // A copy holds the channel open when the interpreter is gone.
+                () = exited(&mut guest.exit), if !guest.copies.is_empty() => {
+                    gone = true;
+                    // Its last words, as far as they came.
+                    while guest.read_some() {}
                 }
                 // Ends at once and for ever where the session has no proxy.
                 Some(denial) = guest.denials.recv() => self.tell(Event::Denied(denial)),
@@ -245,7 +253,11 @@ impl<'a> CellDriver<'a> {
                     // Whatever the code ignores, it does not outlive its namespaces.
                     killed = true;
                     deadline = now + Duration::from_secs(5);
-                    self.shared.kill();
+                    if self.guest.copies.is_empty() {
+                        self.shared.kill();
+                    } else {
+                        let _ = self.shared.interpreter().kill();
+                    }
                 }
                 (Some(_), Some(_)) => {
                     if killed && now >= deadline {
@@ -278,12 +290,18 @@ impl<'a> CellDriver<'a> {
                 self.displays.push(display);
                 Ok(None)
             }
+            GuestFrame::Kept(copy) => {
+                let cgroup = self.shared.cgroup.as_ref();
+                self.guest.copies.take_up(cgroup, copy, self.cell)?;
+                Ok(None)
+            }
             GuestFrame::Done(report) => {
                 self.expect(report.cell, &report.nonce)?;
                 Ok(Some(End::Report(report)))
             }
             GuestFrame::Fault { .. }
             | GuestFrame::Rehearsed
+            | GuestFrame::Woke(_)
             | GuestFrame::Seeded { .. }
             | GuestFrame::Manifest { .. }
             | GuestFrame::Completions { .. } => Err("an answer to a question nobody asked".into()),

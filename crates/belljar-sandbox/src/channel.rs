@@ -29,6 +29,11 @@ impl AsyncChannel {
         self.0.async_io(Interest::WRITABLE, send).await
     }
 
+    /// Sends a message if there is room for it, which there is for the few that are sent so.
+    pub(crate) fn send_now(&self, message: &impl Serialize) -> io::Result<()> {
+        send_message(&self.0, message, &[])
+    }
+
     /// Ends both directions: the other side sees that this one is gone.
     pub(crate) fn end(&self) {
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);

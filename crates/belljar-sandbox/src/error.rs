@@ -43,6 +43,12 @@ pub enum Error {
     /// The session is running another cell, and the caller asked not to wait.
     #[error("the session is busy with another cell; wait for it, or interrupt it")]
     Busy,
+    /// No copy of the session's state is kept from this cell.
+    #[error("no copy is kept of the state after cell {cell}; `checkpoints()` lists those that are")]
+    NoCheckpoint {
+        /// The cell.
+        cell: u32,
+    },
     /// The session did not answer a question about its state.
     #[error("the session did not answer in time")]
     Unresponsive,

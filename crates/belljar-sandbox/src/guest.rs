@@ -6,12 +6,14 @@ use std::time::Duration;
 use belljar_protocol::{
     Denial, FrameDecoder, GuestFrame, HostFrame, RawFrame, Stream, Traffic, encode_frame,
 };
+use belljar_walls::SessionCgroup;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
+use crate::copies::Copies;
 use crate::error::Error;
 
 /// How long a guest that runs no cell may take to answer.
@@ -40,7 +42,7 @@ impl From<io::Error> for GuestError {
 
 /// How the interpreter ended, once it has.
 #[derive(Debug)]
-enum Exit {
+pub(crate) enum Exit {
     Awaited(oneshot::Receiver<i32>),
     Known(Option<i32>),
 }
@@ -56,11 +58,15 @@ pub(crate) struct Guest {
     pub(crate) denials: Receiver<Denial>,
     /// What it did on the network by the end of its last cell.
     pub(crate) traffic: Traffic,
-    exit: Exit,
+    pub(crate) exit: Exit,
+    /// Frozen copies to go on from.
+    pub(crate) copies: Copies,
     pub(crate) cells: u32,
     /// Whether it has entered the walls and waits for requests.
     pub(crate) ready: bool,
     decoder: FrameDecoder,
+    /// What was wrong with a frame that came between two cells.
+    broken: Option<String>,
 }
 
 impl Guest {
@@ -70,6 +76,7 @@ impl Guest {
         stderr: pipe::Receiver,
         denials: Receiver<Denial>,
         exit: oneshot::Receiver<i32>,
+        copies: Copies,
     ) -> Self {
         Self {
             control,
@@ -80,9 +87,11 @@ impl Guest {
             denials,
             traffic: Traffic::default(),
             exit: Exit::Awaited(exit),
+            copies,
             cells: 0,
             ready: false,
             decoder: FrameDecoder::default(),
+            broken: None,
         }
     }
 
@@ -99,6 +108,52 @@ impl Guest {
         }
     }
 
+    /// The interpreter is another one from now on.
+    pub(crate) fn set_exit(&mut self, exit: oneshot::Receiver<i32>) {
+        self.exit = Exit::Awaited(exit);
+    }
+
+    /// Forgets what has arrived, whole or not.
+    pub(crate) fn start_anew(&mut self) {
+        let mut buffer = [0; READ_BYTES];
+        while self
+            .control
+            .try_read(&mut buffer)
+            .is_ok_and(|read| read > 0)
+        {}
+        self.decoder = FrameDecoder::default();
+        self.broken = None;
+    }
+
+    /// Takes what has arrived and is no answer to anything. What is wrong with it is told again to
+    /// whoever reads next.
+    pub(crate) fn absorb(&mut self, cgroup: Option<&SessionCgroup>) -> Result<(), String> {
+        self.read_some();
+        while let Some(frame) = self.next_frame()? {
+            match GuestFrame::parse(&frame) {
+                Ok(GuestFrame::Ready) => self.ready = true,
+                Ok(GuestFrame::Kept(copy)) => {
+                    let taken = self.copies.take_up(cgroup, copy, self.cells);
+                    self.broken = taken.err();
+                }
+                Ok(_) => self.broken = Some("an answer to a question nobody asked".into()),
+                Err(why) => self.broken = Some(why),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next frame.
+    pub(crate) async fn frame(&mut self) -> Result<GuestFrame, GuestError> {
+        loop {
+            if let Some(frame) = self.next_frame().map_err(GuestError::Protocol)? {
+                return GuestFrame::parse(&frame).map_err(GuestError::Protocol);
+            }
+            self.control.readable().await?;
+            self.read()?;
+        }
+    }
+
     /// Reads from a stream what is there, whether or not the runtime has heard of it yet.
     pub(crate) fn read_now(&self, stream: Stream, buffer: &mut [u8]) -> io::Result<usize> {
         let pipe = match stream {
@@ -106,6 +161,14 @@ impl Guest {
             Stream::Stderr => &self.stderr,
         };
         Ok(rustix::io::read(pipe, buffer)?)
+    }
+
+    /// Reads what has arrived; whether that was anything.
+    pub(crate) fn read_some(&mut self) -> bool {
+        let mut buffer = [0; READ_BYTES];
+        let read = self.control.try_read(&mut buffer).unwrap_or(0);
+        self.decoder.push(&buffer[..read]);
+        read > 0
     }
 
     /// Reads what has arrived.
@@ -124,27 +187,34 @@ impl Guest {
 
     /// The next frame that has arrived whole.
     pub(crate) fn next_frame(&mut self) -> Result<Option<RawFrame>, String> {
+        if let Some(why) = &self.broken {
+            return Err(why.clone());
+        }
         self.decoder.next_frame().map_err(|error| error.to_string())
     }
 
     /// Asks a question that runs no user code, and returns its answer.
-    pub(crate) async fn ask(&mut self, question: &HostFrame<'_>) -> Result<GuestFrame, Error> {
+    pub(crate) async fn ask(
+        &mut self,
+        question: &HostFrame<'_>,
+        cgroup: Option<&SessionCgroup>,
+    ) -> Result<GuestFrame, Error> {
         let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;
         let answer = async {
             self.control.write_all(&request).await?;
             loop {
-                while let Some(frame) = self.next_frame().map_err(GuestError::Protocol)? {
-                    match GuestFrame::parse(&frame).map_err(GuestError::Protocol)? {
-                        GuestFrame::Ready => self.ready = true,
-                        // Only our own code, before it is ready, can tell of a fault of ours.
-                        GuestFrame::Fault { .. } if self.ready => {
-                            return Err(GuestError::Protocol("a fault after its start".into()));
-                        }
-                        frame => return Ok(frame),
+                match self.frame().await? {
+                    GuestFrame::Ready => self.ready = true,
+                    GuestFrame::Kept(copy) => {
+                        let taken = self.copies.take_up(cgroup, copy, self.cells);
+                        taken.map_err(GuestError::Protocol)?;
                     }
+                    // Only our own code, before it is ready, can tell of a fault of ours.
+                    GuestFrame::Fault { .. } if self.ready => {
+                        return Err(GuestError::Protocol("a fault after its start".into()));
+                    }
+                    frame => return Ok(frame),
                 }
-                self.control.readable().await?;
-                self.read()?;
             }
         };
         match tokio::time::timeout(ANSWER_TIME, answer).await {
@@ -156,5 +226,16 @@ impl Guest {
             }
             Err(_) => Err(Error::Unresponsive),
         }
+    }
+}
+
+/// Ends when the interpreter has.
+pub(crate) async fn exited(exit: &mut Exit) {
+    match exit {
+        Exit::Awaited(awaited) => {
+            let status = awaited.await.ok();
+            *exit = Exit::Known(status);
+        }
+        Exit::Known(_) => {}
     }
 }

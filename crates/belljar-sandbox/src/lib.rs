@@ -46,6 +46,7 @@
 mod capture;
 mod cell;
 mod channel;
+mod copies;
 mod directory;
 mod engine;
 mod environment;
@@ -76,7 +77,7 @@ pub use error::Error;
 pub use files::Listing;
 pub use limits::Limits;
 pub use network::{AllowList, AllowListError, Network, Proxy};
-pub use options::{Backend, Rotation, SessionOptions};
+pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
 pub use session::{Cell, CellRun, Session, WhenBusy};
 
 /// The example of the README, run as a test.

@@ -62,7 +62,7 @@ impl Session {
     /// Bytes of memory that this session alone holds: its interpreter and its init, without what
     /// it shares with the template.
     pub fn private_bytes(&self) -> Option<u64> {
-        self.processes().map(private_bytes).sum()
+        self.sum_processes(private_bytes)
     }
 }
 

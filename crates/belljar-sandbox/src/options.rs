@@ -10,6 +10,8 @@ use crate::network::Network;
 pub struct SessionOptions {
     /// What it may use.
     pub limits: Limits,
+    /// Whether copies of its state are kept, to go on from when its process dies.
+    pub checkpoints: Checkpoints,
     /// What it may reach on the network: nothing by default.
     pub network: Network,
     /// Whose session it is. Sessions of one template have the same hash seed and memory layout,
@@ -26,6 +28,22 @@ impl From<Limits> for SessionOptions {
             ..Self::default()
         }
     }
+}
+
+/// When frozen copies of a session are made. They share memory with the session until it changes,
+/// and count within its limits; a copy takes a few milliseconds to make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Checkpoints {
+    /// Never: a session whose process dies is lost.
+    #[default]
+    Off,
+    /// After each cell, while the caller thinks about its outcome. Where the next cell comes at
+    /// once, a copy is made only if the last one is older than 50 ms: what a crash can cost is the
+    /// work of that time, and the outcome tells which cell the state is from.
+    Auto,
+    /// After each cell, before its outcome is told.
+    Every,
 }
 
 /// Where a session's interpreter comes from. The walls are the same.

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use belljar_walls::{Beneath, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
 use crate::cell::CellDriver;
+use crate::copies::{Copies, restore};
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::limits::Limits;
 use crate::network::{Network, Proxy};
-use crate::options::SessionOptions;
+use crate::options::{Checkpoints, SessionOptions};
 use crate::shared::Shared;
 use crate::starting::Started;
 use crate::warm::Warm;
@@ -81,11 +82,16 @@ impl Session {
             workspace,
             cgroup,
             listener,
+            watches,
             exit,
         } = started;
         let SessionOptions {
-            limits, network, ..
+            limits,
+            network,
+            checkpoints,
+            ..
         } = options;
+        let copies = Copies::new(watches).map_err(Error::io("the session's copies"))?;
         let (reports, denials) = channel(MAX_DENIALS);
         let proxy = match (listener, network) {
             (Some(listener), Network::Allow(list)) => {
@@ -99,10 +105,11 @@ impl Session {
                 id,
                 limits,
                 walls,
+                checkpoints,
                 output_directory: warm.output_directory(id),
                 workspace,
                 init,
-                interpreter,
+                interpreter: Mutex::new(Arc::new(interpreter)),
                 interrupts,
                 cgroup,
                 running: AtomicU32::new(0),
@@ -111,7 +118,7 @@ impl Session {
                 warm,
             }),
             guest: Arc::new(tokio::sync::Mutex::new(Guest::new(
-                control, stdout, stderr, denials, exit,
+                control, stdout, stderr, denials, exit, copies,
             ))),
         })
     }
@@ -137,6 +144,10 @@ impl Session {
         let cell = cell.into();
         tokio::spawn(async move {
             let result = run_cell(&shared, &guest, cell, &sender).await;
+            if shared.checkpoints == Checkpoints::Auto {
+                let (shared, guest) = (Arc::downgrade(&shared), Arc::downgrade(&guest));
+                tokio::spawn(take_up_copies(shared, guest));
+            }
             // All of the session is released before the caller can know that the cell is over.
             drop((shared, guest));
             let _ = sender.send(result.map(|outcome| Event::Outcome(Box::new(outcome))));
@@ -186,6 +197,39 @@ impl Session {
         }
     }
 
+    /// The cells after which copies of the state are kept, the newest last.
+    pub async fn checkpoints(&self) -> Result<Vec<u32>, Error> {
+        let mut guest = self.guest.lock().await;
+        self.shared.check()?;
+        if let Err(detail) = guest.absorb(self.shared.cgroup.as_ref()) {
+            let why = format!("it broke the protocol: {detail}");
+            self.shared.end(&why);
+            self.shared.kill();
+            return Err(Error::Ended(why));
+        }
+        Ok(guest.copies.cells())
+    }
+
+    /// Goes back to how things were after a cell of which a copy is kept: variables, modules, the
+    /// directory it worked in. What came after it is given up; files of the workspace stay as they
+    /// are. Waits for a cell that runs.
+    pub async fn restore(&self, cell: u32) -> Result<(), Error> {
+        if !self.checkpoints().await?.contains(&cell) {
+            return Err(Error::NoCheckpoint { cell });
+        }
+        let mut guest = self.guest.lock().await;
+        if restore(&self.shared, &mut guest, Some(cell))
+            .await
+            .is_none()
+        {
+            let why = "it could not be restored";
+            self.shared.end(why);
+            self.shared.kill();
+            return Err(Error::Ended(why.into()));
+        }
+        Ok(())
+    }
+
     /// Ends the session and waits until its processes are gone.
     pub async fn close(self) -> Result<(), Error> {
         self.shared.end("it was closed");
@@ -195,9 +239,10 @@ impl Session {
         Ok(())
     }
 
-    /// The session's interpreter, and its init where there are walls.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.shared.init.iter().chain([&self.shared.interpreter])
+    /// Memory of the session's interpreter, and of its init where there are walls.
+    pub(crate) fn sum_processes(&self, of: impl Fn(&Process) -> Option<u64>) -> Option<u64> {
+        let init = self.shared.init.as_ref().map_or(Some(0), &of)?;
+        Some(init + of(&self.shared.interpreter())?)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -220,7 +265,7 @@ impl Session {
     async fn ask(&self, question: &HostFrame<'_>) -> Result<GuestFrame, Error> {
         let mut guest = self.guest.lock().await;
         self.shared.check()?;
-        let answer = guest.ask(question).await;
+        let answer = guest.ask(question, self.shared.cgroup.as_ref()).await;
         if let Err(error) = &answer {
             self.shared.end(&error.to_string());
             self.shared.kill();
@@ -234,6 +279,30 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.shared.end("it was dropped");
         self.shared.kill();
+    }
+}
+
+/// Takes up the copy that is made after a cell, and ends the oldest one, in the pause that follows:
+/// in the next cell it would cost that cell's time.
+async fn take_up_copies(shared: Weak<Shared>, guest: Weak<tokio::sync::Mutex<Guest>>) {
+    for milliseconds in [5, 10, 20, 40] {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        let (Some(shared), Some(guest)) = (shared.upgrade(), guest.upgrade()) else {
+            return;
+        };
+        // A cell that runs does it itself, and one that waits for the lock comes first.
+        let Ok(mut guest) = guest.try_lock() else {
+            return;
+        };
+        if shared.check().is_err() {
+            return;
+        }
+        let before = guest.copies.cells();
+        // What is wrong will be so in the next cell, which has somebody to tell it to.
+        let absorbed = guest.absorb(shared.cgroup.as_ref());
+        if absorbed.is_err() || guest.copies.cells() != before {
+            return;
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::network::Proxy;
+use crate::options::Checkpoints;
 use crate::warm::Warm;
 
 /// What the host keeps of a session.
@@ -21,11 +22,12 @@ pub(crate) struct Shared {
     pub(crate) id: u64,
     pub(crate) limits: Limits,
     pub(crate) walls: Walls,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Beneath,
     /// None where there are no walls.
     pub(crate) init: Option<Process>,
-    pub(crate) interpreter: Process,
+    pub(crate) interpreter: Mutex<Arc<Process>>,
     pub(crate) interrupts: OwnedFd,
     /// None where there are no walls.
     pub(crate) cgroup: Option<SessionCgroup>,
@@ -50,7 +52,7 @@ impl Shared {
             return false;
         }
         let _ = rustix::io::write(&self.interrupts, &cell.to_le_bytes());
-        self.interpreter.interrupt().is_ok()
+        self.interpreter().interrupt().is_ok()
     }
 
     /// Ends everything in the session.
@@ -59,11 +61,20 @@ impl Shared {
             // The kernel ends all of its pid namespace with it.
             Some(init) => init.kill(),
             // Those that left the group live until the engine ends: there is no wall to hold them.
-            None => self.interpreter.kill_group(),
+            None => self.interpreter().kill_group(),
         };
         if let Err(error) = killed {
             tracing::error!(%error, session = self.id, "a session could not be ended");
         }
+    }
+
+    pub(crate) fn interpreter(&self) -> Arc<Process> {
+        Arc::clone(&lock(&self.interpreter))
+    }
+
+    /// Another process is the interpreter from now on.
+    pub(crate) fn set_interpreter(&self, process: Process) {
+        *lock(&self.interpreter) = Arc::new(process);
     }
 
     pub(crate) fn init_is_gone(&self) -> bool {
@@ -71,7 +82,7 @@ impl Shared {
     }
 
     pub(crate) fn interpreter_is_gone(&self) -> bool {
-        is_gone(&self.interpreter)
+        is_gone(&self.interpreter())
     }
 
     pub(crate) fn end(&self, why: &str) {

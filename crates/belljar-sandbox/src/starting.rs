@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::network::Network;
-use crate::options::{Backend, SessionOptions};
+use crate::options::{Backend, Checkpoints, SessionOptions};
 use crate::plumbing::Plumbing;
 use crate::template::{ForkLimits, ForkWalls, Template};
 use crate::warm::{PATIENCE, Warm};
@@ -33,6 +33,8 @@ pub(crate) struct Started {
     pub(crate) cgroup: Option<SessionCgroup>,
     /// Where the session asks for the network, if it may.
     pub(crate) listener: Option<OwnedFd>,
+    /// Where init is asked how orphans end, if copies are kept.
+    pub(crate) watches: Option<OwnedFd>,
     pub(crate) exit: oneshot::Receiver<i32>,
 }
 
@@ -107,12 +109,16 @@ impl Warm {
         if let Network::Allow(_) = options.network {
             starting.listener = walls.pop();
         }
+        if options.checkpoints != Checkpoints::Off {
+            starting.watches = walls.pop();
+        }
         let mut descriptors: Vec<_> = walls.iter().map(AsFd::as_fd).collect();
         descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
         descriptors.extend(joins.iter().map(AsFd::as_fd));
         let walls = ForkWalls::Behind {
             filters,
             proxy: starting.listener.is_some(),
+            checkpoints: options.checkpoints,
         };
         let interpreter = self.fork(template, id, limits, walls, &descriptors).await?;
         Ok(starting.finish(plumbing, interpreter, Beneath::new(workspace), exit))
@@ -124,8 +130,8 @@ impl Warm {
         template: &Template,
         options: &SessionOptions,
     ) -> Result<Started, Error> {
-        if options.network != Network::None {
-            let why = "what a session reaches on the network can't be limited without walls";
+        if options.network != Network::None || options.checkpoints != Checkpoints::Off {
+            let why = "without walls there is neither an allow-list of hosts nor a checkpoint";
             return Err(Error::Session(why.into()));
         }
         let (id, _, exit) = self.expect_session()?;
@@ -181,6 +187,7 @@ struct Starting<'a> {
     cgroup: Option<SessionCgroup>,
     init: Option<Process>,
     listener: Option<OwnedFd>,
+    watches: Option<OwnedFd>,
 }
 
 impl<'a> Starting<'a> {
@@ -191,6 +198,7 @@ impl<'a> Starting<'a> {
             cgroup: None,
             init: None,
             listener: None,
+            watches: None,
         }
     }
 
@@ -213,6 +221,7 @@ impl<'a> Starting<'a> {
             workspace,
             cgroup: self.cgroup.take(),
             listener: self.listener.take(),
+            watches: self.watches.take(),
             exit,
         };
         std::mem::forget(self);

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::channel::AsyncChannel;
 use crate::environment::Environment;
 use crate::lock::lock;
+use crate::options::Checkpoints;
 
 /// How long the preload list may take to import, on the slowest of hosts.
 const WARM_TIME: Duration = Duration::from_mins(3);
@@ -31,6 +32,7 @@ enum Request<'a> {
         gid: u32,
         limits: ForkLimits,
         filters: bool,
+        checkpoints: Checkpoints,
         variables: BTreeMap<&'static str, String>,
         /// Given where there are no walls: the directory to work in.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +75,11 @@ fn proxy_variables() -> BTreeMap<&'static str, String> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ForkWalls<'a> {
     /// The walls, with seccomp and Landlock or without them, and with a proxy on loopback or not.
-    Behind { filters: bool, proxy: bool },
+    Behind {
+        filters: bool,
+        proxy: bool,
+        checkpoints: Checkpoints,
+    },
     /// Nothing: it works in this directory of the host.
     None { workspace: &'a Path },
 }
@@ -195,6 +201,10 @@ impl Template {
             gid: GUEST_ID,
             limits,
             filters: matches!(walls, ForkWalls::Behind { filters: true, .. }),
+            checkpoints: match walls {
+                ForkWalls::Behind { checkpoints, .. } => checkpoints,
+                ForkWalls::None { .. } => Checkpoints::Off,
+            },
             variables: match walls {
                 ForkWalls::Behind { proxy: true, .. } => proxy_variables(),
                 _ => BTreeMap::new(),

@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::process::Process;
+
 /// What a session may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CgroupLimits {
@@ -124,6 +126,7 @@ impl Cgroups {
 pub struct SessionCgroup {
     version: Version,
     directories: Vec<PathBuf>,
+    processes: u64,
     peak: Option<File>,
     cpu: File,
     memory_events: File,
@@ -180,6 +183,7 @@ impl SessionCgroup {
         Ok(Self {
             version,
             directories,
+            processes,
             // memory.peak came with Linux 5.19 and can be reset since 6.12.
             peak: File::options()
                 .read(true)
@@ -203,6 +207,54 @@ impl SessionCgroup {
                 Ok(file.into())
             })
             .collect()
+    }
+
+    /// The process of this cgroup that has this id in its innermost pid namespace.
+    pub fn member(&self, inside: i32) -> Option<(i32, Process)> {
+        let outside = self
+            .members()
+            .into_iter()
+            .find(|pid| is_inside(*pid, inside))?;
+        let process = Process::open(outside).ok()?;
+        // The number may have become another's in between.
+        (is_inside(outside, inside) && self.members().contains(&outside))
+            .then_some((outside, process))
+    }
+
+    /// Ends all processes but these; returns whether none is left. Until [`Self::allow_forks`] no
+    /// process can be added, so that those who fork without pause can't win.
+    pub fn kill_all_but(&self, kept: &[i32]) -> bool {
+        let _ = fs::write(self.pids_file(), "0");
+        let mut none = true;
+        for pid in self.members().into_iter().filter(|pid| !kept.contains(pid)) {
+            none = false;
+            if let Ok(process) = Process::open(pid)
+                && self.members().contains(&pid)
+            {
+                let _ = process.kill();
+            }
+        }
+        none
+    }
+
+    /// Undoes what [`Self::kill_all_but`] did to the limit of processes.
+    pub fn allow_forks(&self) {
+        let _ = fs::write(self.pids_file(), self.processes.to_string());
+    }
+
+    fn pids_file(&self) -> PathBuf {
+        let index = match self.version {
+            Version::One => 1,
+            Version::Two => 0,
+        };
+        self.directories[index].join("pids.max")
+    }
+
+    /// Ids on the host of the processes here.
+    fn members(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.directories[0].join("cgroup.procs"));
+        let text = text.unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     /// Starts a new measurement of the peak, where the kernel can.
@@ -257,6 +309,14 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
             other => return other,
         }
     }
+}
+
+/// Whether a process has this id in its innermost pid namespace.
+fn is_inside(pid: i32, inside: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let innermost = ids.and_then(|ids| ids.split_whitespace().last());
+    innermost.and_then(|id| id.parse().ok()) == Some(inside)
 }
 
 fn refused(path: &Path, source: io::Error) -> CgroupError {

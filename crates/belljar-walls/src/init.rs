@@ -4,15 +4,18 @@
 //! not the interpreter: a crash of the interpreter must not end the namespaces, and process 1 is
 //! deaf to signals it has no handler for.
 
+use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::channel::Channel;
 use crate::landlock;
-use crate::message::{GUEST_ID, InitRequest, PROXY_PORT, Report};
+use crate::message::{GUEST_ID, InitRequest, Orphan, PROXY_PORT, Report, Watch};
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Step};
 
@@ -28,10 +31,11 @@ pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
     let prepared = sys::die_with_parent()
         .step("tying init to the spawner")
         .and_then(|()| prepare(request, spec));
-    let sent = match prepared {
-        Ok(offer) => {
+    let (sent, watches) = match prepared {
+        Ok((offer, watches)) => {
             let descriptors: Vec<BorrowedFd<'_>> = offer.iter().map(AsFd::as_fd).collect();
-            host.send(&Report::Init { id: request.id }, &descriptors)
+            let sent = host.send(&Report::Init { id: request.id }, &descriptors);
+            (sent, watches)
         }
         Err(error) => {
             let _ = host.send(
@@ -44,17 +48,62 @@ pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
             sys::exit_now(1);
         }
     };
+    if sent.is_err() {
+        sys::exit_now(1);
+    }
+    if let Some(watches) = watches {
+        let _ = watch_orphans(&watches);
+        sys::exit_now(1);
+    }
     // Children of a process that ignores SIGCHLD are reaped by the kernel at once, orphans too:
     // init sleeps for ever and costs nothing.
-    if sent.is_err() || sys::ignore_children().is_err() || sys::close_from(0).is_err() {
+    if sys::ignore_children().is_err() || sys::close_from(0).is_err() {
         sys::exit_now(1);
     }
     sys::sleep_for_ever();
 }
 
+/// Reaps, and tells the host of those that it asked about. Returns when the host is gone.
+fn watch_orphans(host: &Channel) -> io::Result<()> {
+    // Everything else is closed; this is the one descriptor that stays, and the next is for signals.
+    sys::duplicate_to(host.as_fd().as_raw_fd(), 0)?;
+    sys::close_from(1)?;
+    // SAFETY: the copy above is there, and nothing else in this process owns it.
+    let host = Channel::from(unsafe { OwnedFd::from_raw_fd(0) });
+    let children = sys::child_signal_descriptor()?;
+    let mut watched = HashSet::new();
+    loop {
+        let mut ready = [
+            PollFd::new(&host, PollFlags::IN),
+            PollFd::new(&children, PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let asked = !ready[0].revents().is_empty();
+        if asked {
+            let Some((Watch { pid }, _)) = host.receive()? else {
+                return Ok(());
+            };
+            watched.insert(pid);
+        }
+        sys::empty_signals(&children);
+        while let Some((pid, status)) = sys::try_wait_any() {
+            if watched.remove(&pid) {
+                host.send(&Orphan { pid, status }, &[])?;
+            }
+        }
+    }
+}
+
+/// What init offers, and its own end of the channel for watches.
+type Prepared = (Vec<OwnedFd>, Option<Channel>);
+
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
-/// mount, net, ipc, uts, Landlock's rules, and a listener for the host's proxy if it asked for one.
-fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, String> {
+/// mount, net, ipc, uts, Landlock's rules, and, if it asked for them, a channel for
+/// watches and a listener for its proxy.
+fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
@@ -84,6 +133,12 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, Strin
         offer.push(namespace);
     }
     offer.push(landlock::ruleset()?);
+    let mut watches = None;
+    if request.watches {
+        let (theirs, ours) = Channel::pair().step("making a channel")?;
+        offer.push(theirs.into());
+        watches = Some(ours);
+    }
     if request.proxy {
         // A socket belongs to the network namespace that it was made in, whoever holds it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))
@@ -94,7 +149,7 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, Strin
     sys::set_dumpable(false).step("hiding init")?;
     sys::drop_capabilities().step("dropping init's capabilities")?;
     sys::no_new_privileges().step("giving up new privileges")?;
-    Ok(offer)
+    Ok((offer, watches))
 }
 
 /// Makes the session's user namespace. It comes last and owns none of the others, so that even a

@@ -32,7 +32,7 @@ pub use channel::{Channel, receive_message, send_message};
 pub use identity::session_ids;
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{LANDLOCK_FLOOR, landlock_version};
-pub use message::{GUEST_ID, InitRequest, PROXY_PORT, Report, Request};
+pub use message::{GUEST_ID, InitRequest, Orphan, PROXY_PORT, Report, Request, Watch};
 pub use process::{Process, raise_open_files};
 pub use root::RootSpec;
 pub use seccomp::{seccomp_program, seccomp_works};

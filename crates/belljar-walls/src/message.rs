@@ -38,6 +38,24 @@ pub struct InitRequest {
     pub inodes: u64,
     /// Whether the host will answer on [`PROXY_PORT`] of the session's loopback.
     pub proxy: bool,
+    /// Whether init tells how orphans end that the host asks about with [`Watch`].
+    pub watches: bool,
+}
+
+/// Asks an init to tell how a process ends.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Watch {
+    /// Its id in the session's pid namespace.
+    pub pid: i32,
+}
+
+/// What an init tells of a process that it was asked about.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Orphan {
+    /// Its id in the session's pid namespace.
+    pub pid: i32,
+    /// Its raw wait status.
+    pub status: i32,
 }
 
 /// What the spawner and the inits tell the host.
@@ -54,7 +72,8 @@ pub enum Report {
     /// A template was started.
     Template,
     /// An init is ready; carries init, the workspace, the namespaces pid, user, mount, net, ipc,
-    /// uts, Landlock's rules, and the proxy's listener if one was asked for.
+    /// uts, Landlock's rules, and, where they were asked for, a channel for [`Watch`]
+    /// and the proxy's listener.
     Init {
         /// The session.
         id: u64,

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::process::{Signal, getrlimit, pidfd_send_signal, setrlimit};
+use rustix::process::{PidfdFlags, Signal, getrlimit, pidfd_send_signal, setrlimit};
 
 /// A process, live or dead, that can be signalled and waited for. Its descriptor becomes readable
 /// when it ends.
@@ -14,6 +14,18 @@ impl Process {
     /// Takes the descriptor of a process.
     pub fn new(descriptor: OwnedFd) -> Self {
         Self(descriptor)
+    }
+
+    /// Opens a process of this pid namespace by its id.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        let pid = rustix::process::Pid::from_raw(pid).filter(|_| pid > 0);
+        let pid = pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Sends SIGUSR2, by which a frozen copy wakes.
+    pub fn wake(&self) -> io::Result<()> {
+        self.signal(Signal::USR2)
     }
 
     /// Ends it, and with it everything in its pid namespace if it is that namespace's init.

@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_sandbox::{Backend, Engine, Session};
+use belljar_sandbox::protocol::Fate;
+use belljar_sandbox::{Backend, Checkpoints, Engine, Session, SessionOptions};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -79,6 +80,15 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     report.figure("session_start_walls", &filtered, without, &unfiltered);
     let fresh = session_start_fresh(&args.session, (10 / scale).max(2)).await?;
     report.figure("session_start_fresh", &fresh, bare_name, &bare);
+    let (auto, off, restore) = checkpoints(&engine, 40 / scale).await?;
+    report.figure("cell_after_pause_auto", &auto, "without checkpoints", &off);
+    let anew = start_anew(&engine, (10 / scale).max(2)).await?;
+    report.figure(
+        "restore_after_crash",
+        &restore,
+        "a new session that reads the same from a pickle",
+        &anew,
+    );
     let burst = burst(&engine, 200).await?;
     report.figure("burst_200", &burst, bare_name, &bare);
     idle_memory(&engine, 500 / scale, &report).await?;
@@ -202,6 +212,70 @@ async fn one_cell(session: &Session) -> anyhow::Result<Duration> {
     let elapsed = started.elapsed();
     ensure!(outcome.is_success(), "x=1 failed: {outcome:?}");
     Ok(elapsed)
+}
+
+/// What a session has that is restored: a frame of 100 MB.
+const STATE: &str = "import numpy as np, pandas as pd\n\
+    frame = pd.DataFrame({'a': np.arange(12_500_000, dtype='float64')})\n";
+
+/// A cell after a pause of 50 ms in a session that keeps copies and in one that doesn't, in turns;
+/// and a crash up to the outcome, when the session has been restored.
+async fn checkpoints(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times, Times)> {
+    let options = |checkpoints| SessionOptions {
+        checkpoints,
+        limits: engine.limits().clone(),
+        ..SessionOptions::default()
+    };
+    let auto = engine.session_with(options(Checkpoints::Auto)).await?;
+    let off = engine.session_with(options(Checkpoints::Off)).await?;
+    for session in [&auto, &off] {
+        let outcome = session.run(STATE).await?;
+        ensure!(outcome.is_success(), "{outcome:?}");
+    }
+    let pause = Duration::from_millis(50);
+    let mut times = (Times::default(), Times::default(), Times::default());
+    for round in 0..n + 5 {
+        tokio::time::sleep(pause).await;
+        let with = one_cell(&auto).await?;
+        tokio::time::sleep(pause).await;
+        let without = one_cell(&off).await?;
+        if round >= 5 {
+            times.0.push(with);
+            times.1.push(without);
+        }
+    }
+    for _ in 0..n {
+        tokio::time::sleep(pause).await;
+        let started = Instant::now();
+        let outcome = auto.run("import ctypes; ctypes.string_at(0)").await?;
+        times.2.push(started.elapsed());
+        ensure!(outcome.state != Fate::Lost, "{outcome:?}");
+    }
+    Ok(times)
+}
+
+/// What there was before checkpoints: the state is on a disk as a pickle, and a new session reads it.
+async fn start_anew(engine: &Engine, n: usize) -> anyhow::Result<Times> {
+    let session = engine.session().await?;
+    let outcome = session
+        .run(format!("{STATE}frame.to_pickle('frame')"))
+        .await?;
+    ensure!(outcome.is_success(), "{outcome:?}");
+    let pickle = std::env::temp_dir().join(format!("belljar-bench-{}", std::process::id()));
+    std::fs::write(&pickle, session.get("frame")?)?;
+    drop(session);
+    let mut times = Times::default();
+    for _ in 0..n {
+        let started = Instant::now();
+        let session = engine.session().await?;
+        session.put("frame", &std::fs::read(&pickle)?)?;
+        let code = "import pandas as pd; frame = pd.read_pickle('frame')";
+        let outcome = session.run(code).await?;
+        ensure!(outcome.is_success(), "{outcome:?}");
+        times.push(started.elapsed());
+    }
+    std::fs::remove_file(&pickle)?;
+    Ok(times)
 }
 
 /// Sessions asked for at the same moment: each one's time to the result of its first cell.

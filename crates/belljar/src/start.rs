@@ -79,7 +79,7 @@ impl SessionArgs {
         Ok(SessionOptions {
             limits: self.limits(),
             network,
-            tenant: None,
+            ..SessionOptions::default()
         })
     }
 

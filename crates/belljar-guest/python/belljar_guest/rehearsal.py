@@ -69,3 +69,15 @@ def rehearse(session, rounds=1):
     STATE.begin(0, "")
     # The numbers that were drawn, if any, are not those that the session draws.
     reseed()
+
+
+def settle(session):
+    """After a copy was made: the first moves of a cell, which copy pages, are made ahead of it.
+
+    As cell 0, so that an interrupt meant for the next one is kept for it.
+    """
+    for code in ("x = 1\n", _PYTHON):
+        namespace = {"__name__": "__main__", "__builtins__": builtins}
+        cells, manifest = Cells(namespace, session.streams), Manifest(namespace)
+        to_json(session.perform(cells, manifest, 0, "", code))
+    STATE.begin(0, "")

@@ -6,6 +6,7 @@ import builtins
 import keyword
 import os
 import sys
+import time
 import types
 
 import _thread
@@ -13,9 +14,10 @@ import _thread
 from belljar_guest import displays
 from belljar_guest.artifacts import Workspace
 from belljar_guest.cells import Cells
+from belljar_guest.checkpoints import keep, lacks
 from belljar_guest.complete import complete
 from belljar_guest.manifest import Manifest
-from belljar_guest.rehearsal import rehearse
+from belljar_guest.rehearsal import rehearse, settle
 from belljar_guest.state import STATE, install_signals, unshield
 from belljar_guest.streams import Streams
 from belljar_guest.wire import Reader, send
@@ -30,11 +32,17 @@ _modules = sys.modules
 _iskeyword = keyword.iskeyword
 _set_blocking = os.set_blocking
 _register_at_fork = os.register_at_fork
+_now = time.monotonic
+
+# `auto`: a copy is made once the session was idle for so long, or between two cells that follow
+# each other at once, if the last copy is that old (in seconds).
+_PAUSE_MS = 2
+_OLD = 0.05
 
 
 def _in_user_child():
     """In a child that the user's code forks: it keeps neither channel to the host."""
-    if STATE.pid and _getpid() != STATE.pid:
+    if STATE.pid and not STATE.copying and _getpid() != STATE.pid:
         for fd in (STATE.control, STATE.interrupts):
             try:
                 _close(fd)
@@ -62,8 +70,10 @@ class Session:
         self.streams.install()
         _register_at_fork(after_in_child=_in_user_child)
 
-    def begin(self, control, interrupts):
+    def begin(self, control, interrupts, checkpoints):
         """In the session's own process: takes over its signals and channels."""
+        self.checkpoints = checkpoints
+        self.kept_at = -_OLD  # when the last copy was made, in seconds
         STATE.pid = _getpid()
         STATE.thread = _get_ident()
         STATE.control = control
@@ -94,7 +104,39 @@ class Session:
                 _exit(71)  # not a host that we understand
 
     def run(self, cell, nonce, code):
-        self._answer(self.perform(self.cells, self.manifest, cell, nonce, code))
+        report = self.perform(self.cells, self.manifest, cell, nonce, code)
+        # `every`: the copy is there before anyone hears of the cell. `auto`: it is made while the
+        # caller thinks. A copy that is woken has nothing to answer: its cell was told long ago.
+        if self.checkpoints == "every":
+            if not self._keep(cell):
+                return
+            self._answer(report)
+        else:
+            self._answer(report)
+            if self.checkpoints == "auto" and self._may_pause() and self._keep(cell):
+                settle(self)
+
+    def _may_pause(self):
+        """Whether nobody waits for this session, or the last copy is old."""
+        if _now() - self.kept_at > _OLD:
+            return True
+        return not self.reader.is_waited_for(_PAUSE_MS)
+
+    def _keep(self, cell):
+        """Makes a copy and tells the host; false in a copy that was woken."""
+        lacking = lacks()
+        woken = False
+        copy = keep()
+        while copy is None:
+            # Its place among the copies is taken again before anything else happens.
+            woken = True
+            copy = keep()
+        if woken:
+            send({"type": "woke", "cell": cell, "pid": copy, **lacking})
+        elif copy:
+            send({"type": "kept", "cell": cell, "pid": copy})
+        self.kept_at = _now()
+        return not woken
 
     def perform(self, cells, manifest, cell, nonce, code):
         """Runs a cell with all that belongs to it, and returns its report."""
@@ -181,10 +223,10 @@ def prepare(workspace="/workspace"):
         unshield()  # the template waits for SIGCHLD
 
 
-def serve(control=3, interrupts=4, workspace="/workspace"):
+def serve(control=3, interrupts=4, workspace="/workspace", checkpoints="off"):
     """Runs a session on these descriptors; the walls, if any, are already around us."""
     session = _prepared.pop() if _prepared else Session(workspace)
     if session.workspace.root != workspace:
         session.workspace = Workspace(workspace)
-    session.begin(control, interrupts)
+    session.begin(control, interrupts, checkpoints)
     session.serve()

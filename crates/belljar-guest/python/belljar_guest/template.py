@@ -159,7 +159,7 @@ class Template:
         try:
             self.sock.detach()  # descriptor 3 gets another meaning; nobody may close it
             entrance(workspace, *entry)
-            session.serve(workspace=workspace)
+            session.serve(workspace=workspace, checkpoints=entry[-1]["checkpoints"])
         except BaseException:
             traceback.print_exc()
         finally:

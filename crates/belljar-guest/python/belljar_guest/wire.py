@@ -6,6 +6,7 @@ import _thread
 import json.decoder
 import json.encoder
 import os
+import select
 import struct
 
 from belljar_guest.state import STATE, on_main_thread, release
@@ -13,6 +14,8 @@ from belljar_guest.state import STATE, on_main_thread, release
 _read = os.read
 _write = os.write
 _getpid = os.getpid
+_poll = select.poll
+_POLLIN = select.POLLIN
 _exit = os._exit
 frame_lengths = struct.Struct("<II").pack
 _unpack = struct.Struct("<II").unpack_from
@@ -102,6 +105,14 @@ class Reader:
                 _exit(0)
             buffer += data
         self._buffer = bytes(buffer)
+
+    def is_waited_for(self, milliseconds):
+        """Whether a request is there, or comes within this time."""
+        if self._buffer:
+            return True
+        watch = _poll()
+        watch.register(STATE.control, _POLLIN)
+        return bool(watch.poll(milliseconds))
 
     def next(self):
         if not self._buffer:

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use belljar_protocol::{
-    Cause, CellEnd, CellReport, Durations, Fate, Outcome, Status, Traffic, signal_name,
+    Cause, CellEnd, CellReport, Durations, Fate, Outcome, Status, Traffic, WokenCopy, signal_name,
 };
 
+use crate::copies::restore;
 use crate::error::Error;
 use crate::guest::DEATH_TIME;
 
@@ -26,6 +27,8 @@ pub(super) struct Death {
     by_itself: bool,
     /// Whether init was gone before we ended it.
     init_died: bool,
+    /// The copy that is the session now, if one is.
+    restored: Option<WokenCopy>,
 }
 
 impl CellDriver<'_> {
@@ -45,6 +48,22 @@ impl CellDriver<'_> {
                 }
             }
         }
+        if !self.guest.copies.is_empty() && !init_died {
+            if !by_itself {
+                let _ = self.shared.interpreter().kill();
+                wait_status = self.guest.wait_status(DEATH_TIME).await;
+            }
+            let restored = restore(self.shared, self.guest, None).await;
+            self.read_rest();
+            if restored.is_some() {
+                return Death {
+                    wait_status,
+                    by_itself,
+                    init_died,
+                    restored,
+                };
+            }
+        }
         self.shared.kill();
         if !by_itself {
             wait_status = self.guest.wait_status(DEATH_TIME).await;
@@ -61,6 +80,7 @@ impl CellDriver<'_> {
             wait_status,
             by_itself,
             init_died,
+            restored: None,
         }
     }
 
@@ -153,7 +173,7 @@ impl CellDriver<'_> {
     ) -> Result<Outcome, Error> {
         if let Some(stop) = self.stop {
             let (status, cause) = self.stopped(stop);
-            return Ok(self.ended(status, cause, death.wait_status, durations, peak));
+            return Ok(self.ended(status, cause, &death, durations, peak));
         }
         let Some(wait_status) = death.wait_status else {
             return Err(Error::Ended("how its process ended is not known".into()));
@@ -176,18 +196,25 @@ impl CellDriver<'_> {
                 name: signal_name(number),
             },
         };
-        Ok(self.ended(Status::Crashed, cause, Some(wait_status), durations, peak))
+        Ok(self.ended(Status::Crashed, cause, &death, durations, peak))
     }
 
     pub(super) fn ended(
         mut self,
         status: Status,
         cause: Cause,
-        wait_status: Option<i32>,
+        death: &Death,
         durations: Durations,
         peak: Option<u64>,
     ) -> Outcome {
-        let exit_code = wait_status.map_or(-9, |status| {
+        let state = match death.restored {
+            None => Fate::Lost,
+            Some(copy) => {
+                self.dropped.extend(lacking(copy));
+                Fate::Restored { cell: copy.cell }
+            }
+        };
+        let exit_code = death.wait_status.map_or(-9, |status| {
             exit_or_signal(status).unwrap_or_else(|signal| -i64::from(signal))
         });
         let network = self.traffic();
@@ -198,7 +225,7 @@ impl CellDriver<'_> {
             network,
             status,
             cause,
-            state: Fate::Lost,
+            state,
             exit_code,
             exception: None,
             stdout,
@@ -212,6 +239,21 @@ impl CellDriver<'_> {
             peak_memory_bytes: peak,
         }
     }
+}
+
+/// What a copy does not have of the process that it stands for.
+fn lacking(copy: WokenCopy) -> Vec<String> {
+    let mut words = Vec::new();
+    if copy.threads > 0 {
+        words.push(format!("{} threads of before are gone", copy.threads));
+    }
+    if copy.processes > 0 {
+        words.push(format!(
+            "{} child processes of before are gone",
+            copy.processes
+        ));
+    }
+    words
 }
 
 /// A raw wait status as exit code, or else as signal.

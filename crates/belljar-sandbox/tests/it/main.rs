@@ -3,6 +3,7 @@
 #![allow(clippy::format_collect, reason = "expected texts are small")]
 
 mod cells;
+mod checkpoints;
 mod compatibility;
 mod displays;
 mod files;

@@ -1,0 +1,137 @@
+"""Frozen copies of a session, made by fork: one of them becomes the session when it dies.
+
+A copy is the grandchild of the session, so that it is no child that the user's code could wait for;
+init takes it. It sleeps until the host wakes it, and then goes on where it was made.
+"""
+
+from belljar_guest import BUILTINS as __builtins__
+
+import _signal
+import _thread
+import os
+import sys
+
+from belljar_guest.state import STATE
+
+_fork = os.fork
+_pipe2 = os.pipe2
+_read = os.read
+_write = os.write
+_close = os.close
+_exit = os._exit
+_getpid = os.getpid
+_setsid = os.setsid
+_waitpid = os.waitpid
+_listdir = os.listdir
+_set_blocking = os.set_blocking
+_get_ident = _thread.get_ident
+_sigmask = _signal.pthread_sigmask
+_sigwaitinfo = _signal.sigwaitinfo
+_SIG_SETMASK = _signal.SIG_SETMASK
+_ALL = _signal.valid_signals()
+_WAKE = frozenset((_signal.SIGUSR2,))
+_SI_USER = 0
+_modules = sys.modules
+
+
+def keep():
+    """Makes a copy.
+
+    In the session that goes on: the copy's process id, or 0 if it could not be made. In the copy,
+    once it is woken: None.
+    """
+    STATE.copying = True
+    randomness = _randomness()
+    mask = _sigmask(_SIG_SETMASK, _ALL)
+    try:
+        read, write = _pipe2(os.O_CLOEXEC)
+        try:
+            middle = _fork()
+        except OSError:
+            _close(read)
+            _close(write)
+            return 0
+        if middle:
+            _close(write)
+            try:
+                told = _read(read, 8)
+            finally:
+                _close(read)
+            _reap(middle)
+            return int.from_bytes(told, "little")
+        return _become_copy(read, write, randomness)
+    finally:
+        STATE.copying = False
+        _sigmask(_SIG_SETMASK, mask)
+
+
+def _become_copy(read, write, randomness):
+    try:
+        copy = _fork()
+    except OSError:
+        _exit(0)
+    if copy:
+        try:
+            _write(write, copy.to_bytes(8, "little"))
+        finally:
+            _exit(0)
+    _close(read)
+    _close(write)
+    # Signals to the session's process group are not for it.
+    _setsid()
+    while True:
+        # From outside of the pid namespace, by kill: nobody in here can send such a one.
+        signal = _sigwaitinfo(_WAKE)
+        if signal.si_pid == 0 and signal.si_code == _SI_USER:
+            break
+    STATE.pid = _getpid()
+    STATE.thread = _get_ident()
+    # What the host had said to the one before, and that did not read to the end of it.
+    _drain(STATE.control)
+    if randomness is not None:
+        _modules["random"].setstate(randomness)
+    return None
+
+
+def _reap(pid):
+    while True:
+        try:
+            _waitpid(pid, 0)
+            return
+        except InterruptedError:
+            pass
+        except ChildProcessError:
+            return  # the user's code ignores SIGCHLD
+
+
+def _drain(fd):
+    _set_blocking(fd, False)
+    try:
+        while _read(fd, 65536):
+            pass
+    except BlockingIOError:
+        pass
+    _set_blocking(fd, True)
+
+
+def _randomness():
+    """Where the random numbers stand: a fork seeds them anew, and a copy is to go on with them."""
+    random = _modules.get("random")
+    try:
+        return None if random is None else random.getstate()
+    except Exception:
+        return None
+
+
+def lacks():
+    """How many threads and child processes a copy made now would not have."""
+    threads = processes = 0
+    try:
+        tasks = _listdir("/proc/self/task")
+        threads = len(tasks) - 1
+        for task in tasks:
+            with open(f"/proc/self/task/{task}/children") as file:
+                processes += len(file.read().split())
+    except OSError:
+        pass
+    return {"threads": threads, "processes": processes}

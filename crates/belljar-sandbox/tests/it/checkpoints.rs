@@ -1,0 +1,276 @@
+//! State that outlives the death of its process.
+
+use belljar_sandbox::protocol::{Cause, Fate, Status};
+use belljar_sandbox::{Checkpoints, Engine, Error, Limits, Session, SessionOptions};
+
+use crate::support::{bare_environment, data_engine, engine, good, printed, seconds, timed};
+
+fn kept(checkpoints: Checkpoints) -> SessionOptions {
+    SessionOptions {
+        checkpoints,
+        limits: Limits {
+            grace: seconds(0.2),
+            memory_bytes: 256 << 20,
+            ..Limits::default()
+        },
+        ..SessionOptions::default()
+    }
+}
+
+async fn session(checkpoints: Checkpoints) -> Session {
+    Engine::builder(bare_environment())
+        .build()
+        .session_with(kept(checkpoints))
+        .await
+        .unwrap()
+}
+
+/// Ways to lose a process.
+const DEATHS: &[(&str, &str)] = &[
+    ("segfault", "import ctypes; ctypes.string_at(0)"),
+    ("abort", "import os; os.abort()"),
+    ("exit", "import os; os._exit(3)"),
+    ("deadline", "import itertools; sum(itertools.repeat(1))"),
+    (
+        "recursion",
+        "import sys; sys.setrecursionlimit(10**9)\nclass A:\n    def __add__(s, o): return s + o\nA() + 1",
+    ),
+    (
+        "memory",
+        "import resource\nhogs = []\nimport mmap\nwhile True:\n    m = mmap.mmap(-1, 1 << 24); m.write(b'x' * (1 << 24)); hogs.append(m)",
+    ),
+];
+
+/// Variables, functions and classes of earlier cells are there after each kind of death.
+#[tokio::test(flavor = "multi_thread")]
+async fn state_outlives_every_death() {
+    for checkpoints in [Checkpoints::Auto, Checkpoints::Every] {
+        let session = session(checkpoints).await;
+        good(&session, "x = [1]\ndef double(n): return 2 * n\nclass Point:\n    def __init__(self, n): self.n = n\np = Point(4)").await;
+        for (name, code) in DEATHS {
+            let before = good(&session, "x.append(len(x) + 1)").await.cell;
+            // The caller thinks.
+            tokio::time::sleep(seconds(0.1)).await;
+            let outcome = session.run(timed(code, seconds(2.0))).await.unwrap();
+            assert_ne!(outcome.status, Status::Success, "{name}: {outcome:?}");
+            assert_eq!(
+                outcome.state,
+                Fate::Restored { cell: before },
+                "{name}: {outcome:?}"
+            );
+            match *name {
+                "segfault" => assert!(matches!(outcome.cause, Cause::Signal { number: 11, .. })),
+                "abort" => assert!(matches!(outcome.cause, Cause::Signal { number: 6, .. })),
+                "exit" => assert_eq!(outcome.cause, Cause::Exit { code: 3 }),
+                "deadline" => assert_eq!(outcome.status, Status::Timeout),
+                "memory" => assert!(matches!(outcome.cause, Cause::Memory { .. }), "{outcome:?}"),
+                _ => {}
+            }
+            assert_eq!(
+                printed(&session, "print(len(x), double(3), p.n, type(p) is Point)").await,
+                format!("{} 6 4 True\n", outcome.cell.div_ceil(3) + 1),
+                "{name}"
+            );
+        }
+    }
+}
+
+/// A restored session goes on as any other: it is interrupted, dies again with the true reason, has
+/// its random numbers and its files; what ran beside it is gone, and told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_session_is_a_session() {
+    let session = session(Checkpoints::Every).await;
+    let code = "import random, threading, time, os, subprocess\nrandom.seed(7); random.random()\nstop = threading.Event()\nthreading.Thread(target=stop.wait, daemon=True).start()\nchild = subprocess.Popen(['sleep', '60'])\nopen('file', 'w').write('1')";
+    good(&session, code).await;
+    let outcome = session.run("os.kill(os.getpid(), 11)").await.unwrap();
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    let lacking = outcome.dropped.join("; ");
+    assert!(
+        lacking.contains("1 threads") && lacking.contains("1 child processes"),
+        "{lacking}"
+    );
+    // Two processes and the copy: no sleep.
+    let text = printed(&session, "print(sum(open(f'/proc/{p}/comm').read() == 'sleep\\n' for p in os.listdir('/proc') if p.isdigit()), threading.active_count(), open('file').read())").await;
+    assert_eq!(text, "0 1 1\n");
+    let drawn =
+        "import random; r = random.Random(7); r.random(); print(random.random() == r.random())";
+    assert_eq!(printed(&session, drawn).await, "True\n");
+    let outcome = session.run(timed("while True: pass", seconds(0.3))).await;
+    let outcome = outcome.unwrap();
+    assert_eq!(
+        (outcome.status, outcome.state),
+        (Status::Timeout, Fate::Kept)
+    );
+    let outcome = session.run("os._exit(5)").await.unwrap();
+    assert_eq!(outcome.cause, Cause::Exit { code: 5 }, "{outcome:?}");
+    assert!(
+        matches!(outcome.state, Fate::Restored { .. }),
+        "{outcome:?}"
+    );
+    let outcome = session.run("os.abort()").await.unwrap();
+    assert!(
+        matches!(outcome.cause, Cause::Signal { number: 6, .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(printed(&session, "print(open('file').read())").await, "1\n");
+    // No child of the session is a copy that its code could wait for.
+    let waits = "try: print(os.wait())\nexcept ChildProcessError: print('no child')";
+    assert_eq!(printed(&session, waits).await, "no child\n");
+}
+
+/// Rollback: to any of the kept cells, and again from there.
+#[tokio::test(flavor = "multi_thread")]
+async fn going_back_to_a_cell() {
+    let session = session(Checkpoints::Every).await;
+    for n in 1..=6 {
+        good(&session, &format!("x = {n}")).await;
+    }
+    assert_eq!(session.checkpoints().await.unwrap(), [3, 4, 5, 6]);
+    session.restore(4).await.unwrap();
+    assert_eq!(session.checkpoints().await.unwrap(), [3, 4]);
+    assert_eq!(printed(&session, "print(x)").await, "4\n");
+    session.restore(3).await.unwrap();
+    assert_eq!(printed(&session, "print(x)").await, "3\n");
+    let error = session.restore(5).await.unwrap_err();
+    assert!(matches!(error, Error::NoCheckpoint { cell: 5 }), "{error}");
+    assert_eq!(printed(&session, "print(x)").await, "3\n");
+}
+
+/// `auto`: a copy is made in a pause, and cells that follow each other at once don't wait for one.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_are_made_in_pauses() {
+    let session = session(Checkpoints::Auto).await;
+    for n in 1..=200 {
+        good(&session, &format!("x = {n}")).await;
+    }
+    assert!(session.checkpoints().await.unwrap().last() < Some(&200));
+    for _ in 0..500 {
+        if session.checkpoints().await.unwrap().last() == Some(&200) {
+            return;
+        }
+        tokio::time::sleep(seconds(0.01)).await;
+    }
+    panic!("no copy was made in the pause");
+}
+
+/// Processes that fork without pause don't keep a session from being restored, and don't stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_bomb_is_cleared_away() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "x = 1").await;
+    let bomb = "import os\nfor _ in range(20):\n    if os.fork() == 0:\n        while True:\n            try:\n                if os.fork(): os._exit(0)\n            except OSError: pass\nos.kill(os.getpid(), 9)";
+    let outcome = session.run(bomb).await.unwrap();
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    let count = "import os; print(x, len([p for p in os.listdir('/proc') if p.isdigit()]) <= 4)";
+    assert_eq!(printed(&session, count).await, "1 True\n");
+}
+
+/// Off: as if there were none.
+#[tokio::test]
+async fn without_copies_a_crash_is_the_end() {
+    let session = engine().session().await.unwrap();
+    good(&session, "x = 1").await;
+    let outcome = session.run("import os; os._exit(3)").await.unwrap();
+    assert_eq!(outcome.state, Fate::Lost);
+    assert!(matches!(session.run("x").await, Err(Error::Ended(_))));
+}
+
+/// 300 crashes of random kinds lose nothing that an earlier good cell bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_three_hundred_crashes() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "import ctypes, os\nbound = 0").await;
+    for round in 1..=300_usize {
+        good(&session, &format!("v{round} = {round}; bound += 1")).await;
+        let (name, code) = DEATHS[round % 3];
+        let outcome = session.run(code).await.unwrap();
+        assert!(
+            matches!(outcome.state, Fate::Restored { .. }),
+            "{round} {name}: {outcome:?}"
+        );
+    }
+    let all = "print(bound, sum(globals()[f'v{n}'] for n in range(1, 301)))";
+    assert_eq!(printed(&session, all).await, "300 45150\n");
+}
+
+/// A frame and a fitted model.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_outlives_a_segfault() {
+    let options = SessionOptions {
+        checkpoints: Checkpoints::Auto,
+        ..SessionOptions::default()
+    };
+    let session = data_engine().session_with(options).await.unwrap();
+    good(&session, "import numpy as np, pandas as pd\nfrom sklearn.linear_model import LinearRegression\nframe = pd.DataFrame({'a': np.arange(1000), 'b': np.arange(1000) * 2.0})\nmodel = LinearRegression().fit(frame[['a']], frame['b'])").await;
+    tokio::time::sleep(seconds(0.2)).await;
+    let outcome = session
+        .run("import ctypes; ctypes.string_at(0)")
+        .await
+        .unwrap();
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    let text = printed(
+        &session,
+        "print(frame['a'].sum(), round(float(model.predict(pd.DataFrame({'a': [21]}))[0])))",
+    )
+    .await;
+    assert_eq!(text, "499500 42\n");
+}
+
+/// G17: a restored session is behind the same walls.
+#[tokio::test(flavor = "multi_thread")]
+async fn g17_posture_of_a_restored_session() {
+    let session = Engine::builder(bare_environment()).build();
+    let options = SessionOptions {
+        checkpoints: Checkpoints::Every,
+        ..SessionOptions::default()
+    };
+    let session = session.session_with(options).await.unwrap();
+    good(&session, include_str!("posture.py")).await;
+    for _ in 0..2 {
+        let outcome = session.run("os.abort()").await.unwrap();
+        assert!(
+            matches!(outcome.state, Fate::Restored { .. }),
+            "{outcome:?}"
+        );
+        let found = printed(&session, "print(posture())").await;
+        let golden = include_str!("posture.golden");
+        for line in found.lines() {
+            assert!(golden.lines().any(|golden| golden == line), "{line}");
+        }
+        assert_eq!(found.lines().count(), golden.lines().count());
+    }
+}
+
+/// D2: copies that code in a session tells of are counted, and can only be processes of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_copies_win_nothing() {
+    let forge = |pid: i32, times: u32| {
+        format!(
+            "import os, json, struct\nfor _ in range({times}):\n    head = json.dumps({{'type': 'kept', 'cell': 2, 'pid': {pid}}}).encode()\n    os.write(3, struct.pack('<II', len(head), 0) + head)"
+        )
+    };
+    // Of a stranger: not believed. Of itself: it can't be woken.
+    for pid in [1, 2, 99999, -1] {
+        let session = session(Checkpoints::Every).await;
+        good(&session, "x = 1").await;
+        let outcome = session.run(forge(pid, 1)).await.unwrap();
+        // The true copy of that cell is then one too many.
+        assert!(
+            matches!(outcome.cause, Cause::Protocol { .. }),
+            "{outcome:?}"
+        );
+        assert_eq!(
+            outcome.state,
+            Fate::Restored { cell: 1 },
+            "{pid}: {outcome:?}"
+        );
+        assert_eq!(printed(&session, "print(x)").await, "1\n");
+    }
+    let session = session(Checkpoints::Off).await;
+    let outcome = session.run(forge(2, 1)).await.unwrap();
+    assert!(
+        matches!(outcome.cause, Cause::Protocol { .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.state, Fate::Lost);
+}
