@@ -11,7 +11,7 @@ use belljar_sandbox::{EntryKind, Session};
 use crate::show;
 
 /// The commands, as they are completed and explained.
-pub(crate) const COMMANDS: [(&str, &str, &str); 7] = [
+pub(crate) const COMMANDS: [(&str, &str, &str); 9] = [
     ("/help", "", "show this"),
     ("/vars", "", "list the variables"),
     ("/files", "", "list the files of the workspace"),
@@ -24,6 +24,16 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 7] = [
         "/get",
         " NAME [PATH]",
         "copy a file of the workspace to this machine",
+    ),
+    (
+        "/checkpoints",
+        "",
+        "list the cells whose state is kept, to go back to",
+    ),
+    (
+        "/restore",
+        " CELL",
+        "go back to the variables as they were after a cell; files stay",
     ),
     (
         "/reset",
@@ -61,6 +71,8 @@ pub(crate) enum Command {
     Files,
     Put { path: String, name: Option<String> },
     Get { name: String, path: Option<String> },
+    Checkpoints,
+    Restore { cell: u32 },
     Reset,
     Quit,
 }
@@ -83,6 +95,12 @@ impl Command {
             ("/files", None, ..) => Self::Files,
             ("/put", Some(path), name, None) => Self::Put { path, name },
             ("/get", Some(name), path, None) => Self::Get { name, path },
+            ("/checkpoints", None, ..) => Self::Checkpoints,
+            ("/restore", Some(cell), None, None) => Self::Restore {
+                cell: cell
+                    .parse()
+                    .map_err(|_| anyhow::anyhow!("`{cell}` is not the number of a cell"))?,
+            },
             ("/reset", None, ..) => Self::Reset,
             ("/quit", None, ..) => Self::Quit,
             _ => {
@@ -137,6 +155,21 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
         Command::Files => files(session)?,
         Command::Put { path, name } => put(session, path, name.as_deref())?,
         Command::Get { name, path } => get(session, name, path.as_deref())?,
+        Command::Checkpoints => {
+            let cells = session.checkpoints().await?;
+            let cells: Vec<String> = cells.iter().map(u32::to_string).collect();
+            if cells.is_empty() {
+                show::note("[none yet: one is made after each cell]");
+            } else {
+                say(&format!("after cell {}\n", cells.join(", ")));
+            }
+        }
+        Command::Restore { cell } => {
+            session.restore(*cell).await?;
+            show::note(&format!(
+                "[the variables are as they were after cell {cell}]"
+            ));
+        }
         Command::Reset | Command::Quit => {}
     }
     Ok(())

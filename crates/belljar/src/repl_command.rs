@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
-use belljar_sandbox::{Engine, Error, SessionOptions};
+use belljar_sandbox::{Checkpoints, Engine, Error, SessionOptions};
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
@@ -35,7 +35,11 @@ pub(crate) struct ReplArgs {
 }
 
 pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
-    let options = args.session.options()?;
+    let mut options = args.session.options()?;
+    // A person at a prompt doesn't notice the milliseconds of a copy, but would miss the variables.
+    if args.session.has_walls() {
+        options.checkpoints = Checkpoints::Every;
+    }
     let environment = args.session.environment()?;
     let engine = args.session.warm(environment).await?;
     let live = Live::default();

@@ -65,6 +65,10 @@ impl SessionArgs {
         }
     }
 
+    pub(crate) fn has_walls(&self) -> bool {
+        self.walls == WallsChoice::Full
+    }
+
     /// What a session is asked for with.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let network = if self.allow.is_empty() {

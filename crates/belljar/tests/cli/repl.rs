@@ -75,8 +75,28 @@ fn repl_says_which_commands_there_are() {
 
 #[test]
 fn repl_goes_on_in_a_new_session_after_a_crash() {
-    let input = "x = 1\nimport ctypes; ctypes.string_at(0)\n'x' in globals()\n";
+    // In its first cell, after which nothing is kept yet.
+    let input = "x = 1; import ctypes; ctypes.string_at(0)\n'x' in globals()\n";
     let ended = Scratch::new().feed(input, &["repl", "--env", bare()]);
     let ended = ended.exits_with(0).prints("False\n").says("SIGSEGV");
     ended.says("the session was lost; this is a new one");
+}
+
+#[test]
+fn repl_outlives_a_crash_and_goes_back() {
+    let input = "x = 1\n\
+        import ctypes; ctypes.string_at(0)\n\
+        x\n\
+        x = 2\n\
+        /checkpoints\n\
+        /restore 1\n\
+        x\n\
+        /restore 99\n\
+        /restore soon\n";
+    let ended = Scratch::new().feed(input, &["repl", "--env", bare()]);
+    let ended = ended.exits_with(0).prints("1\nafter cell 1, 3, 4\n1\n");
+    let ended = ended
+        .says("SIGSEGV")
+        .says("no copy is kept of the state after cell 99");
+    ended.says("`soon` is not the number of a cell");
 }
