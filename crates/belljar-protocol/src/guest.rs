@@ -67,7 +67,7 @@ pub enum GuestFrame {
     Rehearsed,
     /// A frozen copy was made.
     Kept(KeptCopy),
-    /// A copy was woken and is the session now; it tells of the copy that stands for it.
+    /// A copy was woken and is the session now.
     Woke(WokenCopy),
     /// Answer to [`HostFrame::Manifest`].
     Manifest {
@@ -186,7 +186,7 @@ struct Completions {
 pub struct KeptCopy {
     /// The cell after which it was made.
     pub cell: u32,
-    /// Its process in the session's pid namespace; 0 if it could not be made.
+    /// Its process in the session's pid namespace.
     pub pid: i32,
 }
 
@@ -195,8 +195,6 @@ pub struct KeptCopy {
 pub struct WokenCopy {
     /// The cell after which it was made.
     pub cell: u32,
-    /// The copy that stands for it from now on, in the session's pid namespace; 0 for none.
-    pub pid: i32,
     /// Threads that ran when it was made, and that it does not have.
     pub threads: u32,
     /// Child processes that there were when it was made, and that it does not have.
@@ -278,7 +276,7 @@ mod tests {
             r#"{"type":"seeded","refused":{"a":"b"}}"#,
             r#"{"type":"rehearsed","what nobody knows":[{}]}"#,
             r#"{"type":"kept","cell":1,"pid":7}"#,
-            r#"{"type":"woke","cell":1,"pid":7,"threads":0,"processes":0}"#,
+            r#"{"type":"woke","cell":1,"threads":0,"processes":0}"#,
             r#"{"type":"manifest","names":[]}"#,
             r#"{"type":"completions","start":0,"candidates":["a"]}"#,
         ] {

@@ -83,26 +83,21 @@ impl Copies {
         told: KeptCopy,
         last: u32,
     ) -> Result<(), String> {
-        if self.watches.is_none() || told.cell <= self.newest || told.cell > last {
+        let Some(watches) = &self.watches else {
+            return Err("a copy, and none are kept".into());
+        };
+        if told.cell <= self.newest || told.cell > last {
             return Err("a copy that nobody asked for".into());
         }
-        self.add(cgroup, told);
-        Ok(())
-    }
-
-    /// It is a process of this session, whatever else it is.
-    fn add(&mut self, cgroup: Option<&SessionCgroup>, told: KeptCopy) {
         self.newest = told.cell;
-        let (Some(watches), Some(cgroup)) = (&self.watches, cgroup) else {
-            return;
-        };
-        let Some((outside, process)) = cgroup.member(told.pid) else {
-            return;
+        // It is a process of this session, whatever else it is.
+        let Some((outside, process)) = cgroup.and_then(|cgroup| cgroup.member(told.pid)) else {
+            return Ok(());
         };
         let (sender, exit) = oneshot::channel();
         lock(&self.waiting).insert(told.pid, sender);
         if watches.send_now(&Watch { pid: told.pid }).is_err() {
-            return;
+            return Ok(());
         }
         self.frozen.retain(|copy| copy.outside != outside);
         self.frozen.push_back(FrozenCopy {
@@ -116,6 +111,7 @@ impl Copies {
                 let _ = oldest.process.kill();
             }
         }
+        Ok(())
     }
 
     /// The newest copy, or the one of a cell; those that are newer are given up.
@@ -179,11 +175,8 @@ pub(crate) async fn restore(
             Ok(Ok(GuestFrame::Woke(woken))) if woken.cell == copy.cell => {
                 shared.set_interpreter(copy.process);
                 guest.set_exit(copy.exit);
-                let stands_for_it = KeptCopy {
-                    cell: woken.cell,
-                    pid: woken.pid,
-                };
-                guest.copies.add(Some(cgroup), stands_for_it);
+                // It will tell of the copy that takes its place.
+                guest.copies.newest = woken.cell.saturating_sub(1);
                 return Some(woken);
             }
             _ => {

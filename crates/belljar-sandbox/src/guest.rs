@@ -143,6 +143,14 @@ impl Guest {
         Ok(())
     }
 
+    /// Waits until it tells of a copy; whether it did.
+    pub(crate) async fn wait_for_copy(&mut self, cgroup: Option<&SessionCgroup>) -> bool {
+        match tokio::time::timeout(ANSWER_TIME, self.frame()).await {
+            Ok(Ok(GuestFrame::Kept(copy))) => self.copies.take_up(cgroup, copy, self.cells).is_ok(),
+            _ => false,
+        }
+    }
+
     /// The next frame.
     pub(crate) async fn frame(&mut self) -> Result<GuestFrame, GuestError> {
         loop {

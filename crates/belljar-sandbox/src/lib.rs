@@ -84,3 +84,8 @@ pub use session::{Cell, CellRun, Session, WhenBusy};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The example of the page on checkpoints, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/checkpoints.md")]
+struct CheckpointsPage;

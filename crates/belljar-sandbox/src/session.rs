@@ -218,10 +218,9 @@ impl Session {
             return Err(Error::NoCheckpoint { cell });
         }
         let mut guest = self.guest.lock().await;
-        if restore(&self.shared, &mut guest, Some(cell))
-            .await
-            .is_none()
-        {
+        let restored = restore(&self.shared, &mut guest, Some(cell)).await;
+        let cgroup = self.shared.cgroup.as_ref();
+        if restored.is_none() || !guest.wait_for_copy(cgroup).await {
             let why = "it could not be restored";
             self.shared.end(why);
             self.shared.kill();

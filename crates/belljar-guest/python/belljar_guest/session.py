@@ -128,12 +128,11 @@ class Session:
         woken = False
         copy = keep()
         while copy is None:
-            # Its place among the copies is taken again before anything else happens.
+            # Its place among the copies is taken again before the next request is read.
             woken = True
+            send({"type": "woke", "cell": cell, **lacking})
             copy = keep()
-        if woken:
-            send({"type": "woke", "cell": cell, "pid": copy, **lacking})
-        elif copy:
+        if copy:
             send({"type": "kept", "cell": cell, "pid": copy})
         self.kept_at = _now()
         return not woken
