@@ -286,7 +286,10 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Rehearsed
             | GuestFrame::Seeded { .. }
             | GuestFrame::Manifest { .. }
-            | GuestFrame::Completions { .. } => Err("an answer to a question nobody asked".into()),
+            | GuestFrame::Completions { .. }
+            | GuestFrame::SavedPart
+            | GuestFrame::Saved { .. }
+            | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
         }
     }
 

@@ -11,7 +11,7 @@ use belljar_sandbox::{EntryKind, Session};
 use crate::show;
 
 /// The commands, as they are completed and explained.
-pub(crate) const COMMANDS: [(&str, &str, &str); 7] = [
+pub(crate) const COMMANDS: [(&str, &str, &str); 9] = [
     ("/help", "", "show this"),
     ("/vars", "", "list the variables"),
     ("/files", "", "list the files of the workspace"),
@@ -24,6 +24,16 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 7] = [
         "/get",
         " NAME [PATH]",
         "copy a file of the workspace to this machine",
+    ),
+    (
+        "/save",
+        " PATH",
+        "write variables and files to a snapshot on this machine",
+    ),
+    (
+        "/load",
+        " PATH",
+        "start a new session that goes on from a snapshot",
     ),
     (
         "/reset",
@@ -61,6 +71,8 @@ pub(crate) enum Command {
     Files,
     Put { path: String, name: Option<String> },
     Get { name: String, path: Option<String> },
+    Save { path: String },
+    Load { path: String },
     Reset,
     Quit,
 }
@@ -83,6 +95,8 @@ impl Command {
             ("/files", None, ..) => Self::Files,
             ("/put", Some(path), name, None) => Self::Put { path, name },
             ("/get", Some(name), path, None) => Self::Get { name, path },
+            ("/save", Some(path), None, _) => Self::Save { path },
+            ("/load", Some(path), None, _) => Self::Load { path },
             ("/reset", None, ..) => Self::Reset,
             ("/quit", None, ..) => Self::Quit,
             _ => {
@@ -137,7 +151,8 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
         Command::Files => files(session)?,
         Command::Put { path, name } => put(session, path, name.as_deref())?,
         Command::Get { name, path } => get(session, name, path.as_deref())?,
-        Command::Reset | Command::Quit => {}
+        Command::Save { path } => save(session, &home(path)).await?,
+        Command::Load { .. } | Command::Reset | Command::Quit => {}
     }
     Ok(())
 }
@@ -249,8 +264,22 @@ fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> 
     Ok(())
 }
 
+async fn save(session: &Session, path: &Path) -> anyhow::Result<()> {
+    let report = session.snapshot(path).await?;
+    show::saved(&report);
+    let saved = report.names.iter().filter(|name| name.why.is_none());
+    show::note(&format!(
+        "[{}: names: {}, files: {}, {}]",
+        visible(&path.to_string_lossy()),
+        saved.count(),
+        report.files,
+        size(report.bytes)
+    ));
+    Ok(())
+}
+
 /// A path as it is typed, `~/` for the home directory.
-fn home(path: &str) -> PathBuf {
+pub(crate) fn home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
@@ -427,6 +456,8 @@ mod tests {
         assert!(wrong("/get a b c").contains("/get NAME [PATH]"));
         assert!(wrong("/vars all").contains("`/vars`"));
         assert!(wrong("/put 'a").contains("not closed"));
+        assert!(wrong("/save a b").contains("/save PATH"));
+        assert!(wrong("/load").contains("/load PATH"));
     }
 
     #[test]

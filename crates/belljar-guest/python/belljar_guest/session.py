@@ -10,7 +10,7 @@ import types
 
 import _thread
 
-from belljar_guest import displays
+from belljar_guest import displays, snapshot
 from belljar_guest.artifacts import Workspace
 from belljar_guest.cells import Cells
 from belljar_guest.complete import complete
@@ -87,6 +87,11 @@ class Session:
             elif kind == "complete":
                 start, found = complete(self.namespace, request["code"], request["cursor"])
                 send({"type": "completions", "start": start, "candidates": found})
+            elif kind == "save":
+                room, times = request["limit_bytes"], (request["name_seconds"], request["seconds"])
+                snapshot.save(self, room, *times)
+            elif kind == "load":
+                snapshot.load(self, request["sources"], request["name_seconds"])
             elif kind == "rehearse":
                 rehearse(self, rounds=3)
                 send({"type": "rehearsed"})

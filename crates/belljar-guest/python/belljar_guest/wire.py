@@ -91,6 +91,7 @@ class Reader:
 
     def __init__(self):
         self._buffer = b""
+        self.blob = b""  # raw bytes of the last request
 
     def _fill(self, size):
         if len(self._buffer) >= size:
@@ -114,5 +115,6 @@ class Reader:
         end = 8 + head + blob
         self._fill(end)
         request = from_json(self._buffer[8 : 8 + head])
+        self.blob = self._buffer[8 + head : end]
         self._buffer = self._buffer[end:]
         return request
