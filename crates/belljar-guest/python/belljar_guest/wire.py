@@ -11,6 +11,7 @@ import struct
 from belljar_guest.state import STATE, on_main_thread, release
 
 _read = os.read
+_readv = os.readv
 _write = os.write
 _getpid = os.getpid
 _exit = os._exit
@@ -94,15 +95,18 @@ class Reader:
         self.blob = b""  # raw bytes of the last request
 
     def _fill(self, size):
-        if len(self._buffer) >= size:
+        have = len(self._buffer)
+        if have >= size:
             return
-        buffer = bytearray(self._buffer)
-        while len(buffer) < size:
-            data = _read(STATE.control, max(65536, size - len(buffer)))
-            if not data:
+        buffer = bytearray(size)
+        buffer[:have] = self._buffer
+        view = memoryview(buffer)
+        while have < size:
+            read = _readv(STATE.control, (view[have:],))
+            if not read:
                 _exit(0)
-            buffer += data
-        self._buffer = bytes(buffer)
+            have += read
+        self._buffer = buffer
 
     def next(self):
         if not self._buffer:
@@ -115,6 +119,7 @@ class Reader:
         end = 8 + head + blob
         self._fill(end)
         request = from_json(self._buffer[8 : 8 + head])
-        self.blob = self._buffer[8 + head : end]
+        # Not copied: it may be large.
+        self.blob = memoryview(self._buffer)[8 + head : end]
         self._buffer = self._buffer[end:]
         return request
