@@ -132,6 +132,10 @@ thread = threading.Thread(target=print)
 connection = sqlite3.connect(":memory:")
 sock = socket.socketpair()
 holder = {"good": 1, "bad": [open_file]}
+carrier = [["fresh"], open_file]
+fresh = carrier[0]
+late = [fresh, "late"]
+def uses_lock(): return lock
 class Refuses:
     def __reduce__(self):
         raise ValueError("not\nme " + "x" * 1000)
@@ -156,6 +160,7 @@ assert add_five(1) == 6 and square(4) == 16
 assert row == Row("a", [1, 2]) and dataclasses.fields(row)[1].name == "values"
 assert colour is Colour.BLUE and Colour(1) is Colour.RED
 assert itself[1] is itself and tree["down"]["up"] is tree
+assert late[0] is fresh and fresh == ["fresh"], "also where a name that failed held it first"
 assert shared_one["a"] is shared_two and after_the_bad_ones[2] is shared_two
 assert frame.shape == (1000, 3) and frame["c"][3] == "text" and series[999] == 1
 assert same is large and large[-1] == 99_999
@@ -193,6 +198,10 @@ async fn two_hundred_names_with_an_exact_report() {
         ("coroutine", "TypeError: cannot pickle 'coroutine' object"),
         (
             "open_file",
+            "TypeError: cannot pickle '_io.TextIOWrapper' object",
+        ),
+        (
+            "carrier",
             "TypeError: cannot pickle '_io.TextIOWrapper' object",
         ),
         (
