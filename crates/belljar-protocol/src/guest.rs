@@ -51,6 +51,8 @@ pub enum HostFrame<'a> {
         sources: &'a BTreeMap<String, String>,
         /// Seconds for one name.
         name_seconds: f64,
+        /// Seconds for all of them.
+        seconds: f64,
     },
     /// Bytes of saved names, as the frame's blob. The last is answered by [`GuestFrame::Loaded`].
     LoadPart {
@@ -109,6 +111,8 @@ pub enum GuestFrame {
         /// What pickled them.
         library: String,
     },
+    /// Names are still being loaded.
+    Loading,
     /// All names are loaded, but for those that say why not.
     Loaded {
         /// The names that were found.
@@ -155,6 +159,7 @@ impl GuestFrame {
                 let Saved { names, library } = read(frame)?;
                 Self::Saved { names, library }
             }
+            Kind::Loading => Self::Loading,
             Kind::Loaded => {
                 let Loaded { names, why } = read(frame)?;
                 Self::Loaded { names, why }
@@ -193,6 +198,7 @@ enum Kind {
     Completions,
     SavedPart,
     Saved,
+    Loading,
     Loaded,
 }
 

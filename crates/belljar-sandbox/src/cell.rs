@@ -289,6 +289,7 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Completions { .. }
             | GuestFrame::SavedPart
             | GuestFrame::Saved { .. }
+            | GuestFrame::Loading
             | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
         }
     }

@@ -88,10 +88,11 @@ class Session:
                 start, found = complete(self.namespace, request["code"], request["cursor"])
                 send({"type": "completions", "start": start, "candidates": found})
             elif kind == "save":
-                room, times = request["limit_bytes"], (request["name_seconds"], request["seconds"])
-                snapshot.save(self, room, *times)
+                times = request["name_seconds"], request["seconds"]
+                snapshot.save(self, request["limit_bytes"], *times)
             elif kind == "load":
-                snapshot.load(self, request["sources"], request["name_seconds"])
+                times = request["name_seconds"], request["seconds"]
+                snapshot.load(self, request["sources"], *times)
             elif kind == "rehearse":
                 rehearse(self, rounds=3)
                 send({"type": "rehearsed"})

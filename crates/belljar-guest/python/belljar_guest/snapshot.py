@@ -48,7 +48,7 @@ _PICKLERS = ("cloudpickle", "joblib.externals.cloudpickle")
 _PROTOCOL = 5
 _PART = 8 << 20  # bytes of a frame
 _SMALL_BUFFER = 64 << 10  # smaller ones are written into the pickle
-_QUIET = 1.0  # seconds after which the host is sent what there is
+_QUIET = 1.0  # seconds after which the host hears of progress
 _MAX_NAMES = 10_000
 _MAX_SOURCES = 8 << 20
 
@@ -317,9 +317,11 @@ class _Buffers:
 class _Loader:
     """Takes the records in parts, and binds each name when its record is whole."""
 
-    def __init__(self, session, seconds):
+    def __init__(self, session, name_seconds, seconds):
         self._session = session
-        self._seconds = seconds
+        self._name_seconds = name_seconds
+        self._end = _now() + seconds
+        self._told = _now()
         self._buffers = _Buffers()
         self._data = memoryview(b"")
         self._at = 0
@@ -394,6 +396,9 @@ class _Loader:
                 view = memoryview((yield length))
                 buffers.append(view.toreadonly() if readonly else view)
             self._bind(head, data, buffers)
+            if _now() - self._told > _QUIET:
+                self._told = _now()
+                send({"type": "loading"})
 
     def _bind(self, head, data, buffers):
         name = head["name"]
@@ -405,7 +410,10 @@ class _Loader:
             if self._broken_at is not None:
                 self._recover(head["first"])
             before = _getrefcount(self._lost)
-            box = limited(self._seconds, self._unpickle, data, buffers)
+            left = self._end - _now()
+            if left <= 0:
+                raise TimeoutError("the time of the whole snapshot was up")
+            box = limited(min(self._name_seconds, left), self._unpickle, data, buffers)
             if _getrefcount(self._lost) != before:
                 raise ValueError(f"it holds parts of {', '.join(self._failed[-5:])}")
             (value,) = box
@@ -420,13 +428,13 @@ class _Loader:
             self._session.manifest.bind_seed(name, head["cell"])
 
 
-def load(session, sources, name_seconds):
+def load(session, sources, name_seconds, seconds):
     """Reads the parts that follow, and answers with which names came back."""
     for filename, source in sources.items():
         errors.remember(filename, source)
     _current[:] = [session.namespace]
     _invalidate_caches()  # the workspace's files are new
-    loader = _Loader(session, name_seconds)
+    loader = _Loader(session, name_seconds, seconds)
     reader = session.reader
     why = None
     while True:

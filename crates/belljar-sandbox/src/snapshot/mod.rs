@@ -285,6 +285,11 @@ fn name_seconds(limits: &Limits) -> f64 {
     limits.wall_time.as_secs_f64() / 3.0
 }
 
+/// Seconds for all names: as for four cells.
+fn seconds(limits: &Limits) -> f64 {
+    limits.wall_time.as_secs_f64() * 4.0
+}
+
 impl<'a> Talk<'a> {
     fn new(guest: &'a mut Guest, limits: &Limits) -> Self {
         Self {
@@ -313,7 +318,8 @@ impl<'a> Talk<'a> {
         let request = encode_frame(request, blob).map_err(|e| Error::Session(e.to_string()))?;
         let control = &mut self.guest.control;
         let sending = async { Ok(control.write_all(&request).await?) };
-        Self::in_time(self.silence, self.deadline, sending).await
+        // The guest may be busy with names that it has; only the whole has a limit.
+        Self::in_time(Duration::MAX, self.deadline, sending).await
     }
 
     async fn receive(&mut self) -> Result<(GuestFrame, RawFrame), Error> {
@@ -358,7 +364,7 @@ async fn save(
     let request = HostFrame::Save {
         limit_bytes,
         name_seconds: name_seconds(limits),
-        seconds: limits.wall_time.as_secs_f64() * 4.0,
+        seconds: seconds(limits),
     };
     talk.send(&request, &[]).await?;
     let mut total = 0;
@@ -392,6 +398,7 @@ async fn open(
     let request = HostFrame::Load {
         sources: &reader.header.sources,
         name_seconds: name_seconds(limits),
+        seconds: seconds(limits),
     };
     talk.send(&request, &[]).await?;
     let mut variables = reader.variables(PART).map_err(SnapshotError::from)?;
@@ -408,8 +415,11 @@ async fn open(
             break;
         }
     }
-    match talk.receive().await? {
-        (GuestFrame::Loaded { names, why }, _) => Ok((names, why)),
-        _ => Err(broken("an answer to another question")),
+    loop {
+        match talk.receive().await? {
+            (GuestFrame::Loading, _) => {}
+            (GuestFrame::Loaded { names, why }, _) => return Ok((names, why)),
+            _ => return Err(broken("an answer to another question")),
+        }
     }
 }

@@ -639,6 +639,19 @@ async fn hostile_pickles_harm_only_their_own_session() {
         assert_eq!(printed(&session, "print(b)").await, "7\n", "{why}");
     }
 
+    // Many that are slow: each has its time, then all of them; the session answers in the end.
+    let slow = |n: usize| record(&format!("s{n}"), b"(lctime\nsleep\n(F0.3\ntRa.");
+    let variables: Vec<u8> = (0..32).flat_map(slow).collect();
+    let names: Vec<String> = (0..32).map(|n| format!("s{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (_session, report) = load(&variables, &names).await.unwrap();
+    let told = not_loaded(&report);
+    assert!(!told.contains_key("s0"), "{told:?}");
+    assert_eq!(
+        told["s31"],
+        "TimeoutError: the time of the whole snapshot was up"
+    );
+
     // Records that lie.
     for variables in [
         b"\xff\xff\xff\xff".to_vec(),
