@@ -29,6 +29,7 @@ pub const FILES: &[(&str, &str)] = files![
     "rehearsal.py",
     "reseed.py",
     "session.py",
+    "snapshot.py",
     "state.py",
     "streams.py",
     "tables.py",

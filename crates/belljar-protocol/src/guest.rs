@@ -35,6 +35,30 @@ pub enum HostFrame<'a> {
         /// Where the cursor stands.
         cursor: usize,
     },
+    /// Pickle the namespace, name by name. Answered by [`GuestFrame::SavedPart`] as often as
+    /// needed, then [`GuestFrame::Saved`].
+    Save {
+        /// The most bytes that all names may take.
+        limit_bytes: u64,
+        /// Seconds for one name.
+        name_seconds: f64,
+        /// Seconds for all of them.
+        seconds: f64,
+    },
+    /// Bind the names that [`HostFrame::LoadPart`]s will bring.
+    Load {
+        /// Sources of cells that ran before, by file name.
+        sources: &'a BTreeMap<String, String>,
+        /// Seconds for one name.
+        name_seconds: f64,
+        /// Seconds for all of them.
+        seconds: f64,
+    },
+    /// Bytes of saved names, as the frame's blob. The last is answered by [`GuestFrame::Loaded`].
+    LoadPart {
+        /// Whether it is the last.
+        last: bool,
+    },
 }
 
 /// What a guest sends. It is data from hostile code: every field is checked before use.
@@ -81,6 +105,25 @@ pub enum GuestFrame {
         /// Candidates.
         candidates: Vec<String>,
     },
+    /// Bytes of saved names, as the frame's blob.
+    SavedPart,
+    /// All names are saved, but for those that say why not. The blob is a JSON object: the sources
+    /// of the cells by file name.
+    Saved {
+        /// Every name, in the order of the bytes.
+        names: Vec<SavedName>,
+        /// What pickled them.
+        library: String,
+    },
+    /// Names are still being loaded.
+    Loading,
+    /// All names are loaded, but for those that say why not.
+    Loaded {
+        /// The names that were found.
+        names: Vec<LoadedName>,
+        /// Why no more were found, if that is so.
+        why: Option<String>,
+    },
 }
 
 impl GuestFrame {
@@ -117,6 +160,16 @@ impl GuestFrame {
                 let Completions { start, candidates } = read(frame)?;
                 Self::Completions { start, candidates }
             }
+            Kind::SavedPart => Self::SavedPart,
+            Kind::Saved => {
+                let Saved { names, library } = read(frame)?;
+                Self::Saved { names, library }
+            }
+            Kind::Loading => Self::Loading,
+            Kind::Loaded => {
+                let Loaded { names, why } = read(frame)?;
+                Self::Loaded { names, why }
+            }
         })
     }
 }
@@ -151,6 +204,10 @@ enum Kind {
     Woke,
     Manifest,
     Completions,
+    SavedPart,
+    Saved,
+    Loading,
+    Loaded,
 }
 
 #[derive(Deserialize)]
@@ -199,6 +256,45 @@ pub struct WokenCopy {
     pub threads: u32,
     /// Child processes that there were when it was made, and that it does not have.
     pub processes: u32,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    names: Vec<SavedName>,
+    library: String,
+}
+
+#[derive(Deserialize)]
+struct Loaded {
+    names: Vec<LoadedName>,
+    #[serde(default)]
+    why: Option<String>,
+}
+
+/// A name in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedName {
+    /// The name.
+    pub name: String,
+    /// The type of its value.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Bytes that it takes; what an earlier name holds too is counted there.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Why it could not be saved, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// A name that a snapshot was to bring back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedName {
+    /// The name.
+    pub name: String,
+    /// Why it did not come back, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// One representation of a display.
@@ -279,6 +375,8 @@ mod tests {
             r#"{"type":"woke","cell":1,"threads":0,"processes":0}"#,
             r#"{"type":"manifest","names":[]}"#,
             r#"{"type":"completions","start":0,"candidates":["a"]}"#,
+            r#"{"names":[{"name":"a","type":"int"}],"type":"saved","library":"pickle"}"#,
+            r#"{"type":"loaded","names":[{"name":"a","why":"b"}]}"#,
         ] {
             let kind = parse(header).unwrap_or_else(|error| panic!("{header}: {error}"));
             let name = format!("{kind:?}").to_lowercase();

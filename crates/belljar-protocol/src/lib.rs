@@ -16,7 +16,10 @@ mod text;
 
 pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
-pub use guest::{CellEnd, CellReport, DisplayPart, GuestFrame, HostFrame, KeptCopy, WokenCopy};
+pub use guest::{
+    CellEnd, CellReport, DisplayPart, GuestFrame, HostFrame, KeptCopy, LoadedName, SavedName,
+    WokenCopy,
+};
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use network::{Denial, DeniedReason, Traffic};
 pub use outcome::{

@@ -304,7 +304,11 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Woke(_)
             | GuestFrame::Seeded { .. }
             | GuestFrame::Manifest { .. }
-            | GuestFrame::Completions { .. } => Err("an answer to a question nobody asked".into()),
+            | GuestFrame::Completions { .. }
+            | GuestFrame::SavedPart
+            | GuestFrame::Saved { .. }
+            | GuestFrame::Loading
+            | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
         }
     }
 

@@ -7,6 +7,8 @@ use std::io;
 
 use belljar_walls::{BeneathError, CgroupError, StartError};
 
+use crate::snapshot::SnapshotError;
+
 /// A fault of the host or of the caller, never of the program in a cell.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -76,6 +78,9 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// A snapshot can't be loaded.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// The operating system refused something the engine needs.
     #[error("{what}: {source}")]
     Io {

@@ -62,6 +62,7 @@ mod options;
 mod plumbing;
 mod session;
 mod shared;
+mod snapshot;
 mod starting;
 mod template;
 mod templates;
@@ -79,6 +80,7 @@ pub use limits::Limits;
 pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
 pub use session::{Cell, CellRun, Session, WhenBusy};
+pub use snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
 
 /// The example of the README, run as a test.
 #[cfg(doctest)]

@@ -248,6 +248,11 @@ impl Session {
         self.shared.check().is_ok() && !self.shared.interpreter_is_gone()
     }
 
+    /// What the host keeps of it, and its wires: whoever locks them may talk to the guest.
+    pub(crate) fn wires(&self) -> (&Arc<Shared>, &Arc<tokio::sync::Mutex<Guest>>) {
+        (&self.shared, &self.guest)
+    }
+
     pub(crate) fn workspace(&self) -> &Beneath {
         &self.shared.workspace
     }

@@ -179,6 +179,10 @@ impl Warm {
         self.waits().down
     }
 
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
     /// Where a session's long outputs go.
     pub(crate) fn output_directory(&self, id: u64) -> PathBuf {
         self.directory.path().join("output").join(id.to_string())

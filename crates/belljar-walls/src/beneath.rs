@@ -122,6 +122,14 @@ impl Beneath {
         written
     }
 
+    /// Makes a directory and those that lead to it, where they are not there yet. They belong to
+    /// the owner of the directory.
+    pub fn make_directory(&self, path: &str) -> Result<(), BeneathError> {
+        check(path)?;
+        let _owner = self.as_owner().map_err(|error| from_errno(path, error))?;
+        self.make_directories(path).map(drop)
+    }
+
     /// Lists everything beneath `path` (`""` for all), at most `limit` entries.
     /// The flag says whether there was more.
     pub fn list(&self, path: &str, limit: usize) -> Result<(Vec<Entry>, bool), BeneathError> {

@@ -11,6 +11,7 @@ use belljar_sandbox::{Backend, Checkpoints, Engine, Session, SessionOptions};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::bench_snapshot::{self, Round};
 use crate::show;
 use crate::start::SessionArgs;
 
@@ -92,6 +93,12 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let burst = burst(&engine, 200).await?;
     report.figure("burst_200", &burst, bare_name, &bare);
     idle_memory(&engine, 500 / scale, &report).await?;
+    let rounds = bench_snapshot::rounds(&engine, (5 / scale).max(1)).await?;
+    let times = |of: fn(&Round) -> Duration| Times(rounds.iter().map(of).collect());
+    let (save, write) = (times(|round| round.save), times(|round| round.write));
+    report.figure("snapshot_500mb_save", &save, "write + fsync", &write);
+    let (load, read) = (times(|round| round.load), times(|round| round.read));
+    report.figure("snapshot_500mb_load", &load, "read, from cache", &read);
     engine.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }

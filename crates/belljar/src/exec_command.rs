@@ -19,6 +19,7 @@ Examples:
   belljar exec 'import pandas as pd; pd.DataFrame({\"a\": [1, 2]}).sum()'
   belljar exec --file analysis.py --put sales.csv --out results
   belljar exec --seed '{\"n\": 3}' 'print(n + 1)'
+  belljar exec --snapshot-out a.snapshot 'x = 6' && belljar exec --snapshot-in a.snapshot 'x * 7'
   echo 'print(6 * 7)' | belljar exec -
 
 The code runs in the directory /workspace of a new session, which ends with the command. The value \
@@ -43,6 +44,12 @@ pub(crate) struct ExecArgs {
     /// Bind variables first, one for each name of a JSON object
     #[arg(long, value_name = "JSON")]
     seed: Option<String>,
+    /// Go on from a snapshot: its variables, files and sources
+    #[arg(long, value_name = "PATH")]
+    snapshot_in: Option<PathBuf>,
+    /// Write variables and files to a snapshot when the code has run, whether it failed or not
+    #[arg(long, value_name = "PATH")]
+    snapshot_out: Option<PathBuf>,
     /// Print one JSON object a line: each event, and last the outcome
     #[arg(long)]
     json: bool,
@@ -74,7 +81,14 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
         limits.output_file_bytes = limits.output_bytes;
     }
     let engine = args.session.engine_for(&code).await?;
-    let session = engine.session_with(options).await?;
+    let session = match &args.snapshot_in {
+        Some(path) => {
+            let (session, report) = engine.load(path, options).await?;
+            show::loaded(&report);
+            session
+        }
+        None => engine.session_with(options).await?,
+    };
     for (name, contents) in files {
         session.put(name, &contents)?;
     }
@@ -86,6 +100,11 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
         }
         if let Some(directory) = &args.out {
             save(&session, outcome, directory)?;
+        }
+        if let Some(path) = &args.snapshot_out {
+            let snapshot = session.snapshot(path).await;
+            let report = snapshot.with_context(|| format!("--snapshot-out {}", path.display()))?;
+            show::saved(&report);
         }
     }
     drop(session);

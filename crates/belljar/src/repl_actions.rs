@@ -11,7 +11,7 @@ use belljar_sandbox::{EntryKind, Session};
 use crate::show;
 
 /// The commands, as they are completed and explained.
-pub(crate) const COMMANDS: [(&str, &str, &str); 9] = [
+pub(crate) const COMMANDS: [(&str, &str, &str); 11] = [
     ("/help", "", "show this"),
     ("/vars", "", "list the variables"),
     ("/files", "", "list the files of the workspace"),
@@ -34,6 +34,16 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 9] = [
         "/restore",
         " CELL",
         "go back to the variables as they were after a cell; files stay",
+    ),
+    (
+        "/save",
+        " PATH",
+        "write variables and files to a snapshot on this machine",
+    ),
+    (
+        "/load",
+        " PATH",
+        "start a new session that goes on from a snapshot",
     ),
     (
         "/reset",
@@ -73,6 +83,8 @@ pub(crate) enum Command {
     Get { name: String, path: Option<String> },
     Checkpoints,
     Restore { cell: u32 },
+    Save { path: String },
+    Load { path: String },
     Reset,
     Quit,
 }
@@ -101,6 +113,8 @@ impl Command {
                     .parse()
                     .map_err(|_| anyhow::anyhow!("`{cell}` is not the number of a cell"))?,
             },
+            ("/save", Some(path), None, _) => Self::Save { path },
+            ("/load", Some(path), None, _) => Self::Load { path },
             ("/reset", None, ..) => Self::Reset,
             ("/quit", None, ..) => Self::Quit,
             _ => {
@@ -170,7 +184,8 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
                 "[the variables are as they were after cell {cell}]"
             ));
         }
-        Command::Reset | Command::Quit => {}
+        Command::Save { path } => save(session, &home(path)).await?,
+        Command::Load { .. } | Command::Reset | Command::Quit => {}
     }
     Ok(())
 }
@@ -282,8 +297,22 @@ fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> 
     Ok(())
 }
 
+async fn save(session: &Session, path: &Path) -> anyhow::Result<()> {
+    let report = session.snapshot(path).await?;
+    show::saved(&report);
+    let saved = report.names.iter().filter(|name| name.why.is_none());
+    show::note(&format!(
+        "[{}: names: {}, files: {}, {}]",
+        visible(&path.to_string_lossy()),
+        saved.count(),
+        report.files,
+        size(report.bytes)
+    ));
+    Ok(())
+}
+
 /// A path as it is typed, `~/` for the home directory.
-fn home(path: &str) -> PathBuf {
+pub(crate) fn home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
@@ -460,6 +489,8 @@ mod tests {
         assert!(wrong("/get a b c").contains("/get NAME [PATH]"));
         assert!(wrong("/vars all").contains("`/vars`"));
         assert!(wrong("/put 'a").contains("not closed"));
+        assert!(wrong("/save a b").contains("/save PATH"));
+        assert!(wrong("/load").contains("/load PATH"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `belljar repl`: cells typed into a live session.
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::{python_input, show};
 #[command(after_help = "\
 At the prompt: Tab completes, Ctrl-C interrupts a cell and keeps the variables, Ctrl-D leaves. A \
 block ends with an empty line. Lines that start with / are commands: /vars and /files list what the \
-session holds, /put and /get copy files, /reset starts anew, /help lists them all.
+session holds, /put and /get copy files, /save and /load keep it in a file, /reset starts anew, /help lists them all.
 
 When standard input is not a terminal its lines are run as if they were typed, without prompts; \
 the exit code is 1 if the last cell failed. `belljar exec --file FILE` runs a file as one cell.
@@ -186,6 +187,11 @@ impl Repl {
                 self.start_session().await?;
                 show::note("[a new session: variables and files of the old one are gone]");
             }
+            Ok(Command::Load { path }) => {
+                if let Err(error) = self.load(&repl_actions::home(&path)).await {
+                    show::error(&error.into());
+                }
+            }
             Ok(command) => {
                 let session = self.live.get().context("no session is live")?;
                 if let Err(error) = repl_actions::act(&session, &command).await {
@@ -282,6 +288,24 @@ impl Repl {
     async fn replace_session(&mut self) -> anyhow::Result<()> {
         self.start_session().await?;
         show::note("[the session was lost; this is a new one: variables and files are gone]");
+        Ok(())
+    }
+
+    /// The old session stays until the new one is there: a snapshot may be of no use.
+    async fn load(&mut self, path: &Path) -> Result<(), Error> {
+        let starting = spinner("loading the snapshot");
+        let loaded = self.engine.load(path, self.options.clone()).await;
+        starting.finish_and_clear();
+        let (session, report) = loaded?;
+        show::loaded(&report);
+        let back = report.names.iter().filter(|name| name.why.is_none());
+        show::note(&format!(
+            "[a new session; names that came back: {}, files: {}]",
+            back.count(),
+            report.files
+        ));
+        self.live.set(Arc::new(session));
+        self.next_cell = report.cells.saturating_add(1);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use belljar_sandbox::protocol::{
     Cause, Display, Event, Fate, Language, Outcome, Output, PlainStream, Status, Stream, plain,
     visible,
 };
+use belljar_sandbox::{FileLeftOut, LoadReport, SnapshotReport};
 use owo_colors::OwoColorize;
 
 /// Shows an error of ours: what happened, why, what to do.
@@ -207,6 +208,46 @@ pub(crate) fn ending(outcome: &Outcome) {
     {
         let mut stderr = anstream::stderr().lock();
         let _ = writeln!(stderr, "{} {}", "belljar:".yellow().bold(), message(&next));
+    }
+}
+
+/// Says what a snapshot has not.
+pub(crate) fn saved(report: &SnapshotReport) {
+    let names = report.names.iter();
+    not_there("not saved", names.map(|name| (&name.name, &name.why)));
+    files_left_out(&report.files_left_out);
+}
+
+/// Says what did not come back from a snapshot.
+pub(crate) fn loaded(report: &LoadReport) {
+    let names = report.names.iter();
+    not_there("not there", names.map(|name| (&name.name, &name.why)));
+    files_left_out(&report.files_left_out);
+    if !report.packages.is_empty() {
+        let packages = report.packages.join("; ");
+        note(&format!("[other packages: {}]", visible(&packages)));
+    }
+}
+
+/// The most names or files that are told one by one.
+const MAX_TOLD: usize = 20;
+
+fn not_there<'a>(what: &str, names: impl Iterator<Item = (&'a String, &'a Option<String>)>) {
+    let told = names.filter_map(|(name, why)| Some((name, why.as_ref()?)));
+    list(what, &told.collect::<Vec<_>>());
+}
+
+fn files_left_out(files: &[FileLeftOut]) {
+    let files = files.iter().map(|file| (&file.path, &file.why));
+    list("file not saved", &files.collect::<Vec<_>>());
+}
+
+fn list(what: &str, told: &[(&String, &String)]) {
+    for (name, why) in told.iter().take(MAX_TOLD) {
+        note(&format!("[{what}: {} ({})]", visible(name), visible(why)));
+    }
+    if told.len() > MAX_TOLD {
+        note(&format!("[{what}: {} more]", told.len() - MAX_TOLD));
     }
 }
 

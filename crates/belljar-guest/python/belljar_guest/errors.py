@@ -37,6 +37,11 @@ def remember(filename, source):
     _cache[filename] = entry
 
 
+def sources():
+    """The sources of all cells so far, by file name."""
+    return {filename: "".join(entry[2])[:-1] for filename, entry in _sources.items()}
+
+
 def cut(text, limit):
     """`text` cut in the middle with a mark where it is too long."""
     if len(text) <= limit:

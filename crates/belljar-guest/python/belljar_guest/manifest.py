@@ -57,8 +57,12 @@ class Manifest:
         self._known = {}
         self._bound = {}
 
-    def bind_seed(self, name):
-        self._bound[name] = 0
+    def cell_of(self, name):
+        return self._bound.get(name, 0)
+
+    def bind_seed(self, name, cell=0):
+        """Notes a name that no cell of this session has bound."""
+        self._bound[name] = cell
         value = self.namespace[name]
         self._known[name] = (id(value), id(type(value)), _extent(value))
 

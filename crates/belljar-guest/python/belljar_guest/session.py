@@ -11,7 +11,7 @@ import types
 
 import _thread
 
-from belljar_guest import displays
+from belljar_guest import displays, snapshot
 from belljar_guest.artifacts import Workspace
 from belljar_guest.cells import Cells
 from belljar_guest.checkpoints import keep, lacks
@@ -97,6 +97,12 @@ class Session:
             elif kind == "complete":
                 start, found = complete(self.namespace, request["code"], request["cursor"])
                 send({"type": "completions", "start": start, "candidates": found})
+            elif kind == "save":
+                times = request["name_seconds"], request["seconds"]
+                snapshot.save(self, request["limit_bytes"], *times)
+            elif kind == "load":
+                times = request["name_seconds"], request["seconds"]
+                snapshot.load(self, request["sources"], *times)
             elif kind == "rehearse":
                 rehearse(self, rounds=3)
                 send({"type": "rehearsed"})

@@ -12,6 +12,7 @@ import struct
 from belljar_guest.state import STATE, on_main_thread, release
 
 _read = os.read
+_readv = os.readv
 _write = os.write
 _getpid = os.getpid
 _poll = select.poll
@@ -94,17 +95,21 @@ class Reader:
 
     def __init__(self):
         self._buffer = b""
+        self.blob = b""  # raw bytes of the last request
 
     def _fill(self, size):
-        if len(self._buffer) >= size:
+        have = len(self._buffer)
+        if have >= size:
             return
-        buffer = bytearray(self._buffer)
-        while len(buffer) < size:
-            data = _read(STATE.control, max(65536, size - len(buffer)))
-            if not data:
+        buffer = bytearray(size)
+        buffer[:have] = self._buffer
+        view = memoryview(buffer)
+        while have < size:
+            read = _readv(STATE.control, (view[have:],))
+            if not read:
                 _exit(0)
-            buffer += data
-        self._buffer = bytes(buffer)
+            have += read
+        self._buffer = buffer
 
     def is_waited_for(self, milliseconds):
         """Whether a request is there, or comes within this time."""
@@ -125,5 +130,7 @@ class Reader:
         end = 8 + head + blob
         self._fill(end)
         request = from_json(self._buffer[8 : 8 + head])
+        # Not copied: it may be large.
+        self.blob = memoryview(self._buffer)[8 + head : end]
         self._buffer = self._buffer[end:]
         return request

@@ -172,6 +172,12 @@ async fn d2a_forged_frames() {
             answer,
             r#"{"type": "completions", "start": 0, "candidates": []}"#,
         ),
+        (answer, r#"{"type": "saved_part"}"#),
+        (
+            answer,
+            r#"{"type": "saved", "names": [], "library": "pickle"}"#,
+        ),
+        (answer, r#"{"type": "loaded", "names": []}"#),
         (none, r#"{"type": "final_answer", "value": 42}"#),
         (none, r#"{"type": "tool_result", "value": 42}"#),
         (none, r#"{"type": "approved"}"#),

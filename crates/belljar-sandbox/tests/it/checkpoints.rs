@@ -274,3 +274,25 @@ async fn forged_copies_win_nothing() {
     );
     assert_eq!(outcome.state, Fate::Lost);
 }
+
+/// A snapshot is made and loaded as well by sessions that keep copies, restored ones too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_session_has_snapshots() {
+    let engine = engine();
+    let session = engine.session_with(kept(Checkpoints::Auto)).await.unwrap();
+    good(&session, "x = [1, 2]").await;
+    tokio::time::sleep(seconds(0.2)).await;
+    let outcome = session.run("import os; os.abort()").await.unwrap();
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("snapshot");
+    session.snapshot(&path).await.unwrap();
+    let (loaded, _) = engine.load(&path, kept(Checkpoints::Every)).await.unwrap();
+    good(&loaded, "x.append(3)").await;
+    let outcome = loaded.run("import os; os.abort()").await.unwrap();
+    assert!(
+        matches!(outcome.state, Fate::Restored { .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(printed(&loaded, "print(x)").await, "[1, 2, 3]\n");
+}

@@ -13,6 +13,7 @@ mod outcomes;
 mod posture;
 mod reference;
 mod sessions;
+mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 mod templates;

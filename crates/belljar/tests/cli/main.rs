@@ -9,5 +9,6 @@ mod exec;
 mod others;
 mod readme;
 mod repl;
+mod snapshots;
 mod support;
 mod wrong;

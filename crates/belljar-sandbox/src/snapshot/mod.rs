@@ -1,0 +1,436 @@
+//! Snapshots: a session's variables, files and sources in one file, and a new session from it.
+//!
+//! The variables are pickled and unpickled by guests behind their walls. The host only copies their
+//! bytes, so a hostile snapshot can do no more than the code of a hostile cell.
+
+mod file;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use belljar_protocol::{GuestFrame, HostFrame, LoadedName, RawFrame, SavedName, encode_frame};
+use belljar_walls::SessionCgroup;
+use tokio::io::AsyncWriteExt;
+
+pub use file::FileLeftOut;
+
+use crate::engine::Engine;
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::guest::{Guest, GuestError};
+use crate::limits::Limits;
+use crate::options::SessionOptions;
+use crate::session::Session;
+use crate::shared::Shared;
+
+use file::{Header, Reader, Writer};
+
+/// Bytes of variables that are sent to a guest at once.
+const PART: usize = 8 << 20;
+
+/// Why a snapshot can't be loaded. Nothing has been opened then, and no session is left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The file is something else.
+    #[error("this file is not a snapshot")]
+    NotASnapshot,
+    /// It has a format that this version does not know.
+    #[error("the snapshot has format {0}, which this version of Belljar does not know")]
+    Version(u32),
+    /// It is not as it was written.
+    #[error("the snapshot is damaged: {0}")]
+    Damaged(&'static str),
+    /// Pickles of code are only good for the same minor version of Python.
+    #[error(
+        "the snapshot is of Python {}.{}, and this environment has {}.{}; load it in an environment with the former",
+        .snapshot.0, .snapshot.1, .here.0, .here.1
+    )]
+    Python {
+        /// The version that wrote it.
+        snapshot: (u8, u8, u8),
+        /// The version of the engine's environment.
+        here: (u8, u8, u8),
+    },
+    /// The new session died, or did not answer, while it opened the variables.
+    #[error("the session that opened the snapshot was lost: {0}")]
+    Lost(String),
+    /// It could not be read.
+    #[error("the snapshot can't be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What went into a snapshot.
+#[derive(Clone, Debug)]
+pub struct SnapshotReport {
+    /// Size of the file.
+    pub bytes: u64,
+    /// Every name of the namespace; those that were not saved say why.
+    pub names: Vec<SavedName>,
+    /// How many files of the workspace it has.
+    pub files: usize,
+    /// Which it has not.
+    pub files_left_out: Vec<FileLeftOut>,
+    /// The Python package that pickled the variables: `cloudpickle`, or `pickle` in environments
+    /// without it, which saves nothing that cells have defined.
+    pub library: String,
+}
+
+/// What came out of a snapshot.
+#[derive(Clone, Debug)]
+pub struct LoadReport {
+    /// Every name that the namespace had; those that did not come back say why.
+    pub names: Vec<LoadedName>,
+    /// How many files the workspace has got back.
+    pub files: usize,
+    /// Files that the snapshot does not have.
+    pub files_left_out: Vec<FileLeftOut>,
+    /// How many cells had run; the next one has the number after that.
+    pub cells: u32,
+    /// Packages that are not here, or not in the version that was there.
+    pub packages: Vec<String>,
+}
+
+impl Session {
+    /// Writes a snapshot: the variables, one by one, the sources of the cells, and the workspace's
+    /// files. What can't be saved is left out and told; the session goes on as it is. A cell that
+    /// runs is waited for.
+    ///
+    /// To pickle a value, its class's own code may run. A session that does not answer for as long
+    /// as a cell may run has then ended.
+    pub async fn snapshot(&self, to: &Path) -> Result<SnapshotReport, Error> {
+        let (shared, guest) = self.wires();
+        let snapshot = write(Arc::clone(shared), Arc::clone(guest), to.to_owned());
+        // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
+        tokio::spawn(snapshot).await.map_err(panicked)?
+    }
+}
+
+async fn write(
+    shared: Arc<Shared>,
+    guest: Arc<tokio::sync::Mutex<Guest>>,
+    to: PathBuf,
+) -> Result<SnapshotReport, Error> {
+    let mut guest = guest.lock().await;
+    shared.check()?;
+    let path = to.clone();
+    let writer = blocking(move || Writer::create(&path).map_err(writing)).await?;
+    let start = writer.written();
+
+    // Written by another thread while the guest makes the next part.
+    let (parts, mut arriving) = tokio::sync::mpsc::channel::<Vec<u8>>(2);
+    let written = tokio::task::spawn_blocking(move || {
+        let mut writer = writer;
+        while let Some(part) = arriving.blocking_recv() {
+            writer.write(&part).map_err(writing)?;
+        }
+        Ok::<_, Error>(writer)
+    });
+    let saved = save(&mut guest, &shared, &parts).await;
+    drop(parts);
+    let written = written.await.map_err(panicked)?;
+    let (names, library, sources) = saved.inspect_err(|error| {
+        shared.end(&error.to_string());
+        shared.kill();
+    })?;
+    let mut writer = written?;
+    let variables = writer.written() - start;
+
+    let cells = guest.cells;
+    // No cell runs while the files are read: the wires are still ours.
+    blocking(move || {
+        let limit = shared.limits.workspace_bytes;
+        let (files, files_left_out) = writer.write_files(&shared.workspace, limit)?;
+        let file_bytes = writer.written() - start - variables;
+        let environment = shared.warm.environment();
+        let header = Header {
+            belljar: env!("CARGO_PKG_VERSION").into(),
+            python: environment.version(),
+            environment: environment.name().into(),
+            packages: environment.packages().to_vec(),
+            cells,
+            sources,
+            library,
+            names,
+            files_left_out,
+        };
+        let bytes = writer
+            .finish(&header, variables, file_bytes, &to)
+            .map_err(writing)?;
+        Ok(SnapshotReport {
+            bytes,
+            names: header.names,
+            files,
+            files_left_out: header.files_left_out,
+            library: header.library,
+        })
+    })
+    .await
+}
+
+impl Engine {
+    /// A new session that goes on from a snapshot, and which of its names came back. The file is
+    /// checked first; its variables are opened by the new session alone, behind its walls.
+    pub async fn load(
+        &self,
+        snapshot: &Path,
+        options: impl Into<SessionOptions>,
+    ) -> Result<(Session, LoadReport), Error> {
+        let path = snapshot.to_owned();
+        let mut reader = blocking(move || Ok(Reader::open(&path)?)).await?;
+        let (of, here) = (reader.header.python, self.environment().version());
+        if (of.0, of.1) != (here.0, here.1) {
+            return Err(SnapshotError::Python { snapshot: of, here }.into());
+        }
+        let session = self.session_with(options).await?;
+        let (shared, guest) = session.wires();
+        let workspace = Arc::clone(shared);
+        let (reader, files) = blocking(move || {
+            let files = reader.restore_files(&workspace.workspace)?;
+            Ok((reader, files))
+        })
+        .await?;
+        let mut guest = guest.lock().await;
+        let mut report = LoadReport {
+            names: Vec::new(),
+            files,
+            files_left_out: reader.header.files_left_out.clone(),
+            // A lie here must not make the counter overflow.
+            cells: reader.header.cells.min(u32::MAX / 2),
+            packages: differences(&reader.header, self.environment()),
+        };
+        let saved = reader.header.names.clone();
+        let (loaded, why) =
+            open(&mut guest, shared, reader)
+                .await
+                .map_err(|error| match error {
+                    Error::Ended(why) => SnapshotError::Lost(why).into(),
+                    Error::Unresponsive => {
+                        SnapshotError::Lost("it did not answer in time".into()).into()
+                    }
+                    error => error,
+                })?;
+        report.names = compare(saved, loaded, why);
+        // Tracebacks tell cells by their numbers, so none is given twice.
+        guest.cells = report.cells;
+        drop(guest);
+        Ok((session, report))
+    }
+}
+
+fn writing(source: io::Error) -> Error {
+    Error::io("writing the snapshot")(source)
+}
+
+fn panicked(error: tokio::task::JoinError) -> Error {
+    Error::io("the snapshot's task")(io::Error::other(error))
+}
+
+async fn blocking<T: Send + 'static>(
+    task: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(task).await.map_err(panicked)?
+}
+
+fn differences(header: &Header, here: &Environment) -> Vec<String> {
+    let here: HashMap<&str, &str> = here
+        .packages()
+        .iter()
+        .map(|package| (package.name.as_str(), package.version.as_str()))
+        .collect();
+    let there = header.packages.iter();
+    there
+        .filter_map(|package| match here.get(package.name.as_str()) {
+            Some(version) if *version == package.version => None,
+            Some(version) => Some(format!(
+                "{} {}, here {version}",
+                package.name, package.version
+            )),
+            None => Some(format!("{} {}, not here", package.name, package.version)),
+        })
+        .collect()
+}
+
+/// What became of each name that the namespace had.
+fn compare(saved: Vec<SavedName>, loaded: Vec<LoadedName>, why: Option<String>) -> Vec<LoadedName> {
+    let mut loaded: HashMap<String, Option<String>> = loaded
+        .into_iter()
+        .map(|LoadedName { name, why }| (name, why))
+        .collect();
+    let why = why.unwrap_or_else(|| "it was not found in the snapshot".into());
+    saved
+        .into_iter()
+        .map(|saved| LoadedName {
+            why: match (saved.why, loaded.remove(&saved.name)) {
+                (Some(why), _) => Some(format!("not saved: {why}")),
+                (None, Some(why)) => why,
+                (None, None) => Some(why.clone()),
+            },
+            name: saved.name,
+        })
+        .collect()
+}
+
+/// A conversation that runs user code (that of the classes of what is saved), so it has deadlines.
+struct Talk<'a> {
+    guest: &'a mut Guest,
+    cgroup: Option<&'a SessionCgroup>,
+    /// How long the guest may do nothing that the host can see.
+    silence: Duration,
+    deadline: Instant,
+}
+
+/// Seconds for one name: a third of a cell's time, 10 by default.
+fn name_seconds(limits: &Limits) -> f64 {
+    limits.wall_time.as_secs_f64() / 3.0
+}
+
+/// Seconds for all names: as for four cells.
+fn seconds(limits: &Limits) -> f64 {
+    limits.wall_time.as_secs_f64() * 4.0
+}
+
+impl<'a> Talk<'a> {
+    fn new(guest: &'a mut Guest, shared: &'a Shared) -> Self {
+        let limits = &shared.limits;
+        Self {
+            guest,
+            cgroup: shared.cgroup.as_ref(),
+            silence: limits.wall_time + limits.grace,
+            // As long as ten cells.
+            deadline: Instant::now() + limits.wall_time * 10,
+        }
+    }
+
+    async fn in_time<T>(
+        silence: Duration,
+        deadline: Instant,
+        action: impl Future<Output = Result<T, GuestError>>,
+    ) -> Result<T, Error> {
+        let patience = silence.min(deadline.saturating_duration_since(Instant::now()));
+        match tokio::time::timeout(patience, action).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(GuestError::Gone)) => Err(Error::Ended("its process is gone".into())),
+            Ok(Err(GuestError::Protocol(detail))) => Err(broken(&detail)),
+            Err(_) => Err(Error::Unresponsive),
+        }
+    }
+
+    async fn send(&mut self, request: &HostFrame<'_>, blob: &[u8]) -> Result<(), Error> {
+        let request = encode_frame(request, blob).map_err(|e| Error::Session(e.to_string()))?;
+        let control = &mut self.guest.control;
+        let sending = async { Ok(control.write_all(&request).await?) };
+        // The guest may be busy with names that it has; only the whole has a limit.
+        Self::in_time(Duration::MAX, self.deadline, sending).await
+    }
+
+    async fn receive(&mut self) -> Result<(GuestFrame, RawFrame), Error> {
+        let (guest, cgroup) = (&mut *self.guest, self.cgroup);
+        let receiving = async {
+            loop {
+                while let Some(frame) = guest.next_frame().map_err(GuestError::Protocol)? {
+                    match GuestFrame::parse(&frame).map_err(GuestError::Protocol)? {
+                        GuestFrame::Ready => guest.ready = true,
+                        GuestFrame::Kept(copy) => {
+                            let taken = guest.copies.take_up(cgroup, copy, guest.cells);
+                            taken.map_err(GuestError::Protocol)?;
+                        }
+                        GuestFrame::Fault { .. } if guest.ready => {
+                            return Err(GuestError::Protocol("a fault after its start".into()));
+                        }
+                        parsed => return Ok((parsed, frame)),
+                    }
+                }
+                guest.control.readable().await?;
+                guest.read()?;
+            }
+        };
+        match Self::in_time(self.silence, self.deadline, receiving).await? {
+            (GuestFrame::Fault { detail }, _) => Err(Error::Session(detail)),
+            answer => Ok(answer),
+        }
+    }
+}
+
+fn broken(detail: &str) -> Error {
+    Error::Ended(format!("it broke the protocol: {detail}"))
+}
+
+type Saved = (Vec<SavedName>, String, BTreeMap<String, String>);
+
+/// Lets the guest save its names, and hands their bytes on. Who takes them may give up; the guest is
+/// heard to its end all the same, since its next answer must be one to another question.
+async fn save(
+    guest: &mut Guest,
+    shared: &Shared,
+    parts: &tokio::sync::mpsc::Sender<Vec<u8>>,
+) -> Result<Saved, Error> {
+    let limits = &shared.limits;
+    let mut talk = Talk::new(guest, shared);
+    let limit_bytes = limits.memory_bytes;
+    let request = HostFrame::Save {
+        limit_bytes,
+        name_seconds: name_seconds(limits),
+        seconds: seconds(limits),
+    };
+    talk.send(&request, &[]).await?;
+    let mut total = 0;
+    loop {
+        match talk.receive().await? {
+            (GuestFrame::SavedPart, frame) => {
+                total += frame.blob.len() as u64;
+                // The names' headers are small beside their values, which the guest counts.
+                if total > limit_bytes + limit_bytes / 2 {
+                    return Err(broken("a snapshot over its limit"));
+                }
+                let _ = parts.send(frame.blob).await;
+            }
+            (GuestFrame::Saved { names, library }, frame) => {
+                let sources = serde_json::from_slice(&frame.blob)
+                    .map_err(|_| broken("sources that can't be read"))?;
+                return Ok((names, library, sources));
+            }
+            _ => return Err(broken("an answer to another question")),
+        }
+    }
+}
+
+/// Lets a new guest open the variables.
+async fn open(
+    guest: &mut Guest,
+    shared: &Shared,
+    reader: Reader,
+) -> Result<(Vec<LoadedName>, Option<String>), Error> {
+    let limits = &shared.limits;
+    let mut talk = Talk::new(guest, shared);
+    let request = HostFrame::Load {
+        sources: &reader.header.sources,
+        name_seconds: name_seconds(limits),
+        seconds: seconds(limits),
+    };
+    talk.send(&request, &[]).await?;
+    let mut variables = reader.variables(PART).map_err(SnapshotError::from)?;
+    loop {
+        let (next, part) = blocking(move || {
+            let part = variables().map_err(SnapshotError::from)?;
+            Ok((variables, part))
+        })
+        .await?;
+        variables = next;
+        let last = part.is_empty();
+        talk.send(&HostFrame::LoadPart { last }, &part).await?;
+        if last {
+            break;
+        }
+    }
+    loop {
+        match talk.receive().await? {
+            (GuestFrame::Loading, _) => {}
+            (GuestFrame::Loaded { names, why }, _) => return Ok((names, why)),
+            _ => return Err(broken("an answer to another question")),
+        }
+    }
+}
