@@ -338,7 +338,7 @@ async fn heavy_a5d_names_that_do_not_exist() {
         "A5d",
         Severity::HostDos,
         "ask for 150,000 long names that don't exist, in a directory of the host",
-        "what the kernel remembers of them is charged to the session and given up at its limit; the sibling does not notice",
+        "what the kernel remembers of them is charged to the session: given up at its limit, or a crash whose cause is memory; the sibling does not notice",
     )
     .await;
     let session = case
@@ -356,7 +356,8 @@ for number in range(150_000):
     os.path.exists(f'/usr/lib/{mine}{number:0>230}')
 ";
     let outcome = case.outcome(&session, timed(code, seconds(10.0))).await;
-    assert!(outcome.is_success(), "{outcome:?}");
+    let by_memory = matches!(outcome.cause, Cause::Memory { .. });
+    assert!(outcome.is_success() || by_memory, "{outcome:?}");
     // 150,000 of them are more than the whole limit.
     let peak = outcome.peak_memory_bytes.unwrap();
     assert!((24 << 20..=32 << 20).contains(&peak), "{outcome:?}");
