@@ -107,10 +107,9 @@ impl<'a> CellDriver<'a> {
         let started = Instant::now();
         let shared = self.shared;
         let cgroup = shared.cgroup.as_ref();
-        let cpu_time = || cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time);
         let memory_kills = || cgroup.map_or(0, SessionCgroup::memory_kills);
         cgroup.inspect(|cgroup| cgroup.reset_peak());
-        let cpu_before = cpu_time();
+        let cpu_before = shared.cpu_time();
         let memory_kills_before = memory_kills();
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
@@ -140,7 +139,7 @@ impl<'a> CellDriver<'a> {
         let durations = Durations {
             total_us: micros(started.elapsed()),
             run_us: 0,
-            cpu_us: micros(cpu_time().saturating_sub(cpu_before)),
+            cpu_us: micros(shared.cpu_time().saturating_sub(cpu_before)),
         };
         let peak = cgroup.and_then(SessionCgroup::peak_bytes);
         match end {
@@ -227,9 +226,7 @@ impl<'a> CellDriver<'a> {
             let mut reason = (now >= deadline).then_some(Stop::WallTime);
             if next_cpu.is_some_and(|at| at <= now) {
                 next_cpu = Some(now + CPU_PAUSE);
-                let cgroup = self.shared.cgroup.as_ref();
-                let used = cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time);
-                let used = used.saturating_sub(cpu_before);
+                let used = self.shared.cpu_time().saturating_sub(cpu_before);
                 if self
                     .shared
                     .limits

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use belljar_protocol::Walls;
 use belljar_walls::{Beneath, Process, SessionCgroup};
@@ -75,6 +76,12 @@ impl Shared {
     /// Another process is the interpreter from now on.
     pub(crate) fn set_interpreter(&self, process: Process) {
         *lock(&self.interpreter) = Arc::new(process);
+    }
+
+    /// Processor time used so far; none is counted where there are no walls.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let cgroup = self.cgroup.as_ref();
+        cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time)
     }
 
     pub(crate) fn init_is_gone(&self) -> bool {

@@ -225,16 +225,22 @@ impl SessionCgroup {
     /// process can be added, so that those who fork without pause can't win.
     pub fn kill_all_but(&self, kept: &[i32]) -> bool {
         let _ = fs::write(self.pids_file(), "0");
-        let mut none = true;
-        for pid in self.members().into_iter().filter(|pid| !kept.contains(pid)) {
-            none = false;
-            if let Ok(process) = Process::open(pid)
-                && self.members().contains(&pid)
+        let others: Vec<(i32, io::Result<Process>)> = self
+            .members()
+            .into_iter()
+            .filter(|pid| !kept.contains(pid))
+            .map(|pid| (pid, Process::open(pid)))
+            .collect();
+        // A number may have become another's before it was opened.
+        let members = self.members();
+        for (pid, process) in &others {
+            if let Ok(process) = process
+                && members.contains(pid)
             {
                 let _ = process.kill();
             }
         }
-        none
+        others.is_empty()
     }
 
     /// Undoes what [`Self::kill_all_but`] did to the limit of processes.

@@ -63,12 +63,16 @@ def rehearse(session, rounds=1):
     for _ in range(rounds):
         for library, code in _MOVES:
             if library is None or library in sys.modules:
-                namespace = {"__name__": "__main__", "__builtins__": builtins}
-                cells, manifest = Cells(namespace, session.streams), Manifest(namespace)
-                to_json(session.perform(cells, manifest, _CELL, "", code))
+                _move(session, _CELL, code)
     STATE.begin(0, "")
     # The numbers that were drawn, if any, are not those that the session draws.
     reseed()
+
+
+def _move(session, cell, code):
+    namespace = {"__name__": "__main__", "__builtins__": builtins}
+    cells, manifest = Cells(namespace, session.streams), Manifest(namespace)
+    to_json(session.perform(cells, manifest, cell, "", code))
 
 
 def settle(session):
@@ -77,7 +81,5 @@ def settle(session):
     As cell 0, so that an interrupt meant for the next one is kept for it.
     """
     for code in ("x = 1\n", _PYTHON):
-        namespace = {"__name__": "__main__", "__builtins__": builtins}
-        cells, manifest = Cells(namespace, session.streams), Manifest(namespace)
-        to_json(session.perform(cells, manifest, 0, "", code))
+        _move(session, 0, code)
     STATE.begin(0, "")

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use belljar_protocol::{
-    Cause, CellEnd, CellReport, Durations, Fate, Outcome, Status, Traffic, WokenCopy, signal_name,
+    Cause, CellEnd, CellReport, Changes, Durations, Fate, Outcome, Status, Traffic, WokenCopy,
+    signal_name,
 };
 
 use crate::copies::restore;
@@ -116,6 +117,24 @@ impl CellDriver<'_> {
         cap(&mut report.changes.removed, "removed names", dropped);
         cap(&mut report.dropped, "notes of the session", dropped);
         self.dropped.extend(report.dropped);
+        Outcome {
+            exit_code,
+            exception: report.exception,
+            artifacts: report.artifacts,
+            changes: report.changes,
+            ..self.outcome(status, cause, Fate::Kept, durations, peak)
+        }
+    }
+
+    /// What every outcome has; an exception, files and names are told by a guest that lives.
+    fn outcome(
+        mut self,
+        status: Status,
+        cause: Cause,
+        state: Fate,
+        durations: Durations,
+        peak: Option<u64>,
+    ) -> Outcome {
         let network = self.traffic();
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
@@ -124,15 +143,15 @@ impl CellDriver<'_> {
             network,
             status,
             cause,
-            state: Fate::Kept,
-            exit_code,
-            exception: report.exception,
+            state,
+            exit_code: 0,
+            exception: None,
             stdout,
             stderr,
             transcript,
             displays: self.displays,
-            artifacts: report.artifacts,
-            changes: report.changes,
+            artifacts: Vec::new(),
+            changes: Changes::default(),
             dropped: self.dropped,
             durations,
             peak_memory_bytes: peak,
@@ -217,26 +236,9 @@ impl CellDriver<'_> {
         let exit_code = death.wait_status.map_or(-9, |status| {
             exit_or_signal(status).unwrap_or_else(|signal| -i64::from(signal))
         });
-        let network = self.traffic();
-        let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
-            cell: self.cell,
-            walls: self.shared.walls,
-            network,
-            status,
-            cause,
-            state,
             exit_code,
-            exception: None,
-            stdout,
-            stderr,
-            transcript,
-            displays: self.displays,
-            artifacts: Vec::new(),
-            changes: belljar_protocol::Changes::default(),
-            dropped: self.dropped,
-            durations,
-            peak_memory_bytes: peak,
+            ..self.outcome(status, cause, state, durations, peak)
         }
     }
 }
