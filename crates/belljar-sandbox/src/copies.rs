@@ -172,7 +172,7 @@ pub(crate) async fn restore(
             continue;
         }
         match tokio::time::timeout(WAKE_TIME, guest.frame()).await {
-            Ok(Ok(GuestFrame::Woke(woken))) if woken.cell == copy.cell => {
+            Ok(Ok((GuestFrame::Woke(woken), _))) if woken.cell == copy.cell => {
                 shared.set_interpreter(copy.process);
                 guest.set_exit(copy.exit);
                 // It will tell of the copy that takes its place.

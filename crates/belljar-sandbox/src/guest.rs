@@ -146,19 +146,43 @@ impl Guest {
     /// Waits until it tells of a copy; whether it did.
     pub(crate) async fn wait_for_copy(&mut self, cgroup: Option<&SessionCgroup>) -> bool {
         match tokio::time::timeout(ANSWER_TIME, self.frame()).await {
-            Ok(Ok(GuestFrame::Kept(copy))) => self.copies.take_up(cgroup, copy, self.cells).is_ok(),
+            Ok(Ok((GuestFrame::Kept(copy), _))) => {
+                self.copies.take_up(cgroup, copy, self.cells).is_ok()
+            }
             _ => false,
         }
     }
 
     /// The next frame.
-    pub(crate) async fn frame(&mut self) -> Result<GuestFrame, GuestError> {
+    pub(crate) async fn frame(&mut self) -> Result<(GuestFrame, RawFrame), GuestError> {
         loop {
             if let Some(frame) = self.next_frame().map_err(GuestError::Protocol)? {
-                return GuestFrame::parse(&frame).map_err(GuestError::Protocol);
+                let parsed = GuestFrame::parse(&frame).map_err(GuestError::Protocol)?;
+                return Ok((parsed, frame));
             }
             self.control.readable().await?;
             self.read()?;
+        }
+    }
+
+    /// The next frame that answers a question; others that may come between are taken.
+    pub(crate) async fn answer(
+        &mut self,
+        cgroup: Option<&SessionCgroup>,
+    ) -> Result<(GuestFrame, RawFrame), GuestError> {
+        loop {
+            match self.frame().await? {
+                (GuestFrame::Ready, _) => self.ready = true,
+                (GuestFrame::Kept(copy), _) => {
+                    let taken = self.copies.take_up(cgroup, copy, self.cells);
+                    taken.map_err(GuestError::Protocol)?;
+                }
+                // Only our own code, before it is ready, can tell of a fault of ours.
+                (GuestFrame::Fault { .. }, _) if self.ready => {
+                    return Err(GuestError::Protocol("a fault after its start".into()));
+                }
+                answer => return Ok(answer),
+            }
         }
     }
 
@@ -210,20 +234,7 @@ impl Guest {
         let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;
         let answer = async {
             self.control.write_all(&request).await?;
-            loop {
-                match self.frame().await? {
-                    GuestFrame::Ready => self.ready = true,
-                    GuestFrame::Kept(copy) => {
-                        let taken = self.copies.take_up(cgroup, copy, self.cells);
-                        taken.map_err(GuestError::Protocol)?;
-                    }
-                    // Only our own code, before it is ready, can tell of a fault of ours.
-                    GuestFrame::Fault { .. } if self.ready => {
-                        return Err(GuestError::Protocol("a fault after its start".into()));
-                    }
-                    frame => return Ok(frame),
-                }
-            }
+            Ok(self.answer(cgroup).await?.0)
         };
         match tokio::time::timeout(ANSWER_TIME, answer).await {
             Ok(Ok(GuestFrame::Fault { detail })) => Err(Error::Session(detail)),

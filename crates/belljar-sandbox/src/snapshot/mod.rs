@@ -328,26 +328,7 @@ impl<'a> Talk<'a> {
     }
 
     async fn receive(&mut self) -> Result<(GuestFrame, RawFrame), Error> {
-        let (guest, cgroup) = (&mut *self.guest, self.cgroup);
-        let receiving = async {
-            loop {
-                while let Some(frame) = guest.next_frame().map_err(GuestError::Protocol)? {
-                    match GuestFrame::parse(&frame).map_err(GuestError::Protocol)? {
-                        GuestFrame::Ready => guest.ready = true,
-                        GuestFrame::Kept(copy) => {
-                            let taken = guest.copies.take_up(cgroup, copy, guest.cells);
-                            taken.map_err(GuestError::Protocol)?;
-                        }
-                        GuestFrame::Fault { .. } if guest.ready => {
-                            return Err(GuestError::Protocol("a fault after its start".into()));
-                        }
-                        parsed => return Ok((parsed, frame)),
-                    }
-                }
-                guest.control.readable().await?;
-                guest.read()?;
-            }
-        };
+        let receiving = self.guest.answer(self.cgroup);
         match Self::in_time(self.silence, self.deadline, receiving).await? {
             (GuestFrame::Fault { detail }, _) => Err(Error::Session(detail)),
             answer => Ok(answer),
