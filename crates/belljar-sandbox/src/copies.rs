@@ -1,18 +1,14 @@
 //! Frozen copies of a session: which there are, and how one of them becomes the session.
 
-use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{GuestFrame, KeptCopy, WokenCopy};
-use belljar_walls::{Channel, Orphan, Process, SessionCgroup, Watch};
+use belljar_walls::{Process, SessionCgroup};
 use tokio::sync::oneshot;
 
-use crate::channel::AsyncChannel;
+use crate::family::Orphans;
 use crate::guest::{DEATH_TIME, Guest};
-use crate::lock::lock;
 use crate::shared::Shared;
 
 /// The most copies that are kept; older ones are given up.
@@ -36,32 +32,23 @@ struct FrozenCopy {
     exit: oneshot::Receiver<i32>,
 }
 
-type Waiting = Arc<Mutex<HashMap<i32, oneshot::Sender<i32>>>>;
-
 /// The copies of one session, the newest last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Copies {
-    watches: Option<Arc<AsyncChannel>>,
-    waiting: Waiting,
+    /// None where there are no walls, and no copies.
+    orphans: Option<Orphans>,
     frozen: VecDeque<FrozenCopy>,
     /// The last cell that the guest told of a copy of.
     newest: u32,
 }
 
 impl Copies {
-    /// `watches` is init's channel, where the session keeps copies.
-    pub(crate) fn new(watches: Option<OwnedFd>) -> io::Result<Self> {
-        let Some(watches) = watches else {
-            return Ok(Self::default());
-        };
-        let watches = Arc::new(AsyncChannel::new(Channel::from(watches))?);
-        let waiting = Waiting::default();
-        tokio::spawn(listen(Arc::clone(&watches), Arc::clone(&waiting)));
-        Ok(Self {
-            watches: Some(watches),
-            waiting,
-            ..Self::default()
-        })
+    pub(crate) fn new(orphans: Option<Orphans>) -> Self {
+        Self {
+            orphans,
+            frozen: VecDeque::new(),
+            newest: 0,
+        }
     }
 
     /// The cells after which the copies were made.
@@ -83,7 +70,7 @@ impl Copies {
         told: KeptCopy,
         last: u32,
     ) -> Result<(), String> {
-        let Some(watches) = &self.watches else {
+        let Some(orphans) = &self.orphans else {
             return Err("a copy, and none are kept".into());
         };
         if told.cell <= self.newest || told.cell > last {
@@ -94,11 +81,9 @@ impl Copies {
         let Some((outside, process)) = cgroup.and_then(|cgroup| cgroup.member(told.pid)) else {
             return Ok(());
         };
-        let (sender, exit) = oneshot::channel();
-        lock(&self.waiting).insert(told.pid, sender);
-        if watches.send_now(&Watch { pid: told.pid }).is_err() {
+        let Some(exit) = orphans.watch(told.pid) else {
             return Ok(());
-        }
+        };
         self.frozen.retain(|copy| copy.outside != outside);
         self.frozen.push_back(FrozenCopy {
             cell: told.cell,
@@ -124,16 +109,6 @@ impl Copies {
         }
         None
     }
-}
-
-/// Passes on how copies end, until init is gone.
-async fn listen(watches: Arc<AsyncChannel>, waiting: Waiting) {
-    while let Ok(Some((orphan, _))) = watches.receive::<Orphan>().await {
-        if let Some(sender) = lock(&waiting).remove(&orphan.pid) {
-            let _ = sender.send(orphan.status);
-        }
-    }
-    lock(&waiting).clear();
 }
 
 /// Makes a copy the session: the newest one, or that of a cell. Everything else in the session is

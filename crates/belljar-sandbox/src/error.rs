@@ -51,6 +51,18 @@ pub enum Error {
         /// The cell.
         cell: u32,
     },
+    /// The session could not be forked.
+    #[error("the session could not be forked: {0}")]
+    Fork(String),
+    /// No cell waits for an answer to this call.
+    #[error("no cell waits for the answer to call {call}; `Event::Asked` tells when one does")]
+    NotAsked {
+        /// The call.
+        call: u64,
+    },
+    /// The session is a fork that was made at a call, and waits there.
+    #[error("the fork waits in the call that it was made at; `resume` it with an answer")]
+    Waiting,
     /// The session did not answer a question about its state.
     #[error("the session did not answer in time")]
     Unresponsive,

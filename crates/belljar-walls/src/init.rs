@@ -26,41 +26,33 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
-/// Runs in the process that was cloned into [`NAMESPACES`]; never returns.
-pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
+/// Runs in the process that was cloned into [`NAMESPACES`]; never returns. The channel for watches
+/// was made before: one that is made here would be seen among the session's own sockets.
+pub(crate) fn run(
+    request: &InitRequest,
+    spec: &RootSpec,
+    host: &Channel,
+    (watches, theirs): (Channel, Channel),
+) -> ! {
     let prepared = sys::die_with_parent()
         .step("tying init to the spawner")
         .and_then(|()| prepare(request, spec));
-    let (sent, watches) = match prepared {
-        Ok((offer, watches)) => {
+    let id = request.id;
+    let sent = match prepared {
+        Ok(mut offer) => {
+            offer.insert(2, theirs.into());
             let descriptors: Vec<BorrowedFd<'_>> = offer.iter().map(AsFd::as_fd).collect();
-            let sent = host.send(&Report::Init { id: request.id }, &descriptors);
-            (sent, watches)
+            host.send(&Report::Init { id }, &descriptors)
         }
         Err(error) => {
-            let _ = host.send(
-                &Report::InitFailed {
-                    id: request.id,
-                    error,
-                },
-                &[],
-            );
+            let _ = host.send(&Report::InitFailed { id, error }, &[]);
             sys::exit_now(1);
         }
     };
-    if sent.is_err() {
-        sys::exit_now(1);
-    }
-    if let Some(watches) = watches {
+    if sent.is_ok() {
         let _ = watch_orphans(&watches);
-        sys::exit_now(1);
     }
-    // Children of a process that ignores SIGCHLD are reaped by the kernel at once, orphans too:
-    // init sleeps for ever and costs nothing.
-    if sys::ignore_children().is_err() || sys::close_from(0).is_err() {
-        sys::exit_now(1);
-    }
-    sys::sleep_for_ever();
+    sys::exit_now(1);
 }
 
 /// Reaps, and tells the host of those that it asked about. Returns when the host is gone.
@@ -97,13 +89,9 @@ fn watch_orphans(host: &Channel) -> io::Result<()> {
     }
 }
 
-/// What init offers, and its own end of the channel for watches.
-type Prepared = (Vec<OwnedFd>, Option<Channel>);
-
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
-/// mount, net, ipc, uts, Landlock's rules, and, if it asked for them, a channel for
-/// watches and a listener for its proxy.
-fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
+/// mount, net, ipc, uts, Landlock's rules, and, if it asked for one, a listener for its proxy.
+fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
@@ -133,12 +121,6 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
         offer.push(namespace);
     }
     offer.push(landlock::ruleset()?);
-    let mut watches = None;
-    if request.watches {
-        let (theirs, ours) = Channel::pair().step("making a channel")?;
-        offer.push(theirs.into());
-        watches = Some(ours);
-    }
     if request.proxy {
         // A socket belongs to the network namespace that it was made in, whoever holds it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))
@@ -149,7 +131,7 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
     sys::set_dumpable(false).step("hiding init")?;
     sys::drop_capabilities().step("dropping init's capabilities")?;
     sys::no_new_privileges().step("giving up new privileges")?;
-    Ok((offer, watches))
+    Ok(offer)
 }
 
 /// Makes the session's user namespace. It comes last and owns none of the others, so that even a

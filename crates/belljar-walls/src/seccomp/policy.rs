@@ -144,6 +144,7 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_removexattr ALLOW, "os.removexattr";
     SYS_lremovexattr ALLOW, "os.removexattr";
     SYS_fremovexattr ALLOW, "os.removexattr";
+    SYS_landlock_restrict_self ALLOW, "a fork of a session gives up its parent's files; with the rules of others nothing is gained";
     SYS_inotify_init1 ALLOW, "watchers of files";
     SYS_inotify_add_watch ALLOW, "watchers of files";
     SYS_inotify_rm_watch ALLOW, "watchers of files";
@@ -247,7 +248,8 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_getcpu ALLOW, "numeric libraries";
     SYS_prlimit64 Verdict::AllowIf {
         clauses: &[
-            Clause(&[Test { word: 2, mask: !0, values: &RESOURCES_BUT_CORE }]),
+            // Of the caller alone: a fork of a session could else end the others by theirs.
+            Clause(&[Test { word: 0, mask: !0, values: &[0] }, Test { word: 2, mask: !0, values: &RESOURCES_BUT_CORE }]),
             // No new limit, so it only asks.
             Clause(&[Test { word: 4, mask: !0, values: &[0] }, Test { word: 5, mask: !0, values: &[0] }]),
         ],
