@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::{Error, directory};
 
 /// A file that was being written this long ago belongs to a process that died.
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+const ABANDONED: Duration = Duration::from_hours(24);
 
 /// The SHA-256 hash of a blob's contents; as text, 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -133,14 +133,14 @@ impl Blobs {
         directory::in_background(move || {
             let hash = BlobHash::of(&bytes);
             let path = blobs.path(hash);
-            let shelf = path.parent().unwrap_or(&blobs.directory);
+            let folder = path.parent().unwrap_or(&blobs.directory);
             // A damaged one is replaced; a good one saves the writing.
             if !is_good(&path, hash) {
-                directory::make(shelf)?;
+                directory::make(folder)?;
                 write(&blobs.incoming(), &path, &bytes)?;
             }
-            // Also when another process made the file, or the shelf: it may not have come to this.
-            directory::sync(shelf)?;
+            // Also when another process made the file, or the folder: it may not have come to this.
+            directory::sync(folder)?;
             directory::sync(&blobs.directory)?;
             Ok(BlobRef {
                 hash,
@@ -193,8 +193,8 @@ impl Blobs {
 
     fn path(&self, hash: BlobHash) -> PathBuf {
         let name = hash.to_string();
-        let (shelf, name) = name.split_at(2);
-        self.directory.join(shelf).join(name)
+        let (folder, name) = name.split_at(2);
+        self.directory.join(folder).join(name)
     }
 }
 

@@ -13,10 +13,10 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use serde_json::value::RawValue;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
-    SqliteSynchronous,
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteRow, SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
 
 use crate::failpoint;
 use crate::store::{Answer, PAGE_BYTES, Store};
@@ -28,6 +28,19 @@ const MIGRATIONS: [&str; 1] = [include_str!("0001.sql")];
 /// How long to wait for the writer of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const READERS: u32 = 4;
+
+const LAST_SEQ: &str = "SELECT last_seq FROM runs WHERE id = $1";
+
+const READ: &str = "SELECT e.seq, e.at, e.kind, e.version, e.body \
+    FROM runs r JOIN events e ON e.run = r.number \
+    WHERE r.id = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3";
+
+const RUNS: &str = "SELECT r.id, f.seq, f.at, f.kind, f.version, f.body, \
+    l.seq, l.at, l.kind, l.version, l.body \
+    FROM runs r \
+    JOIN events f ON f.run = r.number AND f.seq = 1 \
+    JOIN events l ON l.run = r.number AND l.seq = r.last_seq \
+    WHERE r.number < $1 ORDER BY r.number DESC LIMIT $2";
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
@@ -87,14 +100,29 @@ impl Sqlite {
         expected: u64,
         events: &[NewEvent],
     ) -> Result<u64, AppendError> {
-        let fault = |error| fault(&self.path, error);
         failpoint::reach(failpoint::BEFORE_APPEND);
+        let acquired = self.writer.acquire().await;
+        let mut connection = acquired.map_err(|error| fault(&self.path, error))?;
+        let appended = self.append_by(&mut connection, run, expected, events).await;
+        if let Err(AppendError::Journal(_)) = appended {
+            // After some faults (a full disk) SQLite has ended the transaction by itself. sqlx
+            // still counts it, and would refuse to begin another on this connection.
+            connection.close_on_drop();
+        }
+        appended
+    }
+
+    async fn append_by(
+        &self,
+        connection: &mut SqliteConnection,
+        run: &RunId,
+        expected: u64,
+        events: &[NewEvent],
+    ) -> Result<u64, AppendError> {
+        let fault = |error| fault(&self.path, error);
         // Taken at once: a transaction that first reads and then wants to write can fail.
-        let mut transaction = self
-            .writer
-            .begin_with("BEGIN IMMEDIATE")
-            .await
-            .map_err(fault)?;
+        let begun = connection.begin_with("BEGIN IMMEDIATE").await;
+        let mut transaction = begun.map_err(fault)?;
 
         let known = sqlx::query("SELECT number, last_seq FROM runs WHERE id = $1")
             .bind(run.as_str())
@@ -151,15 +179,11 @@ impl Sqlite {
     }
 
     async fn read(&self, run: &RunId, after: u64, limit: usize) -> sqlx::Result<Vec<Entry>> {
-        let mut rows = sqlx::query(
-            "SELECT e.seq, e.at, e.kind, e.version, e.body \
-             FROM runs r JOIN events e ON e.run = r.number \
-             WHERE r.id = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3",
-        )
-        .bind(run.as_str())
-        .bind(signed(after))
-        .bind(signed(limit as u64))
-        .fetch(&self.readers);
+        let mut rows = sqlx::query(READ)
+            .bind(run.as_str())
+            .bind(signed(after))
+            .bind(signed(limit as u64))
+            .fetch(&self.readers);
         let (mut page, mut bytes) = (Vec::new(), 0);
         while bytes < PAGE_BYTES
             && let Some(row) = rows.try_next().await?
@@ -175,7 +199,7 @@ impl Sqlite {
     }
 
     async fn last_seq(&self, run: &RunId) -> sqlx::Result<u64> {
-        let row = sqlx::query("SELECT last_seq FROM runs WHERE id = $1")
+        let row = sqlx::query(LAST_SEQ)
             .bind(run.as_str())
             .fetch_optional(&self.readers)
             .await?;
@@ -199,17 +223,10 @@ impl Sqlite {
     }
 
     async fn runs_before(&self, before: i64, limit: usize) -> sqlx::Result<Vec<RunSummary>> {
-        let mut rows = sqlx::query(
-            "SELECT r.id, f.seq, f.at, f.kind, f.version, f.body, \
-                    l.seq, l.at, l.kind, l.version, l.body \
-             FROM runs r \
-             JOIN events f ON f.run = r.number AND f.seq = 1 \
-             JOIN events l ON l.run = r.number AND l.seq = r.last_seq \
-             WHERE r.number < $1 ORDER BY r.number DESC LIMIT $2",
-        )
-        .bind(before)
-        .bind(signed(limit as u64))
-        .fetch(&self.readers);
+        let mut rows = sqlx::query(RUNS)
+            .bind(before)
+            .bind(signed(limit as u64))
+            .fetch(&self.readers);
         let (mut page, mut bytes) = (Vec::new(), 0);
         while bytes < PAGE_BYTES
             && let Some(row) = rows.try_next().await?
