@@ -11,6 +11,7 @@ use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use belljar_journal::{Journal, NewEvent, RunId, Timestamp};
@@ -32,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     for turn in 0..TURNS {
         bare_time += bare_loop(&mut bare)?;
-        one_time += append(&journal, &format!("one-{turn}"), &[event.clone()]).await?;
+        one_time += append(&journal, &format!("one-{turn}"), slice::from_ref(&event)).await?;
         ten_time += append(&journal, &format!("ten-{turn}"), &vec![event.clone(); 10]).await?;
     }
     let eight_begin = Instant::now();

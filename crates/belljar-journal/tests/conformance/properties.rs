@@ -110,7 +110,7 @@ pub(crate) async fn of_many_writers_one_wins_each_number(backend: &impl Backend)
     for writer in 0..8_u64 {
         let journal = if writer % 2 == 0 { &one } else { &other }.clone();
         writers.spawn(async move {
-            let (mut won, mut lost, mut last) = (Vec::new(), 0, 0);
+            let (mut won, mut refused, mut last) = (Vec::new(), 0, 0);
             while last < EVENTS {
                 match journal.append(&run("a"), last, &[event(writer)]).await {
                     Ok(seq) => {
@@ -121,19 +121,19 @@ pub(crate) async fn of_many_writers_one_wins_each_number(backend: &impl Backend)
                     }
                     Err(AppendError::Conflict { expected, actual }) => {
                         assert!(expected < actual);
-                        lost += 1;
+                        refused += 1;
                         last = actual;
                     }
                     Err(error) => panic!("{error}"),
                 }
             }
-            (won, lost)
+            (won, refused)
         });
     }
-    let (mut won, mut lost) = (Vec::new(), 0);
-    for (one_won, one_lost) in writers.join_all().await {
+    let (mut won, mut refused) = (Vec::new(), 0);
+    for (one_won, one_refused) in writers.join_all().await {
         won.extend(one_won);
-        lost += one_lost;
+        refused += one_refused;
     }
     won.sort_unstable();
     let stored: Vec<_> = read_all(&one, &run("a"))
@@ -143,7 +143,7 @@ pub(crate) async fn of_many_writers_one_wins_each_number(backend: &impl Backend)
         .collect();
     assert_eq!(stored, won);
     assert!(stored.iter().map(|(seq, _)| *seq).eq(1..=won.len() as u64));
-    assert!(lost > 0, "they never came to the same number");
+    assert!(refused > 0, "they never came to the same number");
 }
 
 pub(crate) async fn many_runs_do_not_mix(backend: &impl Backend) {
