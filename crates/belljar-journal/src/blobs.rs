@@ -1,0 +1,231 @@
+//! Large values, in files that are named by the hash of their contents.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{Error, directory};
+
+/// A file that was being written this long ago belongs to a process that died.
+const ABANDONED: Duration = Duration::from_hours(24);
+
+/// The SHA-256 hash of a blob's contents; as text, 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BlobHash([u8; 32]);
+
+impl BlobHash {
+    fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for BlobHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BlobHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// A text that is no hash of a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the hash of a blob has 64 hexadecimal digits, in small letters")]
+pub struct InvalidBlobHash;
+
+impl FromStr for BlobHash {
+    type Err = InvalidBlobHash;
+
+    fn from_str(text: &str) -> Result<Self, InvalidBlobHash> {
+        let digit = |digit: u8| match digit {
+            b'0'..=b'9' => Ok(digit - b'0'),
+            b'a'..=b'f' => Ok(digit - b'a' + 10),
+            _ => Err(InvalidBlobHash),
+        };
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let mut hash = [0; 32];
+        if pairs.len() != hash.len() || !rest.is_empty() {
+            return Err(InvalidBlobHash);
+        }
+        for (byte, [high, low]) in hash.iter_mut().zip(pairs) {
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Ok(Self(hash))
+    }
+}
+
+impl TryFrom<String> for BlobHash {
+    type Error = InvalidBlobHash;
+
+    fn try_from(text: String) -> Result<Self, InvalidBlobHash> {
+        text.parse()
+    }
+}
+
+impl From<BlobHash> for String {
+    fn from(hash: BlobHash) -> Self {
+        hash.to_string()
+    }
+}
+
+/// What an event says of a blob.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct BlobRef {
+    /// The hash of its contents, by which it is found.
+    #[schemars(with = "String", extend("pattern" = "^[0-9a-f]{64}$"))]
+    pub hash: BlobHash,
+    /// Its size.
+    pub bytes: u64,
+    /// What the bytes are, such as `image/png`. It is kept here alone: the same bytes may be two
+    /// things.
+    pub media_type: String,
+}
+
+/// Blobs in a directory. Clones are cheap.
+///
+/// Any number of processes may have the same one open. A blob is there whole or not at all.
+#[derive(Clone, Debug)]
+pub struct Blobs {
+    directory: Arc<Path>,
+    limit: u64,
+}
+
+impl Blobs {
+    /// Opens `blobs` in a directory; both are made if they are not there. Blobs of more than
+    /// `limit` bytes are neither taken nor read.
+    pub async fn open(directory: &Path, limit: u64) -> Result<Self, Error> {
+        let blobs = Self {
+            directory: directory.join("blobs").into(),
+            limit,
+        };
+        let incoming = blobs.incoming();
+        directory::in_background(move || {
+            directory::make(&incoming)?;
+            sweep(&incoming).map_err(|error| Error::io(&incoming, error))
+        })
+        .await?;
+        Ok(blobs)
+    }
+
+    /// Keeps some bytes. When this returns, they survive a crash of the machine.
+    pub async fn put(
+        &self,
+        bytes: Vec<u8>,
+        media_type: impl Into<String>,
+    ) -> Result<BlobRef, Error> {
+        let media_type = media_type.into();
+        self.check_size(bytes.len() as u64)?;
+        let blobs = self.clone();
+        directory::in_background(move || {
+            let hash = BlobHash::of(&bytes);
+            let path = blobs.path(hash);
+            let folder = path.parent().unwrap_or(&blobs.directory);
+            // A damaged one is replaced; a good one saves the writing.
+            if !is_good(&path, hash) {
+                directory::make(folder)?;
+                write(&blobs.incoming(), &path, &bytes)?;
+            }
+            // Also when another process made the file, or the folder: it may not have come to this.
+            directory::sync(folder)?;
+            directory::sync(&blobs.directory)?;
+            Ok(BlobRef {
+                hash,
+                bytes: bytes.len() as u64,
+                media_type,
+            })
+        })
+        .await
+    }
+
+    /// The bytes of a blob, which are those that were put, or an error.
+    pub async fn get(&self, blob: &BlobRef) -> Result<Vec<u8>, Error> {
+        self.check_size(blob.bytes)?;
+        let (hash, size, path) = (blob.hash, blob.bytes, self.path(blob.hash));
+        directory::in_background(move || {
+            let mut bytes = Vec::new();
+            // One more than it may have, so that a longer file is noticed and not read whole.
+            match File::open(&path).and_then(|file| file.take(size + 1).read_to_end(&mut bytes)) {
+                Ok(_) if BlobHash::of(&bytes) == hash => Ok(bytes),
+                Ok(_) => Err(Error::CorruptBlob(hash)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Err(Error::UnknownBlob(hash))
+                }
+                Err(error) => Err(Error::io(&path, error)),
+            }
+        })
+        .await
+    }
+
+    /// Whether there is such a blob. Its contents are not looked at.
+    pub async fn contains(&self, hash: BlobHash) -> Result<bool, Error> {
+        let path = self.path(hash);
+        directory::in_background(move || path.try_exists().map_err(|error| Error::io(&path, error)))
+            .await
+    }
+
+    fn check_size(&self, bytes: u64) -> Result<(), Error> {
+        if bytes > self.limit {
+            return Err(Error::BlobTooLarge {
+                bytes,
+                limit: self.limit,
+            });
+        }
+        Ok(())
+    }
+
+    fn incoming(&self) -> PathBuf {
+        self.directory.join("incoming")
+    }
+
+    fn path(&self, hash: BlobHash) -> PathBuf {
+        let name = hash.to_string();
+        let (folder, name) = name.split_at(2);
+        self.directory.join(folder).join(name)
+    }
+}
+
+fn is_good(path: &Path, hash: BlobHash) -> bool {
+    fs::read(path).is_ok_and(|bytes| BlobHash::of(&bytes) == hash)
+}
+
+/// The bytes are on the disk before the file gets the name by which it is found.
+fn write(incoming: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let fault = |error| Error::io(path, error);
+    let mut file = tempfile::NamedTempFile::new_in(incoming).map_err(fault)?;
+    file.write_all(bytes).map_err(fault)?;
+    file.as_file().sync_all().map_err(fault)?;
+    file.persist(path).map_err(|error| fault(error.error))?;
+    Ok(())
+}
+
+/// Removes what processes that died have left half written.
+fn sweep(incoming: &Path) -> io::Result<()> {
+    for file in fs::read_dir(incoming)? {
+        let file = file?;
+        // It may be gone meanwhile: then there is nothing to do.
+        let Ok(modified) = file.metadata().and_then(|metadata| metadata.modified()) else {
+            continue;
+        };
+        if modified.elapsed().is_ok_and(|age| age > ABANDONED) {
+            match fs::remove_file(file.path()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! The journal: a store of events, and word of new ones for those who wait.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::sync::watch;
+
+use crate::sqlite::Sqlite;
+use crate::store::Store;
+use crate::{AppendError, Entry, Error, NewEvent, RunId, RunSummary};
+
+/// The largest body of an event.
+const EVENT_BYTES: usize = 16 << 20;
+
+/// How soon a tail sees what another process has written. What this process writes it sees at once.
+const POLL: Duration = Duration::from_millis(200);
+
+/// How many entries a tail reads at once.
+const TAIL_PAGE: usize = 256;
+
+/// The events of runs. Clones are cheap and share everything.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    store: Arc<dyn Store>,
+    waiting: Arc<Waiting>,
+}
+
+impl Journal {
+    /// Opens the journal in a directory, which is made if it is not there.
+    ///
+    /// Any number of processes may have the same one open.
+    pub async fn open(directory: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            store: Arc::new(Sqlite::open(directory).await?),
+            waiting: Arc::default(),
+        })
+    }
+
+    /// Appends events to a run, all or none, and tells the last sequence number.
+    ///
+    /// `expected_seq` is the last sequence number that the caller knows, 0 for a run that is to
+    /// begin. If the run has another one, nothing is written: so a run has one writer, or its
+    /// writers notice each other. When this returns, the events survive a crash of the machine.
+    ///
+    /// If the future is dropped before it is ready, the events may be there or not;
+    /// [`last_seq`](Self::last_seq) tells.
+    pub async fn append(
+        &self,
+        run: &RunId,
+        expected_seq: u64,
+        events: &[NewEvent],
+    ) -> Result<u64, AppendError> {
+        if let Some(large) = events
+            .iter()
+            .find(|event| event.body.get().len() > EVENT_BYTES)
+        {
+            return Err(AppendError::EventTooLarge {
+                bytes: large.body.get().len(),
+                limit: EVENT_BYTES,
+            });
+        }
+        if events.is_empty() {
+            let actual = self.store.last_seq(run).await?;
+            return if actual == expected_seq {
+                Ok(actual)
+            } else {
+                Err(AppendError::Conflict {
+                    expected: expected_seq,
+                    actual,
+                })
+            };
+        }
+        let last = self.store.append(run, expected_seq, events).await?;
+        self.waiting.tell(run, last);
+        Ok(last)
+    }
+
+    /// A page of the events after sequence number `after`, in order.
+    ///
+    /// It has at most `limit` entries, and ends early after some megabytes. An empty page is the
+    /// end; the last entry of any other says where the next begins.
+    pub async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Entry>, Error> {
+        let page = self.store.read(run, after, limit).await?;
+        if page.is_empty() && self.store.last_seq(run).await? == 0 {
+            return Err(Error::UnknownRun(run.clone()));
+        }
+        Ok(page)
+    }
+
+    /// The last sequence number of a run, 0 if there is no such run.
+    pub async fn last_seq(&self, run: &RunId) -> Result<u64, Error> {
+        self.store.last_seq(run).await
+    }
+
+    /// The events after sequence number `after`: those that are there, and then each that comes,
+    /// whoever writes it. No gap, none twice.
+    ///
+    /// It ends only with an error; then it can be begun again after the last entry that it gave.
+    pub fn tail(
+        &self,
+        run: &RunId,
+        after: u64,
+    ) -> impl Stream<Item = Result<Entry, Error>> + Send + Unpin + use<> {
+        let tail = Tail {
+            news: self.waiting.wait_for(run),
+            journal: self.clone(),
+            run: run.clone(),
+            after,
+            page: VecDeque::new(),
+        };
+        Box::pin(futures_util::stream::try_unfold(tail, async |mut tail| {
+            let entry = tail.next().await?;
+            Ok(Some((entry, tail)))
+        }))
+    }
+
+    /// A page of the runs, the newest first: those that began before the run `before`.
+    ///
+    /// It has at most `limit` runs, and ends early after some megabytes. An empty page is the end.
+    pub async fn runs(
+        &self,
+        before: Option<&RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, Error> {
+        self.store.runs(before, limit).await
+    }
+}
+
+struct Tail {
+    journal: Journal,
+    news: watch::Receiver<u64>,
+    run: RunId,
+    after: u64,
+    page: VecDeque<Entry>,
+}
+
+impl Tail {
+    async fn next(&mut self) -> Result<Entry, Error> {
+        loop {
+            if let Some(entry) = self.page.pop_front() {
+                self.after = entry.seq;
+                return Ok(entry);
+            }
+            // Before looking: what is appended after the look is news again.
+            self.news.mark_unchanged();
+            let store = &self.journal.store;
+            let last = store.last_seq(&self.run).await?;
+            if last == 0 {
+                return Err(Error::UnknownRun(self.run.clone()));
+            }
+            if last > self.after {
+                self.page = store.read(&self.run, self.after, TAIL_PAGE).await?.into();
+            }
+            if self.page.is_empty() {
+                // Either way there is a reason to look again.
+                let _ = tokio::time::timeout(POLL, self.news.changed()).await;
+            }
+        }
+    }
+}
+
+/// Who in this process waits for events of which run.
+#[derive(Debug, Default)]
+struct Waiting(Mutex<HashMap<RunId, watch::Sender<u64>>>);
+
+impl Waiting {
+    fn wait_for(&self, run: &RunId) -> watch::Receiver<u64> {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.retain(|_, sender| sender.receiver_count() > 0);
+        runs.entry(run.clone()).or_default().subscribe()
+    }
+
+    fn tell(&self, run: &RunId, last: u64) {
+        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = runs.get(run) {
+            sender.send_replace(last);
+        }
+    }
+}

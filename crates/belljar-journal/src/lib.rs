@@ -1,0 +1,67 @@
+//! The journal: append-only, durable events of runs, and blobs beside them.
+//!
+//! What happened in a run is what its journal says. The journal doesn't know what the events mean:
+//! it keeps JSON with a kind and a version, in order, and gives back the same text.
+//!
+//! ```
+//! use belljar_journal::{AppendError, Blobs, Journal, NewEvent, RunId, Timestamp};
+//! use futures_util::StreamExt;
+//! use serde_json::json;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let temporary = tempfile::tempdir()?;
+//! # let directory = temporary.path();
+//! let journal = Journal::open(directory).await?;
+//! let blobs = Blobs::open(directory, 64 << 20).await?;
+//! let run: RunId = "run-1".parse()?;
+//!
+//! // A large value is a blob; the event has its hash.
+//! let plot = blobs.put(b"not really a png".to_vec(), "image/png").await?;
+//! let events = [
+//!     NewEvent::new("task", 1, Timestamp::now(), &json!({"text": "Plot the sales."}))?,
+//!     NewEvent::new("display", 1, Timestamp::now(), &json!({"image": plot}))?,
+//! ];
+//! assert_eq!(journal.append(&run, 0, &events).await?, 2);
+//!
+//! // A second writer whose view is old changes nothing.
+//! let refused = journal.append(&run, 0, &events).await;
+//! assert!(matches!(refused, Err(AppendError::Conflict { expected: 0, actual: 2 })));
+//!
+//! // What is there, and then what comes.
+//! let mut tail = journal.tail(&run, 1);
+//! let entry = tail.next().await.unwrap()?;
+//! assert_eq!((entry.seq, entry.kind.as_str()), (2, "display"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! - Events of a run are numbered from 1, without gaps. A batch is there whole or not at all.
+//! - An append that has returned survives the death of the process and of the machine.
+//! - Of several who append after the same sequence number, one succeeds; the others are told.
+//! - A directory that is made is for this user alone, and so are all files.
+//!
+//! What an event says is not hidden from anyone who may read the files: nothing secret belongs into
+//! one.
+//!
+//! # Files
+//!
+//! `journal.sqlite3`, with `-wal` and `-shm` while it is in use; `journal.lock`, held while it is
+//! being opened; `blobs/ab/cdef…`. All of it must be on a local disk: locks and shared memory don't
+//! work over a network.
+
+mod blobs;
+mod directory;
+mod error;
+mod event;
+mod failpoint;
+mod journal;
+mod sqlite;
+mod store;
+
+pub use blobs::{BlobHash, BlobRef, Blobs, InvalidBlobHash};
+pub use error::{AppendError, Error};
+pub use event::{Entry, InvalidRunId, NewEvent, RunId, RunSummary, Timestamp};
+pub use journal::Journal;

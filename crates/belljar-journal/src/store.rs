@@ -1,0 +1,32 @@
+//! What a place that keeps events must be able to do.
+
+use std::fmt;
+use std::pin::Pin;
+
+use crate::{AppendError, Entry, Error, NewEvent, RunId, RunSummary};
+
+/// A future behind a pointer: the store is chosen when the program runs.
+pub(crate) type Answer<'a, T, E = Error> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
+
+/// A page of entries ends after this many bytes of bodies, or after one entry.
+pub(crate) const PAGE_BYTES: usize = 8 << 20;
+
+/// Where events are kept. What must hold for each is in `tests/conformance`.
+pub(crate) trait Store: fmt::Debug + Send + Sync {
+    /// Appends all events or none; they are durable when it returns. `events` is not empty.
+    fn append<'a>(
+        &'a self,
+        run: &'a RunId,
+        expected: u64,
+        events: &'a [NewEvent],
+    ) -> Answer<'a, u64, AppendError>;
+
+    /// A page of the events after `after`, in order; empty if there are none.
+    fn read<'a>(&'a self, run: &'a RunId, after: u64, limit: usize) -> Answer<'a, Vec<Entry>>;
+
+    /// The last sequence number, 0 if there is no such run.
+    fn last_seq<'a>(&'a self, run: &'a RunId) -> Answer<'a, u64>;
+
+    /// A page of the runs that are older than `before`, the newest first.
+    fn runs<'a>(&'a self, before: Option<&'a RunId>, limit: usize) -> Answer<'a, Vec<RunSummary>>;
+}
