@@ -196,14 +196,13 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<(Recorded, usize, usize)>> {
 
 async fn send(stream: &mut TcpStream, scripted: &Scripted, rendered: Rendered) -> io::Result<()> {
     sleep(scripted.before).await;
-    let mut head = format!(
-        "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n",
+    let retry_after = scripted.retry_after.as_ref();
+    let retry_after =
+        retry_after.map_or_else(String::new, |text| format!("retry-after: {text}\r\n"));
+    let head = format!(
+        "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n{retry_after}\r\n",
         rendered.status, rendered.kind
     );
-    if let Some(text) = &scripted.retry_after {
-        head.push_str(&format!("retry-after: {text}\r\n"));
-    }
-    head.push_str("\r\n");
     stream.write_all(head.as_bytes()).await?;
     let mut left = scripted.cut_after.unwrap_or(usize::MAX);
     let repeated = rendered.pieces.last().filter(|_| rendered.endless);

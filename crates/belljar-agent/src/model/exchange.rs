@@ -231,7 +231,7 @@ impl Exchange<'_> {
                 said,
                 retry_after_ms,
             }
-        } else if status >= 500 || status == 408 || has(&OVERLOAD_MARKS) {
+        } else if (status >= 500 || status == 408 || has(&OVERLOAD_MARKS)) && !has(&LASTING_MARKS) {
             ModelFault::Overloaded {
                 status,
                 said,
@@ -317,6 +317,8 @@ const AUTH_MARKS: [&str; 4] = [
     "invalid_api_key",
     "invalid api key",
 ];
+/// What llama.cpp says with status 500 though it will say it again.
+const LASTING_MARKS: [&str; 3] = ["not supported", "jinja", "failed to parse"];
 const OVERLOAD_MARKS: [&str; 5] = [
     "overloaded_error",
     "api_error",
@@ -506,6 +508,11 @@ mod tests {
                 "overloaded",
             ),
             (0, r#"{"error":{"message":"no"}}"#, "bad_request"),
+            (
+                500,
+                r#"{"error":{"code":500,"message":"image input is not supported - hint: if this is unexpected, you may need to provide the mmproj","type":"server_error"}}"#,
+                "bad_request",
+            ),
             (307, "", "bad_request"),
         ] {
             assert_eq!(kind(status, body), expected, "{status} {body}");
