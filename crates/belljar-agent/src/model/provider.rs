@@ -1,0 +1,336 @@
+//! A model that can be asked.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Url, redirect};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::draft::{Draft, Listener};
+use super::error::{ModelError, ModelFault, Phase};
+use super::exchange::Exchange;
+use super::key::ApiKey;
+use super::profile::{Profile, Retries, WireFormat};
+use super::reply::{Reply, ReplyEvent};
+use super::request::ModelRequest;
+use super::tokens::{estimate_request_tokens, estimate_tokens};
+use super::{anthropic, openai};
+
+/// The longest wait before another attempt that the server didn't ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// A model that can be asked: a profile, the model's name, and the key.
+#[derive(Clone)]
+pub struct Provider {
+    profile: Profile,
+    model: String,
+    key: Option<ApiKey>,
+    url: Url,
+    client: reqwest::Client,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("provider", &self.profile.provider)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider {
+    /// A model of a profile. The key is read here, from the profile's file or variable.
+    pub fn new(profile: Profile, model: &str) -> Result<Self, ModelError> {
+        let key = match (&profile.key_file, &profile.key_variable) {
+            (Some(file), _) => ApiKey::from_file(file).map(Some),
+            (None, Some(variable)) => ApiKey::from_variable(variable),
+            (None, None) => Ok(None),
+        };
+        let key = key.map_err(unusable)?;
+        Self::with_key(profile, model, key)
+    }
+
+    /// The same with a key from elsewhere.
+    pub fn with_key(
+        profile: Profile,
+        model: &str,
+        key: Option<ApiKey>,
+    ) -> Result<Self, ModelError> {
+        let name = &profile.provider;
+        if key.is_none() && profile.key_required {
+            let variable = profile.key_variable.as_deref().unwrap_or("of the profile");
+            return Err(unusable(format!(
+                "{name} needs a key and there is none\nhint: set the variable {variable}, or name a key file in the profile"
+            )));
+        }
+        let path = match profile.wire {
+            WireFormat::ChatCompletions => "chat/completions",
+            WireFormat::Messages => "messages",
+        };
+        let text = format!("{}/{path}", profile.base_url.trim_end_matches('/'));
+        let url = Url::parse(&text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https"));
+        let Some(url) = url.filter(|url| url.username().is_empty() && url.password().is_none())
+        else {
+            return Err(unusable(format!(
+                "the base URL of {name} can't be used\nhint: it looks like https://host/v1, without a name or password in it"
+            )));
+        };
+        let in_the_open = url.scheme() == "http" && !is_loopback(&url);
+        if key.is_some() && in_the_open && !profile.allow_plain_http {
+            return Err(unusable(format!(
+                "the key of {name} would go unencrypted to {}\nhint: use https, or set allow_plain_http if you trust the way there",
+                url.host_str().unwrap_or_default()
+            )));
+        }
+        let client = client(&profile, key.as_ref(), &url).map_err(unusable)?;
+        Ok(Self {
+            profile,
+            model: model.to_owned(),
+            key,
+            url,
+            client,
+        })
+    }
+
+    /// How its server is talked to.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// The body that is sent for a request. Serialised, it has the same bytes every time.
+    pub fn body(&self, request: &ModelRequest) -> Value {
+        let mut body = match self.profile.wire {
+            WireFormat::ChatCompletions => openai::body(&self.profile, &self.model, request),
+            WireFormat::Messages => anthropic::body(&self.profile, &self.model, request),
+        };
+        body.extend(self.profile.extra_body.clone());
+        Value::Object(body)
+    }
+
+    /// Asks the model. What comes is told at once; what may pass is tried again, and that is told
+    /// too. Dropping the future ends the request.
+    pub async fn send(
+        &self,
+        request: &ModelRequest,
+        mut on_event: impl FnMut(ReplyEvent) + Send,
+    ) -> Result<Reply, ModelError> {
+        let body = self.body(request).to_string();
+        let started = Instant::now();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let (fault, partial) = match self.attempt(&body, &mut on_event).await {
+                Ok(mut reply) => {
+                    estimate_missing(&mut reply, request);
+                    return Ok(reply);
+                }
+                Err(failure) => failure,
+            };
+            let Some(wait) = wait_before_next(
+                self.profile.retries,
+                &fault,
+                attempt,
+                started.elapsed(),
+                draw(),
+            ) else {
+                return Err(ModelError {
+                    fault,
+                    attempts: attempt,
+                    partial,
+                });
+            };
+            on_event(ReplyEvent::Retrying {
+                after_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                why: fault.to_string(),
+            });
+            sleep(wait).await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        body: &str,
+        listener: Listener<'_>,
+    ) -> Result<Reply, (ModelFault, Option<Box<Reply>>)> {
+        let exchange = Exchange {
+            wire: self.profile.wire,
+            model: &self.model,
+            key: self.key.as_ref(),
+            timeouts: self.profile.timeouts,
+        };
+        let request = self.client.post(self.url.clone()).body(body.to_owned());
+        let limit_ms = self.profile.timeouts.whole_ms;
+        let mut draft = Draft::new(listener);
+        let done = timeout(
+            Duration::from_millis(limit_ms),
+            exchange.run(request, &mut draft),
+        )
+        .await;
+        let done = done.unwrap_or(Err(ModelFault::Timeout {
+            phase: Phase::Whole,
+            limit_ms,
+        }));
+        match done.and_then(|()| draft.complete()) {
+            Ok(reply) => Ok(reply),
+            Err(fault) => Err((fault, draft.partial())),
+        }
+    }
+}
+
+fn unusable(why: String) -> ModelError {
+    ModelFault::Profile { why }.into()
+}
+
+/// Whether only this machine is asked.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback())
+}
+
+fn client(profile: &Profile, key: Option<&ApiKey>, url: &Url) -> Result<reqwest::Client, String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let header = |text: String| {
+        let mut value =
+            HeaderValue::from_str(&text).map_err(|_| "the key can't be sent".to_owned())?;
+        value.set_sensitive(true);
+        Ok::<_, String>(value)
+    };
+    match (profile.wire, key) {
+        (WireFormat::ChatCompletions, Some(key)) => {
+            headers.insert(AUTHORIZATION, header(format!("Bearer {}", key.expose()))?);
+        }
+        (WireFormat::Messages, Some(key)) => {
+            headers.insert(
+                HeaderName::from_static("x-api-key"),
+                header(key.expose().to_owned())?,
+            );
+        }
+        (_, None) => {}
+    }
+    if profile.wire == WireFormat::Messages {
+        headers.insert(
+            HeaderName::from_static("anthropic-version"),
+            HeaderValue::from_static("2023-06-01"),
+        );
+    }
+    // The program's own choice stands, if it made one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("belljar/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers)
+        .connect_timeout(Duration::from_millis(profile.timeouts.connect_ms))
+        .redirect(redirect::Policy::none());
+    if is_loopback(url) {
+        builder = builder.no_proxy(); // what stays on this machine must not leave it
+        if url.scheme() == "http" {
+            builder = builder.tls_certs_only([]); // reading those of the host takes its time
+        }
+    }
+    builder
+        .build()
+        .map_err(|error| format!("no HTTP client can be made: {error}"))
+}
+
+/// How long to wait before the next attempt; none if there is to be no other. `draw` is a random
+/// number from 0 to 1: clients that failed together should not come back together.
+fn wait_before_next(
+    retries: Retries,
+    fault: &ModelFault,
+    attempt: u32,
+    elapsed: Duration,
+    draw: f64,
+) -> Option<Duration> {
+    if !fault.may_pass() || attempt >= retries.attempts {
+        return None;
+    }
+    let doubled = retries
+        .first_wait_ms
+        .saturating_mul(1 << (attempt - 1).min(20));
+    let back_off = Duration::from_millis(doubled)
+        .min(LONGEST_WAIT)
+        .mul_f64(0.5 + draw / 2.0);
+    let asked = fault.retry_after();
+    // Never before the server said, and a little after.
+    let wait = asked.map_or(back_off, |asked| asked.saturating_add(back_off / 10));
+    (elapsed.saturating_add(wait) <= Duration::from_millis(retries.within_ms)).then_some(wait)
+}
+
+/// A random number from 0 to 1, good enough to spread clients.
+fn draw() -> f64 {
+    let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default();
+    f64::from(bits) / f64::from(u32::MAX)
+}
+
+/// Servers may leave the usage out, or say zero.
+fn estimate_missing(reply: &mut Reply, request: &ModelRequest) {
+    if reply.usage.input_tokens == 0 {
+        reply.usage.input_tokens = estimate_request_tokens(request);
+        reply.usage.estimated = true;
+    }
+    if reply.usage.output_tokens == 0 {
+        let calls = reply
+            .tool_calls
+            .iter()
+            .map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
+        reply.usage.output_tokens =
+            estimate_tokens(&reply.text) + estimate_tokens(&reply.thinking) + calls.sum::<u64>();
+        reply.usage.estimated = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limited(retry_after_ms: Option<u64>) -> ModelFault {
+        ModelFault::RateLimited {
+            said: String::new(),
+            retry_after_ms,
+        }
+    }
+
+    #[test]
+    fn waits_double_within_bounds_and_never_undercut_the_server() {
+        let retries = Retries {
+            attempts: 8,
+            first_wait_ms: 1000,
+            within_ms: 60_000,
+        };
+        let wait = |fault: &ModelFault, attempt, elapsed, draw| {
+            wait_before_next(retries, fault, attempt, Duration::from_secs(elapsed), draw)
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(wait(&limited(None), 1, 0, 1.0), Some(second));
+        assert_eq!(wait(&limited(None), 1, 0, 0.0), Some(second / 2));
+        assert_eq!(wait(&limited(None), 4, 0, 1.0), Some(second * 8));
+        assert_eq!(wait(&limited(None), 7, 0, 1.0), Some(LONGEST_WAIT));
+        assert_eq!(wait(&limited(None), 8, 0, 1.0), None);
+        assert_eq!(wait(&limited(None), 4, 55, 1.0), None);
+        assert!(wait(&limited(Some(20_000)), 1, 0, 0.0).unwrap() >= second * 20);
+        assert_eq!(wait(&limited(Some(61_000)), 1, 0, 0.0), None);
+        assert_eq!(wait(&limited(Some(u64::MAX)), 1, 0, 0.0), None);
+        assert_eq!(wait(&ModelFault::Empty, 1, 0, 0.0), None);
+    }
+
+    #[test]
+    fn draws_differ_and_stay_in_range() {
+        let draws: Vec<f64> = (0..100).map(|_| draw()).collect();
+        assert!(draws.iter().all(|draw| (0.0..=1.0).contains(draw)));
+        assert!(draws.iter().any(|&draw| draw < 0.5) && draws.iter().any(|&draw| draw > 0.5));
+    }
+}
