@@ -196,11 +196,13 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<(Recorded, usize, usize)>> {
 
 async fn send(stream: &mut TcpStream, scripted: &Scripted, rendered: Rendered) -> io::Result<()> {
     sleep(scripted.before).await;
-    let retry_after = scripted.retry_after.as_ref();
-    let retry_after =
-        retry_after.map_or_else(String::new, |text| format!("retry-after: {text}\r\n"));
+    let headers = scripted
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let headers: String = headers.collect();
     let head = format!(
-        "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n{retry_after}\r\n",
+        "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n{headers}\r\n",
         rendered.status, rendered.kind
     );
     stream.write_all(head.as_bytes()).await?;

@@ -300,6 +300,21 @@ async fn dropping_the_future_ends_the_request() {
     assert!(heard > 0);
 }
 
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = ScriptedModel::start([]).unwrap();
+    let target = format!("{}/chat/completions", elsewhere.base_url());
+    for status in [301, 302, 307, 308] {
+        let script = Scripted::status(status, "over there").header("location", &target);
+        let error = fault(script).await;
+        assert!(
+            matches!(error.fault, ModelFault::BadRequest { status: found, .. } if found == status),
+            "{error:?}"
+        );
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
 /// Whatever a server does with the key that it was sent, no text of ours shows it.
 #[tokio::test]
 async fn no_error_shows_the_key() {
