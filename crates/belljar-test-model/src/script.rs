@@ -13,6 +13,7 @@ pub struct Scripted {
     pub(crate) before: Duration,
     pub(crate) between: Duration,
     pub(crate) cut_after: Option<usize>,
+    pub(crate) hang_after: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +59,7 @@ impl Scripted {
             before: Duration::ZERO,
             between: Duration::ZERO,
             cut_after: None,
+            hang_after: None,
         }
     }
 
@@ -198,6 +200,13 @@ impl Scripted {
     #[must_use]
     pub fn cut_after(mut self, bytes: usize) -> Self {
         self.cut_after = Some(bytes);
+        self
+    }
+
+    /// Nothing more comes after this many bytes of the body, but the connection stays.
+    #[must_use]
+    pub fn hang_after(mut self, bytes: usize) -> Self {
+        self.hang_after = Some(bytes);
         self
     }
 

@@ -206,7 +206,8 @@ async fn send(stream: &mut TcpStream, scripted: &Scripted, rendered: Rendered) -
         rendered.status, rendered.kind
     );
     stream.write_all(head.as_bytes()).await?;
-    let mut left = scripted.cut_after.unwrap_or(usize::MAX);
+    let end = scripted.cut_after.or(scripted.hang_after);
+    let mut left = end.unwrap_or(usize::MAX);
     let repeated = rendered.pieces.last().filter(|_| rendered.endless);
     let pieces = rendered
         .pieces
@@ -225,6 +226,9 @@ async fn send(stream: &mut TcpStream, scripted: &Scripted, rendered: Rendered) -
                 .await?;
         }
         if left == 0 {
+            if scripted.hang_after.is_some() {
+                stream.read_u8().await?; // until the client leaves
+            }
             return Ok(()); // the end of the body is never sent
         }
     }

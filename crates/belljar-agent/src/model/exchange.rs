@@ -27,6 +27,9 @@ const MAX_SAID: usize = 1000;
 /// How long is waited for the usage once the reply itself is complete.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
 
+/// No wait is longer: a moment further away may not be countable.
+const A_YEAR: Duration = Duration::from_hours(365 * 24);
+
 /// What it takes to read a reply.
 pub(super) struct Exchange<'a> {
     pub(super) wire: WireFormat,
@@ -42,7 +45,7 @@ impl Exchange<'_> {
         request: reqwest::RequestBuilder,
         draft: &mut Draft<'_>,
     ) -> Result<(), ModelFault> {
-        let limit = Duration::from_millis(self.timeouts.first_byte_ms);
+        let limit = Duration::from_millis(self.timeouts.first_byte_ms).min(A_YEAR);
         let first_byte = Instant::now() + limit;
         let mut response = timeout_at(first_byte, request.send())
             .await
