@@ -9,10 +9,11 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub struct Scripted {
     pub(crate) body: Body,
-    pub(crate) retry_after: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) before: Duration,
     pub(crate) between: Duration,
     pub(crate) cut_after: Option<usize>,
+    pub(crate) hang_after: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,10 +55,11 @@ impl Scripted {
     fn new(body: Body) -> Self {
         Self {
             body,
-            retry_after: None,
+            headers: Vec::new(),
             before: Duration::ZERO,
             between: Duration::ZERO,
             cut_after: None,
+            hang_after: None,
         }
     }
 
@@ -89,7 +91,7 @@ impl Scripted {
 
     /// The server wants to be asked later: status 429, and the text of `Retry-After`.
     pub fn rate_limited(retry_after: &str) -> Self {
-        Self::status(429, "too many requests").retry_after(retry_after)
+        Self::status(429, "too many requests").header("retry-after", retry_after)
     }
 
     /// The server's error repeats the keys that it was sent.
@@ -173,10 +175,10 @@ impl Scripted {
         self.reply(|reply| reply.legacy = true)
     }
 
-    /// The text of the header `Retry-After`.
+    /// The answer has this header too, as `retry-after` or `location`.
     #[must_use]
-    pub fn retry_after(mut self, text: &str) -> Self {
-        self.retry_after = Some(text.to_owned());
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -198,6 +200,13 @@ impl Scripted {
     #[must_use]
     pub fn cut_after(mut self, bytes: usize) -> Self {
         self.cut_after = Some(bytes);
+        self
+    }
+
+    /// Nothing more comes after this many bytes of the body, but the connection stays.
+    #[must_use]
+    pub fn hang_after(mut self, bytes: usize) -> Self {
+        self.hang_after = Some(bytes);
         self
     }
 

@@ -196,15 +196,18 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<(Recorded, usize, usize)>> {
 
 async fn send(stream: &mut TcpStream, scripted: &Scripted, rendered: Rendered) -> io::Result<()> {
     sleep(scripted.before).await;
-    let retry_after = scripted.retry_after.as_ref();
-    let retry_after =
-        retry_after.map_or_else(String::new, |text| format!("retry-after: {text}\r\n"));
+    let headers = scripted
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let headers: String = headers.collect();
     let head = format!(
-        "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n{retry_after}\r\n",
+        "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n{headers}\r\n",
         rendered.status, rendered.kind
     );
     stream.write_all(head.as_bytes()).await?;
-    let mut left = scripted.cut_after.unwrap_or(usize::MAX);
+    let end = scripted.cut_after.or(scripted.hang_after);
+    let mut left = end.unwrap_or(usize::MAX);
     let repeated = rendered.pieces.last().filter(|_| rendered.endless);
     let pieces = rendered
         .pieces
@@ -223,6 +226,9 @@ async fn send(stream: &mut TcpStream, scripted: &Scripted, rendered: Rendered) -
                 .await?;
         }
         if left == 0 {
+            if scripted.hang_after.is_some() {
+                stream.read_u8().await?; // until the client leaves
+            }
             return Ok(()); // the end of the body is never sent
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! A [`Profile`] says how a family of servers is talked to: where it is, which of two wire formats
 //! it speaks, which key it wants, what it gets wrong. A [`Provider`] is a profile with a model's
-//! name: it turns a [`ModelRequest`] into a body ([`Provider::body`], the same bytes for the same
-//! request), sends it, and makes one [`Reply`] of what comes back, streamed or not.
+//! name: it turns a [`ModelRequest`] into a body ([`Profile::body`], the same bytes for the same
+//! request, without key or network), sends it, and makes one [`Reply`] of what comes back, streamed or not.
 //!
 //! This is written by hand on a plain HTTP client, because the parts that matter here are the ones
 //! that libraries of this kind hide: the exact bytes of a request (runs are replayed and compared by
@@ -30,6 +30,7 @@ mod key;
 mod openai;
 mod profile;
 mod provider;
+mod refusal;
 mod reply;
 mod request;
 mod sse;

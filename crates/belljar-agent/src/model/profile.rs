@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::reply::Usage;
+use super::request::ModelRequest;
+use super::{anthropic, openai};
 
 /// The two formats that model servers speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +198,17 @@ impl Profile {
             "vllm" => local("http://127.0.0.1:8000/v1", "VLLM_API_KEY", 32_768),
             _ => return None,
         })
+    }
+
+    /// The body that is sent for a request. Serialised, it has the same bytes every time, whoever
+    /// has the key.
+    pub fn body(&self, model: &str, request: &ModelRequest) -> Value {
+        let mut body = match self.wire {
+            WireFormat::ChatCompletions => openai::body(self, model, request),
+            WireFormat::Messages => anthropic::body(self, model, request),
+        };
+        body.extend(self.extra_body.clone());
+        Value::Object(body)
     }
 }
 

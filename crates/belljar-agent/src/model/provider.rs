@@ -11,13 +11,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::draft::{Draft, Listener};
 use super::error::{ModelError, ModelFault, Phase};
-use super::exchange::Exchange;
+use super::exchange::{Exchange, root};
 use super::key::ApiKey;
 use super::profile::{Profile, Retries, WireFormat};
 use super::reply::{Reply, ReplyEvent};
 use super::request::ModelRequest;
 use super::tokens::{estimate_request_tokens, estimate_tokens};
-use super::{anthropic, openai};
 
 /// The longest wait before another attempt that the server didn't ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -109,12 +108,7 @@ impl Provider {
 
     /// The body that is sent for a request. Serialised, it has the same bytes every time.
     pub fn body(&self, request: &ModelRequest) -> Value {
-        let mut body = match self.profile.wire {
-            WireFormat::ChatCompletions => openai::body(&self.profile, &self.model, request),
-            WireFormat::Messages => anthropic::body(&self.profile, &self.model, request),
-        };
-        body.extend(self.profile.extra_body.clone());
-        Value::Object(body)
+        self.profile.body(&self.model, request)
     }
 
     /// Asks the model. What comes is told at once; what may pass is tried again, and that is told
@@ -241,9 +235,12 @@ fn client(profile: &Profile, key: Option<&ApiKey>, url: &Url) -> Result<reqwest:
             builder = builder.tls_certs_only([]); // reading those of the host takes its time
         }
     }
-    builder
-        .build()
-        .map_err(|error| format!("no HTTP client can be made: {error}"))
+    builder.build().map_err(|error| {
+        format!(
+            "no HTTP client can be made: {}\nhint: the package ca-certificates may be missing",
+            root(&error)
+        )
+    })
 }
 
 /// How long to wait before the next attempt; none if there is to be no other. `draw` is a random

@@ -1,6 +1,6 @@
 //! What is sent, exactly.
 
-use belljar_agent::{Message, ModelRequest, Part, Profile, Provider, ToolCall, ToolSpec};
+use belljar_agent::{Message, ModelRequest, Part, Profile, ToolCall, ToolSpec};
 use belljar_test_model::{Scripted, ScriptedModel};
 use serde_json::{Value, json};
 
@@ -64,10 +64,9 @@ fn everything() -> ModelRequest {
 }
 
 fn body(profile: &str, request: &ModelRequest) -> Value {
-    let profile = Profile::built_in(profile).unwrap();
-    Provider::with_key(profile, "the-model", belljar_agent::ApiKey::new(KEY))
+    Profile::built_in(profile)
         .unwrap()
-        .body(request)
+        .body("the-model", request)
 }
 
 #[test]
@@ -171,9 +170,7 @@ fn quirks_of_servers_are_in_their_profiles() {
         .extra_body
         .insert("enable_thinking".into(), json!(false));
     profile.extra_body.insert("temperature".into(), json!(0.7));
-    let body = Provider::with_key(profile, "m", None)
-        .unwrap()
-        .body(&everything());
+    let body = profile.body("m", &everything());
     assert_eq!(body["stream"], false);
     assert!(body.get("stream_options").is_none());
     assert_eq!(

@@ -239,6 +239,42 @@ async fn every_wait_has_a_limit() {
 }
 
 #[tokio::test]
+async fn a_complete_reply_does_not_wait_for_a_usage_that_never_comes() {
+    let chunk =
+        "data: {\"choices\":[{\"delta\":{\"content\":\"42\"},\"finish_reason\":\"stop\"}]}\n\n";
+    let script = Scripted::raw("text/event-stream", chunk).hang_after(chunk.len());
+    let started = Instant::now();
+    // The limit for silence is 10 seconds here.
+    let reply = once(script, WireFormat::ChatCompletions, true)
+        .await
+        .0
+        .unwrap();
+    assert!(started.elapsed() < Duration::from_secs(9));
+    assert_eq!((reply.text.as_str(), reply.usage.estimated), ("42", true));
+}
+
+#[tokio::test]
+async fn limits_may_be_as_good_as_none() {
+    let model = ScriptedModel::start([Scripted::text("42")]).unwrap();
+    let most = u64::MAX;
+    let profile = Profile {
+        timeouts: Timeouts {
+            connect_ms: most,
+            first_byte_ms: most,
+            idle_ms: most,
+            whole_ms: most,
+        },
+        retries: Retries {
+            attempts: u32::MAX,
+            first_wait_ms: most,
+            within_ms: most,
+        },
+        ..profile(&model, WireFormat::Messages)
+    };
+    assert_eq!(ask(&provider(profile)).await.0.unwrap().text, "42");
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_told_as_such() {
     let model = ScriptedModel::start([]).unwrap();
     let profile = profile(&model, WireFormat::ChatCompletions);
@@ -298,6 +334,21 @@ async fn dropping_the_future_ends_the_request() {
     .await;
     assert!(asked.is_err());
     assert!(heard > 0);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = ScriptedModel::start([]).unwrap();
+    let target = format!("{}/chat/completions", elsewhere.base_url());
+    for status in [301, 302, 307, 308] {
+        let script = Scripted::status(status, "over there").header("location", &target);
+        let error = fault(script).await;
+        assert!(
+            matches!(error.fault, ModelFault::BadRequest { status: found, .. } if found == status),
+            "{error:?}"
+        );
+    }
+    assert!(elsewhere.requests().is_empty());
 }
 
 /// Whatever a server does with the key that it was sent, no text of ours shows it.
