@@ -1,0 +1,153 @@
+//! What a run may use, and why it ends.
+
+use belljar_protocol::Language;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a run may use. Whatever is reached first ends it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Budget {
+    /// Turns of the model: 20.
+    pub steps: u32,
+    /// Tokens of all requests and replies together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money, in the currency of the profile's prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub money: Option<f64>,
+    /// Seconds that the model and the tools take together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// Calls of tools: 100.
+    pub calls: u32,
+    /// Times that it may be taken back because it went in circles: 2.
+    pub repeats: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            steps: 20,
+            tokens: None,
+            money: None,
+            seconds: None,
+            calls: 100,
+            repeats: 2,
+        }
+    }
+}
+
+/// What a run has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spent {
+    /// Turns of the model.
+    pub steps: u32,
+    /// Tokens that the model read.
+    pub input_tokens: u64,
+    /// Tokens that it wrote.
+    pub output_tokens: u64,
+    /// Money.
+    pub money: f64,
+    /// Milliseconds of the model.
+    pub model_ms: u64,
+    /// Milliseconds of tools.
+    pub tool_ms: u64,
+    /// Calls of tools.
+    pub calls: u32,
+    /// Times that it was taken back.
+    pub repeats: u32,
+}
+
+impl Spent {
+    /// Tokens of requests and replies together.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens + self.output_tokens
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ExitReason {
+    /// The model answered.
+    Answered,
+    /// The model could not be asked.
+    ModelFailed {
+        /// Why.
+        error: String,
+    },
+    /// What the model wrote could not be understood, several times in a row.
+    NotUnderstood,
+    /// It did the same again and again.
+    WentInCircles,
+    /// A part of the budget was used up.
+    Budget {
+        /// Which.
+        part: BudgetPart,
+    },
+    /// The caller ended it.
+    Stopped,
+}
+
+/// A part of a [`Budget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetPart {
+    /// Turns of the model.
+    Steps,
+    /// Tokens.
+    Tokens,
+    /// Money.
+    Money,
+    /// Time.
+    Seconds,
+    /// Calls of tools.
+    Calls,
+}
+
+impl Budget {
+    /// The part that is used up, if one is.
+    pub fn exceeded_by(&self, spent: &Spent) -> Option<BudgetPart> {
+        let seconds = (spent.model_ms + spent.tool_ms) / 1000;
+        if spent.steps >= self.steps {
+            Some(BudgetPart::Steps)
+        } else if self.tokens.is_some_and(|most| spent.tokens() >= most) {
+            Some(BudgetPart::Tokens)
+        } else if self.money.is_some_and(|most| spent.money >= most) {
+            Some(BudgetPart::Money)
+        } else if self.seconds.is_some_and(|most| seconds >= most) {
+            Some(BudgetPart::Seconds)
+        } else if spent.calls >= self.calls {
+            Some(BudgetPart::Calls)
+        } else {
+            None
+        }
+    }
+
+    /// What the model is told near the end of the budget.
+    pub fn reminder(&self, spent: &Spent, language: Language) -> Option<String> {
+        let left = self.steps.saturating_sub(spent.steps);
+        let short = self
+            .tokens
+            .is_some_and(|most| spent.tokens() >= most / 10 * 8)
+            || self
+                .seconds
+                .is_some_and(|most| (spent.model_ms + spent.tool_ms) / 1000 >= most / 10 * 8)
+            || self.money.is_some_and(|most| spent.money >= most * 0.8)
+            || spent.calls >= self.calls / 10 * 8;
+        match (left, language) {
+            (1, Language::English) => {
+                Some("This is your last step: give your answer now, as good as you have it.".into())
+            }
+            (1, Language::Chinese) => Some("这是最后一步：请现在给出你目前最好的答案。".into()),
+            (2..=3, Language::English) => Some(format!("{left} steps are left.")),
+            (2..=3, Language::Chinese) => Some(format!("还剩 {left} 步。")),
+            (_, Language::English) if short => {
+                Some("The budget is nearly used up: come to your answer soon.".into())
+            }
+            (_, Language::Chinese) if short => Some("预算即将用完：请尽快给出答案。".into()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The conversation that a run's next question to the model consists of. It never outgrows the
+//! model's window: older steps become a summary first, then what is too long is cut.
+
+use belljar_protocol::Language;
+
+use super::event::Start;
+use super::machine::{Call, Run, Step, truncate};
+use super::words;
+use crate::dialect::Dialect;
+use crate::{Message, ModelRequest, Part, ToolCall, ToolSpec, estimate_request_tokens, estimate_tokens};
+
+/// How full the window may be after steps were summed up: the next ones find room, and the request
+/// begins the same way for a while, which servers keep in their caches.
+const FILLED_AGAIN: f64 = 0.6;
+
+/// The most text of a reply that was not understood.
+const REPLY_QUOTED: usize = 1500;
+
+impl Start {
+    /// The tools that the model is told of.
+    pub fn tool_specs(&self) -> Vec<ToolSpec> {
+        crate::tool::specs(&self.tools, self.language)
+    }
+
+    /// Tokens that a conversation may have.
+    fn room(&self) -> u64 {
+        let reply = self.max_tokens.min(self.context_window / 2);
+        u64::from(self.context_window - reply).saturating_sub(64).max(256)
+    }
+
+    /// The most bytes of text that the result of one call may have.
+    pub fn result_bytes(&self) -> usize {
+        usize::try_from(self.room() / 3 * 3).unwrap_or(usize::MAX).clamp(1200, 24 << 10)
+    }
+}
+
+impl Run {
+    /// The request for the next step.
+    pub(crate) fn request(&self, start: &Start) -> ModelRequest {
+        let mut request = ModelRequest {
+            messages: self.messages(start, self.collapsed),
+            tools: match start.dialect {
+                Dialect::NativeTools => start.tool_specs(),
+                Dialect::JsonAction | Dialect::Tags | Dialect::FencedCode => Vec::new(),
+            },
+            response_schema: start.dialect.response_schema(&start.tool_specs()),
+            stop: Vec::new(),
+            max_tokens: Some(start.max_tokens.min(start.context_window / 2)),
+            temperature: start.temperature,
+        };
+        self.cut_to_fit(start, &mut request);
+        request
+    }
+
+    /// Sums up the oldest steps if the conversation has become too long.
+    pub(crate) fn compact(&mut self) {
+        let Some(start) = self.start.clone() else { return };
+        let room = start.room();
+        let size = |run: &Self, collapsed: usize| {
+            let request = ModelRequest {
+                messages: run.messages(&start, collapsed),
+                ..ModelRequest::default()
+            };
+            run.tokens(estimate_request_tokens(&request))
+        };
+        if size(self, self.collapsed) <= room {
+            return;
+        }
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of tokens"
+        )]
+        let goal = (room as f64 * FILLED_AGAIN) as u64;
+        let most = self.steps.len().saturating_sub(1);
+        while self.collapsed < most && size(self, self.collapsed) > goal {
+            self.collapsed += 1;
+        }
+    }
+
+    /// Tokens as the server counts them, as far as it has told.
+    fn tokens(&self, estimate: u64) -> u64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of tokens"
+        )]
+        let tokens = (estimate as f64 * self.token_ratio.max(1.0)).ceil() as u64;
+        tokens
+    }
+
+    fn messages(&self, start: &Start, collapsed: usize) -> Vec<Message> {
+        let mut talk = Talk {
+            messages: vec![Message::System {
+                text: words::system(start),
+            }],
+        };
+        talk.user(words::task(start));
+        let (old, live) = self.steps.split_at(collapsed.min(self.steps.len()));
+        if !old.is_empty() {
+            let plan = self.plan.tree.as_ref().map(|tree| tree.checklist(start.language));
+            talk.user(words::memory(old, plan, &self.manifest, start.language));
+        }
+        for (index, step) in live.iter().enumerate() {
+            self.tell_taken_back(collapsed + index, &mut talk);
+            talk.step(start, step);
+        }
+        self.tell_taken_back(collapsed + live.len(), &mut talk);
+        if let Some(reminder) = start.budget.reminder(&self.spent(), start.language) {
+            talk.user(reminder);
+        }
+        talk.messages
+    }
+
+    fn tell_taken_back(&self, before: usize, talk: &mut Talk) {
+        if let Some((at, words)) = &self.taken_back
+            && *at == before
+        {
+            talk.user(words.clone());
+        }
+    }
+
+    /// Cuts the longest texts until the request fits, whatever is in it.
+    fn cut_to_fit(&self, start: &Start, request: &mut ModelRequest) {
+        let room = start.room();
+        for _ in 0..64 {
+            let size = self.tokens(estimate_request_tokens(request));
+            if size <= room {
+                return;
+            }
+            let over = size - room;
+            let mut texts: Vec<&mut String> = request
+                .messages
+                .iter_mut()
+                .skip(1)
+                .flat_map(texts_of)
+                .collect();
+            texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+            let Some(longest) = texts.into_iter().next() else { return };
+            if longest.len() < 200 {
+                return;
+            }
+            let tokens = self.tokens(estimate_tokens(longest)).max(1);
+            // At least a quarter of it, so that this ends.
+            let keep = tokens.saturating_sub(over).min(tokens / 4 * 3);
+            let bytes = longest.len() as u64 * keep / tokens;
+            cut_middle(longest, usize::try_from(bytes).unwrap_or(200).max(150), start.language);
+        }
+    }
+}
+
+/// The texts of a message that may be cut.
+fn texts_of(message: &mut Message) -> Vec<&mut String> {
+    match message {
+        Message::System { text } | Message::Assistant { text, .. } => vec![text],
+        Message::User { parts } | Message::ToolResult { parts, .. } => parts
+            .iter_mut()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text),
+                Part::Image { .. } => None,
+            })
+            .collect(),
+    }
+}
+
+/// Leaves the beginning and the end of a text.
+pub(crate) fn cut_middle(text: &mut String, most: usize, language: Language) {
+    if text.len() <= most {
+        return;
+    }
+    let left_out = text.len() - most;
+    let mark = match language {
+        Language::English => format!("\n[… {left_out} bytes left out …]\n"),
+        Language::Chinese => format!("\n[… 省略 {left_out} 字节 …]\n"),
+    };
+    let head = most * 2 / 3;
+    let mut start = text.len() - (most - head);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    let tail = text[start..].to_owned();
+    truncate(text, head);
+    text.push_str(&mark);
+    text.push_str(&tail);
+}
+
+/// A conversation that is being put together. Messages of one side that follow each other are one:
+/// the templates of some models want the sides to take turns.
+struct Talk {
+    messages: Vec<Message>,
+}
+
+impl Talk {
+    fn user(&mut self, words: String) {
+        if let Some(Message::User { parts }) = self.messages.last_mut()
+            && let Some(Part::Text { text }) = parts.last_mut()
+        {
+            text.push_str("\n\n");
+            text.push_str(&words);
+            return;
+        }
+        self.messages.push(Message::user(words));
+    }
+
+    fn step(&mut self, start: &Start, step: &Step) {
+        let native = start.dialect == Dialect::NativeTools;
+        let (text, tool_calls) = said(start, step);
+        self.messages.push(Message::Assistant {
+            text,
+            tool_calls,
+            sealed_thinking: step.reply.sealed_thinking.clone(),
+        });
+        for call in &step.calls {
+            let Some(result) = call.result() else { continue };
+            if native && let Some(id) = &call.call_id {
+                let call = ToolCall {
+                    id: id.clone(),
+                    name: call.tool.clone(),
+                    arguments: String::new(),
+                };
+                self.messages.push(match Message::tool_result(&call, &result.text) {
+                    Message::ToolResult {
+                        call_id,
+                        name,
+                        parts,
+                        ..
+                    } => Message::ToolResult {
+                        call_id,
+                        name,
+                        parts,
+                        is_error: result.failed,
+                    },
+                    other => other,
+                });
+            } else {
+                let cell = result.cell.as_ref().map(|cell| cell.number);
+                let head = words::observation(&call.tool, cell, start.language);
+                self.user(head + &result.text);
+            }
+        }
+        if let Some(note) = &step.note {
+            self.user(note.clone());
+        }
+    }
+}
+
+/// A reply as the conversation has it: in the canonical form of what was understood, so that the
+/// model reads its dialect as it should be.
+fn said(start: &Start, step: &Step) -> (String, Vec<ToolCall>) {
+    if start.dialect == Dialect::NativeTools && !step.reply.tool_calls.is_empty() {
+        // Each call that is shown needs its one result.
+        let answered = |call: &&ToolCall| {
+            let result = |other: &Call| other.call_id.as_deref() == Some(&call.id) && other.result().is_some();
+            step.calls.iter().any(result)
+        };
+        let calls = step.reply.tool_calls.iter().filter(answered).cloned().collect();
+        return (step.reply.text.clone(), calls);
+    }
+    if step.understood {
+        let rendered = start.dialect.render(step.thought.as_deref(), &step.actions);
+        return (rendered.text, Vec::new());
+    }
+    let mut text = step.reply.text.clone();
+    cut_middle(&mut text, REPLY_QUOTED, start.language);
+    if text.trim().is_empty() {
+        text = "…".into();
+    }
+    (text, Vec::new())
+}

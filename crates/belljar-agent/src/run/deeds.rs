@@ -1,0 +1,114 @@
+//! Notices when a run does the same thing again: by what it did and what came of it, not by its words.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::dialect::PYTHON;
+
+/// What was done so far. It is kept when the conversation is shortened, and when it is taken back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Deeds {
+    /// For each deed with its result, the steps in which it was done.
+    done: BTreeMap<String, Vec<u32>>,
+}
+
+impl Deeds {
+    /// Notes a call and its result; returns the steps in which the same was done with the same
+    /// result, this one last.
+    pub(crate) fn note(&mut self, step: u32, tool: &str, arguments: &Value, result: &str) -> &[u32] {
+        let steps = self.done.entry(key(tool, arguments, result)).or_default();
+        steps.push(step);
+        steps
+    }
+
+    /// After the run was taken back to before a step: the deeds still count, once.
+    pub(crate) fn take_back(&mut self, to: u32) {
+        for steps in self.done.values_mut() {
+            steps.retain(|step| *step < to);
+        }
+        self.done.retain(|_, steps| !steps.is_empty());
+    }
+}
+
+/// What is the same deed has the same key, whatever it was written like.
+fn key(tool: &str, arguments: &Value, result: &str) -> String {
+    let mut arguments = arguments.clone();
+    if let Some(fields) = arguments.as_object_mut() {
+        fields.remove("tool_call_purpose");
+        fields.remove("description");
+        if tool == PYTHON
+            && let Some(code) = fields.get("code").and_then(Value::as_str)
+        {
+            let code = plain_code(code);
+            fields.insert("code".into(), code.into());
+        }
+    }
+    format!("{tool} {arguments} -> {}", plain_result(result))
+}
+
+/// Code without empty lines and comments of their own.
+fn plain_code(code: &str) -> String {
+    let lines = code.lines().map(str::trim_end);
+    let lines = lines.filter(|line| {
+        let text = line.trim_start();
+        !text.is_empty() && !text.starts_with('#')
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A result without what differs each time: numbers of cells, times, addresses.
+fn plain_result(result: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = result;
+    while let Some(at) = rest.find("<cell ").or_else(|| rest.find("0x")) {
+        let (before, after) = rest.split_at(at);
+        plain.push_str(before);
+        let skip = if after.starts_with("0x") { 2 } else { 6 };
+        let end = after[skip..]
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .map_or(after.len(), |end| skip + end);
+        plain.push_str(&after[..skip]);
+        rest = &after[end..];
+    }
+    plain.push_str(rest);
+    // Long results are told apart by their ends and their length.
+    if plain.len() > 4000 {
+        let head: String = plain.chars().take(1500).collect();
+        let tail: String = plain.chars().rev().take(1500).collect();
+        return format!("{head}…{tail} {}", plain.len());
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_same_deed_is_noticed_in_other_words() {
+        let mut deeds = Deeds::default();
+        let code = |code: &str| json!({"code": code});
+        assert_eq!(deeds.note(1, PYTHON, &code("x = 1\nprint(x)"), "1\n"), [1]);
+        assert_eq!(
+            deeds.note(2, PYTHON, &code("# again\nx = 1\n\nprint(x)  "), "1\n"),
+            [1, 2]
+        );
+        assert_eq!(deeds.note(3, PYTHON, &code("x = 1\nprint(x)"), "2\n"), [3]);
+        assert_eq!(
+            deeds.note(4, PYTHON, &code("o"), "File \"<cell 3>\" at 0x7f12"),
+            [4]
+        );
+        assert_eq!(
+            deeds.note(5, PYTHON, &code("o"), "File \"<cell 4>\" at 0x7f13"),
+            [4, 5]
+        );
+        let purpose = json!({"path": "a", "tool_call_purpose": "look"});
+        deeds.note(6, "read_file", &json!({"path": "a"}), "x");
+        assert_eq!(deeds.note(7, "read_file", &purpose, "x"), [6, 7]);
+        deeds.take_back(2);
+        assert_eq!(deeds.note(8, PYTHON, &code("x = 1\nprint(x)"), "1\n"), [1, 8]);
+    }
+}

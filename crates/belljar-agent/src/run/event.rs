@@ -1,0 +1,214 @@
+//! What happens in a run, as its journal has it.
+
+use belljar_journal::BlobRef;
+use belljar_protocol::{Artifact, Language, NameInfo};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::budget::{Budget, ExitReason};
+use super::evidence::Evidence;
+use crate::{Dialect, Reply};
+
+/// The version of the events' shape that this code writes.
+pub const EVENT_VERSION: u32 = 1;
+
+/// One fact about a run. The journal has them in order; folding them gives the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// The run began.
+    Started(Box<Start>),
+    /// The model is asked. What exactly is a blob, so that a replay can compare.
+    Asked {
+        /// The step, counted from 1.
+        step: u32,
+        /// The body of the request.
+        body: BlobRef,
+    },
+    /// The model replied.
+    Replied {
+        /// The step.
+        step: u32,
+        /// The reply.
+        #[schemars(with = "Value")]
+        reply: Box<Reply>,
+        /// How long it took.
+        took_ms: u64,
+        /// What it cost, in the currency of the profile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
+    },
+    /// The model could not be asked, after all retries.
+    ModelFailed {
+        /// The step.
+        step: u32,
+        /// Why, in words.
+        error: String,
+    },
+    /// A call of a tool is about to be performed.
+    CallStarted {
+        /// The step.
+        step: u32,
+        /// Its place among the calls of the step.
+        call: u32,
+    },
+    /// A call has its result.
+    CallEnded {
+        /// The step.
+        step: u32,
+        /// Its place.
+        call: u32,
+        /// The result.
+        result: Box<CallResult>,
+    },
+    /// The host died while a call was performed: whether it took effect is not known.
+    CallLost {
+        /// The step.
+        step: u32,
+        /// Its place.
+        call: u32,
+    },
+    /// A session is there for the run's cells: the first one, or another after the last was lost.
+    SessionStarted {
+        /// What of an earlier session it has, in words for the model; nothing for a first one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+        /// What it holds.
+        manifest: Vec<NameInfo>,
+    },
+    /// The run went back to before a step, because it went in circles.
+    RolledBack {
+        /// The step that it went back to before.
+        step: u32,
+        /// Whether the variables are as they were then.
+        restored: bool,
+        /// What the namespace holds now, if that was asked.
+        manifest: Vec<NameInfo>,
+    },
+    /// The caller wants it to end.
+    Stopped,
+    /// The run is over.
+    Ended(Box<Ending>),
+}
+
+impl RunEvent {
+    /// The word that stands for it in the journal.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Started(_) => "started",
+            Self::Asked { .. } => "asked",
+            Self::Replied { .. } => "replied",
+            Self::ModelFailed { .. } => "model_failed",
+            Self::CallStarted { .. } => "call_started",
+            Self::CallEnded { .. } => "call_ended",
+            Self::CallLost { .. } => "call_lost",
+            Self::SessionStarted { .. } => "session_started",
+            Self::RolledBack { .. } => "rolled_back",
+            Self::Stopped => "stopped",
+            Self::Ended(_) => "ended",
+        }
+    }
+}
+
+/// What a run starts with. It does not change any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Start {
+    /// What is to be done.
+    pub task: String,
+    /// Files of the workspace.
+    #[serde(default)]
+    pub files: Vec<TaskFile>,
+    /// The model, as `provider/name`.
+    pub model: String,
+    /// How it writes actions.
+    pub dialect: Dialect,
+    /// The language of prompts and messages.
+    #[serde(default)]
+    pub language: Language,
+    /// What the run may use.
+    pub budget: Budget,
+    /// How many tokens a conversation and its reply may have together.
+    pub context_window: u32,
+    /// The most tokens of a reply.
+    pub max_tokens: u32,
+    /// How freely the model draws; else what the server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The tools that it is offered besides `python` and `answer`.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// Packages that the environment has, to be told.
+    #[serde(default)]
+    pub packages: Vec<String>,
+}
+
+/// A file that a run starts with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskFile {
+    /// Its name in the workspace.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// How it begins, if it is text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub head: String,
+}
+
+/// What a call gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallResult {
+    /// What the model is told; cut to what a step may have.
+    pub text: String,
+    /// Whether it failed.
+    #[serde(default)]
+    pub failed: bool,
+    /// What the tool gave as data, for tools that keep some: the last result of a computation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// The cell that ran, for a call of `python`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<CellResult>,
+    /// How long it took.
+    #[serde(default)]
+    pub took_ms: u64,
+}
+
+/// What came of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellResult {
+    /// Its number in the session.
+    pub number: u32,
+    /// The whole outcome.
+    pub outcome: BlobRef,
+    /// What it printed and showed, as far as an outcome keeps it: what an answer may rest on.
+    pub output: String,
+    /// Images that it showed.
+    #[serde(default)]
+    pub images: Vec<BlobRef>,
+    /// Files that it made or changed.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// What the namespace holds after it.
+    #[serde(default)]
+    pub manifest: Vec<NameInfo>,
+    /// Whether the variables survived: false if the session had to be started anew.
+    #[serde(default)]
+    pub lost: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ending {
+    /// Why.
+    pub reason: ExitReason,
+    /// The answer, or the best there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Where the values in it come from.
+    #[serde(default)]
+    pub evidence: Vec<Evidence>,
+    /// Files that the run made.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+}

@@ -1,0 +1,622 @@
+//! A run as a pure state machine: events in, effects out.
+
+use std::collections::BTreeMap;
+
+use belljar_protocol::{Artifact, NameInfo};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::budget::{ExitReason, Spent};
+use super::deeds::Deeds;
+use super::event::{CallResult, Ending, RunEvent, Start};
+use super::evidence::{Source, evidence, unseen};
+use super::words;
+use crate::dialect::{ANSWER, Action, RawToolCall, ReplyParts};
+use crate::tool::{COMPUTE, Computations, PLAN, Plan};
+use crate::{Finish, Mending, ModelRequest, Reply};
+
+/// Replies in a row that could not be understood, before the run ends.
+const MOST_MISUNDERSTOOD: u32 = 4;
+
+/// Times that an answer is sent back because its values were seen nowhere.
+const MOST_SENT_BACK: u32 = 2;
+
+/// The most text of outputs that is kept to look for values of the answer.
+const KEPT_OUTPUT: usize = 64 << 10;
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Ask the model.
+    AskModel {
+        /// The step that the reply will be.
+        step: u32,
+        /// What it is asked.
+        request: Box<ModelRequest>,
+    },
+    /// Perform calls of tools. Those that may, at the same time.
+    Perform {
+        /// The step that they belong to.
+        step: u32,
+        /// Each with its place in the step.
+        calls: Vec<(u32, Call)>,
+    },
+    /// A call was begun by a host that died: note that, it is not begun again.
+    NoteLost {
+        /// The step.
+        step: u32,
+        /// Its place.
+        call: u32,
+    },
+    /// Take the session back to how it was before a step.
+    RollBack {
+        /// The step.
+        step: u32,
+        /// The last cell before it; 0 for none.
+        cell: u32,
+    },
+    /// End the run.
+    Finish(Box<Ending>),
+    /// It has ended.
+    Nothing,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// The provider's id for it.
+    pub call_id: Option<String>,
+    pub(crate) state: CallState,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum CallState {
+    Waiting,
+    Started,
+    Ended(Box<CallResult>),
+}
+
+impl Call {
+    /// What it gave, once it has ended.
+    pub fn result(&self) -> Option<&CallResult> {
+        match &self.state {
+            CallState::Ended(result) => Some(result),
+            CallState::Waiting | CallState::Started => None,
+        }
+    }
+}
+
+/// One turn of the model, and what it caused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Counted from 1.
+    pub number: u32,
+    /// What the model said.
+    pub reply: Reply,
+    /// What it thought, where it said so.
+    pub thought: Option<String>,
+    /// What it asked for.
+    pub actions: Vec<Action>,
+    /// What had to be mended to understand it.
+    pub mended: Vec<Mending>,
+    /// The calls that came of it.
+    pub calls: Vec<Call>,
+    /// What the host says about it to the model.
+    pub note: Option<String>,
+    /// Whether it could be understood.
+    pub understood: bool,
+}
+
+/// The journal has an event that does not fit to those before it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the journal does not fit together: {kind} can't come {when}")]
+pub struct Misfit {
+    kind: &'static str,
+    when: String,
+}
+
+/// A run. It is made of its events and of nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub(crate) start: Option<Start>,
+    pub(crate) steps: Vec<Step>,
+    /// How many of the steps stand in the conversation only as a summary.
+    pub(crate) collapsed: usize,
+    pub(crate) plan: Plan,
+    pub(crate) manifest: Vec<NameInfo>,
+    /// Tokens that the server counts for each that we estimate: at least 1.
+    pub(crate) token_ratio: f64,
+    asked_estimate: u64,
+    asked: u32,
+    spent: Spent,
+    computations: Computations,
+    deeds: Deeds,
+    outputs: Vec<(u32, Option<u32>, String)>,
+    artifacts: BTreeMap<String, Artifact>,
+    misunderstood: u32,
+    /// Replies that needed mending, and those that could not be mended.
+    first_parse: (u32, u32),
+    sent_back: Vec<String>,
+    going_back_to: Option<u32>,
+    /// Where the conversation is told that it was taken back: before this many steps.
+    pub(crate) taken_back: Option<(usize, String)>,
+    last_cell: u32,
+    failed: Option<String>,
+    stopped: bool,
+    ended: Option<Ending>,
+}
+
+impl Run {
+    /// The run that these events tell of.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a RunEvent>) -> Result<Self, Misfit> {
+        let mut run = Self::default();
+        for event in events {
+            run.apply(event)?;
+        }
+        Ok(run)
+    }
+
+    /// What it started with, once it has.
+    pub fn start(&self) -> Option<&Start> {
+        self.start.as_ref()
+    }
+
+    /// What it has used.
+    pub fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    /// Its steps, without those that were taken back.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Its plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How often a reply had to be mended, and how often that was not enough.
+    pub fn first_parse_failures(&self) -> (u32, u32) {
+        self.first_parse
+    }
+
+    /// How it ended, once it has.
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ended.as_ref()
+    }
+
+    /// The last result of a computation.
+    pub fn computations(&self) -> &Computations {
+        &self.computations
+    }
+
+    /// What the namespace of its session held last.
+    pub fn manifest(&self) -> &[NameInfo] {
+        &self.manifest
+    }
+
+    /// The number of the last cell.
+    pub fn last_cell(&self) -> u32 {
+        self.last_cell
+    }
+
+    /// What is to be done next. The same every time until an event is applied.
+    pub fn effect(&self) -> Effect {
+        let Some(start) = &self.start else {
+            return Effect::Nothing;
+        };
+        if self.ended.is_some() {
+            return Effect::Nothing;
+        }
+        if self.stopped {
+            return self.finish(ExitReason::Stopped);
+        }
+        if let Some(error) = &self.failed {
+            let error = error.clone();
+            return self.finish(ExitReason::ModelFailed { error });
+        }
+        if let Some(step) = self.going_back_to {
+            if self.spent.repeats >= start.budget.repeats {
+                return self.finish(ExitReason::WentInCircles);
+            }
+            let before = self.steps.iter().filter(|other| other.number < step);
+            let cells = before.flat_map(|step| &step.calls).filter_map(Call::result);
+            let cell = cells.filter_map(|result| result.cell.as_ref()).next_back();
+            let cell = cell.map_or(0, |cell| cell.number);
+            return Effect::RollBack { step, cell };
+        }
+        if let Some(step) = self.steps.last() {
+            for (call, place) in step.calls.iter().zip(0..) {
+                if call.state == CallState::Started {
+                    return Effect::NoteLost {
+                        step: step.number,
+                        call: place,
+                    };
+                }
+            }
+            let waiting = |call: &&(u32, Call)| call.1.state == CallState::Waiting;
+            let numbered: Vec<(u32, Call)> = (0..).zip(step.calls.iter().cloned()).collect();
+            let calls: Vec<_> = numbered.iter().filter(waiting).cloned().collect();
+            if !calls.is_empty() {
+                return Effect::Perform {
+                    step: step.number,
+                    calls,
+                };
+            }
+            if let Some(answer) = self.accepted() {
+                return Effect::Finish(Box::new(self.ending_with(ExitReason::Answered, Some(answer))));
+            }
+        }
+        if self.misunderstood >= MOST_MISUNDERSTOOD {
+            return self.finish(ExitReason::NotUnderstood);
+        }
+        if let Some(part) = start.budget.exceeded_by(&self.spent) {
+            return self.finish(ExitReason::Budget { part });
+        }
+        Effect::AskModel {
+            step: self.asked + 1,
+            request: Box::new(self.request(start)),
+        }
+    }
+
+    /// Takes in what happened.
+    pub fn apply(&mut self, event: &RunEvent) -> Result<(), Misfit> {
+        let misfit = |when: &str| Misfit {
+            kind: event.kind(),
+            when: when.to_owned(),
+        };
+        if self.ended.is_some() {
+            return Err(misfit("after the end"));
+        }
+        let begins = matches!(event, RunEvent::Started(_));
+        if begins != self.start.is_none() {
+            return Err(misfit(if begins { "twice" } else { "before the start" }));
+        }
+        match event {
+            RunEvent::Started(start) => {
+                self.start = Some((**start).clone());
+                self.token_ratio = 1.0;
+            }
+            RunEvent::Asked { step, .. } => {
+                if *step != self.asked + 1 && *step != self.asked {
+                    return Err(misfit("at another step"));
+                }
+                self.asked = *step;
+                if let Some(start) = &self.start {
+                    self.asked_estimate = crate::estimate_request_tokens(&self.request(start));
+                }
+            }
+            RunEvent::Replied {
+                step,
+                reply,
+                took_ms,
+                cost,
+            } => {
+                if *step != self.asked || self.steps.last().is_some_and(|s| s.number >= *step) {
+                    return Err(misfit("without a question"));
+                }
+                self.spent.model_ms += took_ms;
+                self.spent.money += cost.unwrap_or(0.0);
+                self.replied(*step, reply);
+            }
+            RunEvent::ModelFailed { error, .. } => self.failed = Some(error.clone()),
+            RunEvent::CallStarted { step, call } => {
+                self.call(*step, *call).ok_or_else(|| misfit("for a call that is not there"))?.state =
+                    CallState::Started;
+            }
+            RunEvent::CallEnded { step, call, result } => {
+                let ended = self.call(*step, *call).filter(|call| call.result().is_none());
+                let ended = ended.ok_or_else(|| misfit("for a call that does not wait"))?;
+                ended.state = CallState::Ended(result.clone());
+                let ended = ended.clone();
+                self.call_ended(*step, *call, &ended, result);
+                self.compact();
+            }
+            RunEvent::CallLost { step, call } => {
+                let language = self.start.as_ref().map(|s| s.language).unwrap_or_default();
+                let lost = self.call(*step, *call).filter(|call| call.state == CallState::Started);
+                let lost = lost.ok_or_else(|| misfit("for a call that was not begun"))?;
+                lost.state = CallState::Ended(Box::new(CallResult {
+                    text: words::lost_call(language),
+                    failed: true,
+                    ..CallResult::default()
+                }));
+                self.spent.calls += 1;
+            }
+            RunEvent::SessionStarted { note, manifest } => {
+                self.manifest.clone_from(manifest);
+                if let (Some(note), Some(step)) = (note, self.steps.last_mut()) {
+                    add_note(step, note);
+                }
+            }
+            RunEvent::RolledBack {
+                step,
+                restored,
+                manifest,
+            } => {
+                if self.going_back_to != Some(*step) {
+                    return Err(misfit("where none was wanted"));
+                }
+                self.take_back(*step, *restored, manifest);
+            }
+            RunEvent::Stopped => self.stopped = true,
+            RunEvent::Ended(ending) => self.ended = Some((**ending).clone()),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, step: u32, call: u32) -> Option<&mut Call> {
+        let last = self.steps.last_mut().filter(|last| last.number == step)?;
+        last.calls.get_mut(usize::try_from(call).ok()?)
+    }
+
+    fn replied(&mut self, number: u32, reply: &Reply) {
+        let Some(start) = &self.start else { return };
+        self.spent.steps += 1;
+        self.spent.input_tokens += reply.usage.input_tokens;
+        self.spent.output_tokens += reply.usage.output_tokens;
+        if !reply.usage.estimated && self.asked_estimate > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "a ratio of token counts")]
+            let ratio = reply.usage.input_tokens as f64 / self.asked_estimate as f64;
+            self.token_ratio = self.token_ratio.max(ratio.clamp(1.0, 3.0));
+        }
+        let tool_calls: Vec<RawToolCall> = reply
+            .tool_calls
+            .iter()
+            .map(|call| RawToolCall {
+                id: Some(call.id.clone()).filter(|id| !id.is_empty()),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+            })
+            .collect();
+        let parts = ReplyParts {
+            text: &reply.text,
+            tool_calls: &tool_calls,
+            truncated: reply.finish == Finish::Length,
+        };
+        let mut step = Step {
+            number,
+            reply: reply.clone(),
+            thought: None,
+            actions: Vec::new(),
+            mended: Vec::new(),
+            calls: Vec::new(),
+            note: None,
+            understood: true,
+        };
+        match start.dialect.parse(&parts, &start.tool_specs()) {
+            Ok(parsed) => {
+                self.misunderstood = 0;
+                self.first_parse.0 += u32::from(!parsed.mended.is_empty());
+                step.thought = parsed.thought;
+                step.mended = parsed.mended;
+                step.calls = parsed.actions.iter().filter_map(|a| call_of(a, start)).collect();
+                step.actions = parsed.actions;
+            }
+            Err(unparsed) => {
+                self.misunderstood += 1;
+                self.first_parse.1 += 1;
+                step.understood = false;
+                step.note = Some(unparsed.repair_request(start.language));
+            }
+        }
+        self.steps.push(step);
+        self.judge_answer();
+        self.compact();
+    }
+
+    /// Sends an answer back whose values were seen nowhere.
+    fn judge_answer(&mut self) {
+        let (Some(start), Some(step)) = (&self.start, self.steps.last()) else {
+            return;
+        };
+        let Some(answer) = answer_of(step) else { return };
+        let again = self.sent_back.iter().any(|before| before == answer);
+        let last = start.budget.steps <= self.spent.steps;
+        if again || last || self.sent_back.len() >= MOST_SENT_BACK as usize {
+            return;
+        }
+        let found = evidence(answer, &self.sources(), &start.task);
+        let unseen = unseen(&found);
+        let note = if self.outputs.is_empty() {
+            words::answer_without_code(start.language)
+        } else if unseen.is_empty() {
+            return;
+        } else {
+            words::answer_unseen(&unseen, start.language)
+        };
+        let answer = answer.to_owned();
+        self.sent_back.push(answer);
+        if let Some(step) = self.steps.last_mut() {
+            // A tool call of the provider's gets its one result.
+            match step.calls.iter_mut().find(|call| call.tool == ANSWER) {
+                Some(call) => {
+                    call.state = CallState::Ended(Box::new(CallResult {
+                        text: note,
+                        failed: true,
+                        ..CallResult::default()
+                    }));
+                }
+                None => step.note = Some(note),
+            }
+        }
+    }
+
+    /// The answer of the last step, unless it was sent back.
+    fn accepted(&self) -> Option<String> {
+        let step = self.steps.last()?;
+        let answer = answer_of(step)?;
+        let sent_back = step.note.is_some() || step.calls.iter().any(|call| call.tool == ANSWER && call.result().is_some());
+        (!sent_back).then(|| answer.to_owned())
+    }
+
+    fn call_ended(&mut self, number: u32, place: u32, call: &Call, result: &CallResult) {
+        self.spent.calls += 1;
+        self.spent.tool_ms += result.took_ms;
+        if let Some(cell) = &result.cell {
+            self.last_cell = self.last_cell.max(cell.number);
+            self.manifest.clone_from(&cell.manifest);
+            for artifact in &cell.artifacts {
+                self.artifacts.insert(artifact.path.clone(), artifact.clone());
+            }
+        }
+        match call.tool.as_str() {
+            PLAN => {
+                // What it says was told; here it becomes the plan.
+                let _ = self.plan.call(&call.arguments);
+            }
+            COMPUTE => self.computations.remember(result.value.clone(), result.failed),
+            _ => {}
+        }
+        let output = result.cell.as_ref().map_or(&result.text, |cell| &cell.output);
+        let number_of_cell = result.cell.as_ref().map(|cell| cell.number);
+        let mut output = output.clone();
+        truncate(&mut output, KEPT_OUTPUT);
+        if !(result.failed && result.cell.is_none()) {
+            self.outputs.push((number, number_of_cell, output));
+        }
+        while self.outputs.len() > 1
+            && self.outputs.iter().map(|(_, _, text)| text.len()).sum::<usize>() > 16 * KEPT_OUTPUT
+        {
+            self.outputs.remove(0);
+        }
+        let steps = self.deeds.note(number, &call.tool, &call.arguments, &result.text);
+        let (times, earlier) = (steps.len(), steps.iter().rev().nth(1).copied());
+        let second = steps.get(1).copied();
+        let Some(start) = &self.start else { return };
+        match (times, earlier) {
+            (2, Some(earlier)) if earlier < number => {
+                let note = words::done_before(earlier, result.failed, start.language);
+                if let Some(step) = self.steps.last_mut() {
+                    add_note(step, &note);
+                }
+            }
+            (3.., _) => self.going_back_to = second.filter(|second| *second < number).or(Some(number)),
+            _ => {}
+        }
+        let _ = place;
+    }
+
+    fn take_back(&mut self, to: u32, restored: bool, manifest: &[NameInfo]) {
+        let Some(start) = &self.start else { return };
+        let repeated = self.steps.last().map(|step| words::summary(step)).unwrap_or_default();
+        self.steps.retain(|step| step.number < to);
+        self.collapsed = self.collapsed.min(self.steps.len());
+        self.deeds.take_back(to);
+        self.manifest = manifest.to_vec();
+        self.spent.repeats += 1;
+        self.going_back_to = None;
+        let words = words::went_in_circles(&repeated, restored, start.language);
+        self.taken_back = Some((self.steps.len(), words));
+    }
+
+    fn sources(&self) -> Vec<Source<'_>> {
+        let sources = self.outputs.iter().map(|(step, cell, text)| Source {
+            step: *step,
+            cell: *cell,
+            text,
+        });
+        sources.collect()
+    }
+
+    fn finish(&self, reason: ExitReason) -> Effect {
+        Effect::Finish(Box::new(self.ending_with(reason, self.best_answer())))
+    }
+
+    /// What there is for an answer when the run has to end: an answer that was sent back, or the
+    /// last output of a cell that succeeded.
+    fn best_answer(&self) -> Option<String> {
+        if let Some(answer) = self.steps.last().and_then(answer_of) {
+            return Some(answer.to_owned());
+        }
+        let output = self.steps.iter().rev().flat_map(|step| step.calls.iter().rev()).find_map(|call| {
+            let result = call.result().filter(|result| !result.failed)?;
+            let output = result.cell.as_ref()?.output.trim();
+            (!output.is_empty()).then(|| output.to_owned())
+        });
+        output.or_else(|| self.sent_back.last().cloned())
+    }
+
+    fn ending_with(&self, reason: ExitReason, answer: Option<String>) -> Ending {
+        let task = self.start.as_ref().map_or("", |start| &start.task);
+        let evidence = answer.as_deref().map(|text| evidence(text, &self.sources(), task));
+        Ending {
+            reason,
+            evidence: evidence.unwrap_or_default(),
+            answer,
+            artifacts: self.artifacts.values().cloned().collect(),
+        }
+    }
+}
+
+/// The answer that a step gives.
+fn answer_of(step: &Step) -> Option<&str> {
+    step.actions.iter().find_map(|action| match action {
+        Action::Answer { text, .. } => Some(text.as_str()),
+        Action::Tool { .. } | Action::Refused { .. } => None,
+    })
+}
+
+fn call_of(action: &Action, start: &Start) -> Option<Call> {
+    match action {
+        Action::Tool {
+            name,
+            arguments,
+            call_id,
+        } => Some(Call {
+            tool: name.clone(),
+            arguments: arguments.clone(),
+            call_id: call_id.clone(),
+            state: CallState::Waiting,
+        }),
+        // Without an id nobody waits for its result.
+        Action::Answer { call_id: None, .. } => None,
+        Action::Answer { text, call_id } => Some(Call {
+            tool: ANSWER.into(),
+            arguments: serde_json::json!({ "text": text }),
+            call_id: call_id.clone(),
+            // Told only if it is sent back.
+            state: CallState::Started,
+        }),
+        Action::Refused {
+            name,
+            problem,
+            call_id,
+        } => Some(Call {
+            tool: name.clone(),
+            arguments: Value::Null,
+            call_id: call_id.clone(),
+            state: CallState::Ended(Box::new(CallResult {
+                text: problem.repair_request(start.language),
+                failed: true,
+                ..CallResult::default()
+            })),
+        }),
+    }
+}
+
+fn add_note(step: &mut Step, note: &str) {
+    match &mut step.note {
+        Some(before) => {
+            before.push('\n');
+            before.push_str(note);
+        }
+        None => step.note = Some(note.to_owned()),
+    }
+}
+
+/// Cuts a text at a character's border.
+pub(crate) fn truncate(text: &mut String, most: usize) {
+    if text.len() > most {
+        let mut end = most;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+}

@@ -1,0 +1,22 @@
+//! A run: an agent at work on a task.
+//!
+//! [`Run`] is pure. It is folded from [`RunEvent`]s, and says what to do next as an [`Effect`]; it
+//! knows no clock, no network and no session. Whoever performs the effects journals what happened
+//! and applies it. So a run goes on after a crash from where its journal ends, and a replay asks the
+//! same questions.
+
+mod budget;
+mod context;
+mod deeds;
+mod event;
+mod evidence;
+mod machine;
+mod words;
+
+pub use budget::{Budget, BudgetPart, ExitReason, Spent};
+pub use event::{CallResult, CellResult, EVENT_VERSION, Ending, RunEvent, Start, TaskFile};
+pub use evidence::{Evidence, Seen};
+pub use machine::{Call, Effect, Misfit, Run, Step};
+
+pub(crate) use context::cut_middle;
+pub(crate) use words::names;

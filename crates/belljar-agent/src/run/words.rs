@@ -1,0 +1,219 @@
+//! What the host says to the model beside the results of its calls.
+
+use std::fmt::Write as _;
+
+use belljar_protocol::{Language, NameInfo};
+use serde_json::Value;
+
+use super::event::Start;
+use super::machine::{Step, truncate};
+use crate::dialect::PYTHON;
+
+/// The first message: what the model is to be, and how it acts.
+pub(crate) fn system(start: &Start) -> String {
+    let mut text = String::from(match start.language {
+        Language::English => {
+            "You solve tasks by running Python in a session, step by step: run code, look at its \
+             output, go on, and give the answer once an output shows it.\n\
+             - Let Python do every calculation, every count and every change of characters, however \
+             small. Never do it in your head.\n\
+             - Copy texts and numbers of the task into the code exactly as they stand there.\n\
+             - Print the values that matter. An answer rests on output that you have seen.\n\
+             - When code fails, read the error, find the cause, and change the code.\n\
+             - The answer says what was asked for, with the exact values of the output.\n"
+        }
+        Language::Chinese => {
+            "你通过在会话中运行 Python 来完成任务，逐步进行：运行代码，查看输出，继续，直到输出显示出答案后给出答案。\n\
+             - 所有计算、计数和字符处理都交给 Python，再小也不要心算。\n\
+             - 把任务中的文本和数字原样复制到代码中。\n\
+             - 打印重要的值。答案必须以你看到的输出为依据。\n\
+             - 代码出错时，阅读错误，找到原因，修改代码。\n\
+             - 答案给出所要求的内容，使用输出中的确切值。\n"
+        }
+    });
+    if !start.packages.is_empty() {
+        let packages = start.packages.join(", ");
+        let _ = match start.language {
+            Language::English => writeln!(text, "- Installed: {packages}."),
+            Language::Chinese => writeln!(text, "- 已安装：{packages}。"),
+        };
+    }
+    text.push('\n');
+    text.push_str(&start.dialect.instructions(&start.tool_specs(), start.language));
+    text
+}
+
+/// The task, and the files that come with it.
+pub(crate) fn task(start: &Start) -> String {
+    let mut text = match start.language {
+        Language::English => format!("Task: {}", start.task),
+        Language::Chinese => format!("任务：{}", start.task),
+    };
+    if !start.files.is_empty() {
+        text.push_str(match start.language {
+            Language::English => "\n\nFiles in the working directory:",
+            Language::Chinese => "\n\n工作目录中的文件：",
+        });
+        for file in &start.files {
+            let _ = write!(text, "\n- {} ({} bytes)", file.name, file.bytes);
+            if !file.head.is_empty() {
+                text.push_str(match start.language {
+                    Language::English => ", which begins:\n",
+                    Language::Chinese => "，开头为：\n",
+                });
+                text.push_str(file.head.trim_end());
+            }
+        }
+    }
+    text
+}
+
+/// What stands before the result of a call, in dialects where it is a message of the user.
+pub(crate) fn observation(tool: &str, cell: Option<u32>, language: Language) -> String {
+    match (tool, cell, language) {
+        (PYTHON, Some(cell), Language::English) => format!("Output of cell {cell}:\n"),
+        (PYTHON, Some(cell), Language::Chinese) => format!("第 {cell} 个单元的输出：\n"),
+        (tool, _, Language::English) => format!("Result of {tool}:\n"),
+        (tool, _, Language::Chinese) => format!("{tool} 的结果：\n"),
+    }
+}
+
+pub(crate) fn lost_call(language: Language) -> String {
+    match language {
+        Language::English => "The host was restarted while this was done. Whether it took effect is not known: look before you do it again.".into(),
+        Language::Chinese => "执行过程中主机重新启动。该操作是否已生效未知：再次执行前请先检查。".into(),
+    }
+}
+
+pub(crate) fn answer_without_code(language: Language) -> String {
+    match language {
+        Language::English => "The answer was not taken, because nothing was run yet. Check it first: run code that works it out and prints it.".into(),
+        Language::Chinese => "答案未被采纳，因为还没有运行任何代码。请先验证：运行代码计算并打印结果。".into(),
+    }
+}
+
+pub(crate) fn answer_unseen(values: &[&str], language: Language) -> String {
+    let values: Vec<String> = values.iter().take(5).map(|value| format!("`{value}`")).collect();
+    let values = values.join(", ");
+    match language {
+        Language::English => format!("The answer was not taken: {values} stands in it, but in no output. Run code that works it out and prints it, then answer with what the output shows."),
+        Language::Chinese => format!("答案未被采纳：其中的 {values} 没有出现在任何输出中。请运行代码计算并打印，然后按输出回答。"),
+    }
+}
+
+pub(crate) fn done_before(step: u32, failed: bool, language: Language) -> String {
+    match (failed, language) {
+        (false, Language::English) => format!("You did exactly this in step {step} already, and it gave the same. If it shows what was asked for, give the answer now; else do something else."),
+        (true, Language::English) => format!("You did exactly this in step {step} already, and it failed in the same way. Do something else."),
+        (false, Language::Chinese) => format!("第 {step} 步已经做过完全相同的事，结果也相同。如果结果就是所要求的内容，请现在给出答案；否则请换一种做法。"),
+        (true, Language::Chinese) => format!("第 {step} 步已经做过完全相同的事，并以同样的方式失败。请换一种做法。"),
+    }
+}
+
+pub(crate) fn went_in_circles(repeated: &str, restored: bool, language: Language) -> String {
+    match language {
+        Language::English => {
+            let variables = if restored {
+                "The variables are as they were then."
+            } else {
+                "The variables are as they are now."
+            };
+            format!("You did the same several times with the same result, so the conversation was taken back to before it. {variables} What you repeated: {repeated}\nDo it in another way, or answer with what you have.")
+        }
+        Language::Chinese => {
+            let variables = if restored { "变量已恢复到当时的状态。" } else { "变量保持当前状态。" };
+            format!("你多次做了同样的事，结果相同，因此对话已回退到那之前。{variables}你重复的内容：{repeated}\n请换一种做法，或用已有的内容回答。")
+        }
+    }
+}
+
+/// What a step did, in one line.
+pub(crate) fn summary(step: &Step) -> String {
+    let mut line = String::new();
+    for call in &step.calls {
+        if !line.is_empty() {
+            line.push_str("; ");
+        }
+        let done = match call.arguments.get("code").and_then(Value::as_str) {
+            Some(code) => code.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#') && !l.starts_with("import ") && !l.starts_with("from ")).collect::<Vec<_>>().join("; "),
+            None => call.arguments.to_string(),
+        };
+        let mut done = format!("{} {done}", call.tool);
+        truncate(&mut done, 150);
+        let result = call.result().map_or("", |result| {
+            let text = result.cell.as_ref().map_or(&result.text, |cell| if cell.output.trim().is_empty() { &result.text } else { &cell.output });
+            text.trim()
+        });
+        let mut result: String = result.lines().map(str::trim).collect::<Vec<_>>().join(" | ");
+        truncate(&mut result, 150);
+        let _ = write!(line, "{done} -> {result}");
+    }
+    if line.is_empty() {
+        line = step.reply.text.trim().lines().next().unwrap_or("").to_owned();
+        truncate(&mut line, 150);
+    }
+    line
+}
+
+/// What is left of steps that are no longer in the conversation, with the plan and the variables.
+pub(crate) fn memory(
+    steps: &[Step],
+    plan: Option<String>,
+    manifest: &[NameInfo],
+    language: Language,
+) -> String {
+    const LINES: usize = 15;
+    let english = language == Language::English;
+    let mut text = String::from(if english {
+        "Earlier steps, shortened:"
+    } else {
+        "较早的步骤（已缩短）："
+    });
+    let hidden = steps.len().saturating_sub(LINES);
+    if hidden > 0 {
+        let _ = if english {
+            write!(text, "\n({hidden} steps before these)")
+        } else {
+            write!(text, "\n（之前还有 {hidden} 步）")
+        };
+    }
+    for step in &steps[hidden..] {
+        let _ = write!(text, "\n{}. {}", step.number, summary(step));
+    }
+    if let Some(plan) = plan {
+        text.push_str(if english { "\n\nYour plan:\n" } else { "\n\n你的计划：\n" });
+        text.push_str(plan.trim_end());
+    }
+    if !manifest.is_empty() {
+        text.push_str(if english {
+            "\n\nVariables in the session: "
+        } else {
+            "\n\n会话中的变量："
+        });
+        text.push_str(&names(manifest));
+    }
+    text
+}
+
+/// The names of a namespace, by type.
+pub(crate) fn names(manifest: &[NameInfo]) -> String {
+    let mut types: Vec<(&str, Vec<String>)> = Vec::new();
+    for name in manifest {
+        let mut shown = name.name.clone();
+        if let Some(shape) = &name.shape {
+            let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
+            let _ = write!(shown, " {}", shape.join("×"));
+        } else if let Some(length) = name.length {
+            let _ = write!(shown, "[{length}]");
+        }
+        match types.iter_mut().find(|(kind, _)| *kind == name.type_name) {
+            Some((_, names)) => names.push(shown),
+            None => types.push((&name.type_name, vec![shown])),
+        }
+    }
+    let types: Vec<String> = types
+        .iter()
+        .map(|(kind, names)| format!("{kind}: {}", names.join(", ")))
+        .collect();
+    types.join("; ")
+}
