@@ -79,36 +79,6 @@ async fn a_file_that_is_no_journal_is_told_and_left_alone() {
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
-#[tokio::test]
-async fn a_damaged_page_is_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("journal.sqlite3");
-    let journal = Journal::open(directory.path()).await.unwrap();
-    for seq in 0..100 {
-        let event = event(&"x".repeat(3000));
-        journal.append(&run(), seq, &[event]).await.unwrap();
-    }
-    drop(journal);
-    // The last to close moves all from the log into the file.
-    let log = directory.path().join("journal.sqlite3-wal");
-    while log.exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    let mut bytes = fs::read(&path).unwrap();
-    let after_the_schema = 4096..;
-    bytes[after_the_schema].fill(0xAA);
-    fs::write(&path, bytes).unwrap();
-
-    let journal = Journal::open(directory.path()).await.unwrap();
-    let error = journal.read(&run(), 0, 1000).await.unwrap_err();
-    assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
-    let error = journal.append(&run(), 100, &[event("")]).await.unwrap_err();
-    assert!(
-        matches!(error, AppendError::Journal(Error::Corrupt { .. })),
-        "{error:?}"
-    );
-}
-
 /// A file system of two megabytes, made in a mount namespace of a child.
 #[test]
 fn a_full_disk_is_told_and_nothing_is_lost() {

@@ -52,8 +52,7 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) async fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("journal.sqlite3");
-        // Two processes that turn a new file into a write-ahead log at the same moment would
-        // hinder each other, and SQLite's busy timeout doesn't cover that.
+        // One at a time turns a new file into a write-ahead log and brings the schema up to date.
         let lock = prepare(directory.to_owned(), path.clone()).await?;
         let opened = Self::open_file(path.clone()).await;
         drop(lock);

@@ -90,6 +90,32 @@ async fn a_missing_event_is_damage() {
     assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
 }
 
+#[tokio::test]
+async fn a_damaged_page_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(directory.path()).await.unwrap();
+    store
+        .append(&run("a"), 0, &vec![event(); 1000])
+        .await
+        .unwrap();
+    // The last to close moves all from the log into the file, if it may write.
+    store.readers.close().await;
+    store.writer.close().await;
+    let mut bytes = std::fs::read(&store.path).unwrap();
+    let after_the_schema = 4096..;
+    bytes[after_the_schema].fill(0xAA);
+    std::fs::write(&store.path, bytes).unwrap();
+
+    let store = Sqlite::open(directory.path()).await.unwrap();
+    let error = Store::read(&store, &run("a"), 0, 1000).await.unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+    let error = store.append(&run("a"), 1000, &[event()]).await.unwrap_err();
+    assert!(
+        matches!(error, AppendError::Journal(Error::Corrupt { .. })),
+        "{error:?}"
+    );
+}
+
 /// A page must not cost more in a journal of millions of events.
 #[tokio::test]
 async fn every_query_goes_by_an_index() {
