@@ -307,7 +307,7 @@ proptest! {
         for dialect in DIALECTS {
             let written = dialect.render(thought.as_deref(), std::slice::from_ref(&action));
             let parsed = parse(dialect, &written.text, &written.tool_calls, false).unwrap();
-            prop_assert_eq!(&parsed.actions, &[action.clone()], "{:?}: {}", dialect, written.text);
+            prop_assert_eq!(&parsed.actions, std::slice::from_ref(&action), "{:?}: {}", dialect, written.text);
             prop_assert_eq!(&parsed.thought, &thought);
             prop_assert_eq!(&parsed.mended, &[], "{:?}: {}", dialect, written.text);
         }

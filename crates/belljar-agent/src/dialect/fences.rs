@@ -31,7 +31,6 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
         at += line.len();
         let fence = Fence::of(line);
         match (&open, fence) {
-            (None, None) => {}
             (None, Some(fence)) => {
                 push_prose(&mut out, text, prose, start);
                 if let Some((label, body)) = fence.inline() {
@@ -69,7 +68,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
                     prose = at;
                 }
             }
-            (Some(_), Some(_)) => {}
+            (None, None) | (Some(_), Some(_)) => {}
         }
     }
     match open {

@@ -259,14 +259,11 @@ fn action(
         return Ok(Action::answer(text.trim()));
     }
     if reader.knows(&name) {
-        let arguments = match take(&mut members, &ARGUMENTS, mended) {
-            Some(arguments) => arguments,
+        let arguments = take(&mut members, &ARGUMENTS, mended).unwrap_or_else(|| {
             // The arguments stand beside the action.
-            None => {
-                members.retain(|_, value| !is_empty(value));
-                Value::Object(members)
-            }
-        };
+            members.retain(|_, value| !is_empty(value));
+            Value::Object(members)
+        });
         return native::tool(&name, arguments, None, mended);
     }
     let mut known = vec![

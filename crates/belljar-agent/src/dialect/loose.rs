@@ -240,7 +240,7 @@ impl Reader<'_> {
         for triple in ["\"\"\"", "'''", "```"] {
             if let Some(body) = self.rest().strip_prefix(triple) {
                 // An empty string and a quote is not the start of a long one.
-                let length = body.find(triple).ok_or_else(|| Fault {
+                let length = body.find(triple).ok_or(Fault {
                     at: self.text.len(),
                     expected: "the end of a string",
                     at_end: true,

@@ -9,7 +9,7 @@ use super::{Mended, Mending, fences};
 const JUDGED: usize = 64 * 1024;
 /// Code of up to this length can't make a chain that is too deep for any thread.
 const SHALLOW: usize = 512;
-/// Nesting past this is not judged valid; CPython's own parser gives up at 200 brackets.
+/// Nesting past this is not judged valid; the interpreter's own parser gives up at 200 brackets.
 const DEPTH: u16 = 100;
 
 /// Parses code, and hands the result to `look`.
@@ -25,14 +25,16 @@ pub(crate) fn with_syntax<T: Send>(
         let options = ParseOptions::from(Mode::Module).with_max_recursion_depth(DEPTH);
         look(&parse_unchecked(code, options))
     };
-    match code.len() {
-        ..=SHALLOW => Some(parse()),
-        ..=JUDGED => std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(JUDGED << 10);
-            thread.spawn_scoped(scope, parse).ok()?.join().ok()
-        }),
-        _ => None,
+    if code.len() <= SHALLOW {
+        return Some(parse());
     }
+    if code.len() > JUDGED {
+        return None;
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(JUDGED << 10);
+        thread.spawn_scoped(scope, parse).ok()?.join().ok()
+    })
 }
 
 pub(super) fn is_valid(code: &str) -> bool {
@@ -53,24 +55,27 @@ pub(super) fn is_program(text: &str) -> bool {
     with_syntax(text, look).unwrap_or(false)
 }
 
+/// Another reading of code, if there is one.
+type Step = fn(&str) -> Option<String>;
+
 /// Code as a model wrote it, made Python where that is certain.
 pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
     let raw = raw.replace("\r\n", "\n");
-    let mut code = trim(&raw).to_owned();
-    if let Some(inner) = fences::unwrap(&code) {
-        code = trim(inner).to_owned();
+    let mut code = trim(&raw);
+    if let Some(inner) = fences::unwrap(code) {
+        code = trim(inner);
         mended.add(Mending::FenceRemoved);
     }
     if let Some((first, rest)) = code.split_once('\n')
         && is_language(first.trim())
     {
-        code = trim(rest).to_owned();
+        code = trim(rest);
         mended.add(Mending::LanguageLineRemoved);
     }
-    if code.is_empty() || is_valid(&code) {
-        return code;
+    if code.is_empty() || is_valid(code) {
+        return code.to_owned();
     }
-    let steps: [(Mending, fn(&str) -> Option<String>); 6] = [
+    let steps: [(Mending, Step); 6] = [
         (Mending::PromptsRemoved, without_prompts),
         (Mending::Dedented, dedented),
         (Mending::EscapesUndone, unescaped),
@@ -79,7 +84,7 @@ pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
         (Mending::FenceRemoved, without_fence_lines),
     ];
     for (mending, step) in steps {
-        if let Some(better) = step(&code)
+        if let Some(better) = step(code)
             && is_valid(&better)
         {
             mended.add(mending);
@@ -87,7 +92,7 @@ pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
         }
     }
     // Several at once.
-    let mut better = code.clone();
+    let mut better = code.to_owned();
     let mut taken = Vec::new();
     for (mending, step) in steps {
         if let Some(next) = step(&better) {
@@ -96,10 +101,12 @@ pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
         }
     }
     if taken.len() > 1 && is_valid(&better) {
-        taken.into_iter().for_each(|mending| mended.add(mending));
+        for mending in taken {
+            mended.add(mending);
+        }
         return trim(&better).to_owned();
     }
-    code
+    code.to_owned()
 }
 
 /// Without empty lines around, and without space at the end.

@@ -265,7 +265,7 @@ fn known(name: &str, closing: bool) -> Option<(&'static str, Kind, bool)> {
     }
     let begins =
         |known: &&str| closing && name.len() >= 4 && strip_prefix_any_case(known, name).is_some();
-    let known = CANONICAL.iter().copied().find(|known| begins(&known))?;
+    let known = CANONICAL.iter().copied().find(|known| begins(known))?;
     let (_, kind) = NAMES.iter().find(|(name, _)| *name == known)?;
     Some((known, *kind, false))
 }
@@ -362,11 +362,8 @@ fn tool(
     if name.is_empty() {
         // `<tool_call>{"name": …, "arguments": …}</tool_call>`
         mended.add(Mending::CallInText);
-        name = arguments
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let given = arguments.get("name").and_then(Value::as_str);
+        name = given.map(str::to_owned).unwrap_or_default();
         let inner = arguments
             .get("arguments")
             .or_else(|| arguments.get("parameters"));

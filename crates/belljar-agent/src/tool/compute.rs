@@ -198,7 +198,7 @@ impl Evaluator {
         if status.success() {
             return Ok(serde_json::from_slice(&reply)?);
         }
-        let late = [Signal::XCPU, Signal::KILL].map(|signal| signal.as_raw());
+        let late = [Signal::XCPU, Signal::KILL].map(Signal::as_raw);
         match status.signal() {
             Some(signal) if late.contains(&signal) => Ok(too_long()),
             // An allocation that was refused, or a stack that was not enough.
