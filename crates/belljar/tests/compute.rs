@@ -169,20 +169,8 @@ async fn heavy_hostile_expressions_end_typed() {
         let computed = evaluator().evaluate(&code, None).await;
         let took = start.elapsed();
         let short: String = code.chars().take(40).collect();
-        eprintln!(
-            "{took:?} {short}: {:.120}",
-            match &computed {
-                Ok(c) => c.text(),
-                Err(e) => e.to_string(),
-            }
-        );
         let typed = matches!(computed, Ok(Computed::Error { .. }));
-        let harmless = code.contains("1+")
-            || code.contains("lower")
-            || code.starts_with('-')
-            || code.starts_with("not")
-            || code.starts_with("10**10**5");
-        if !(typed || harmless && computed.is_ok()) || took > Duration::from_secs(7) {
+        if !typed || took > Duration::from_secs(7) {
             wrong.push(format!("{took:?} {short}: {computed:.200?}"));
         }
     }
@@ -200,6 +188,5 @@ async fn heavy_one_evaluation_is_quick() {
         times.push(start.elapsed());
     }
     times.sort();
-    eprintln!("evaluation: p50 {:?}, slowest {:?}", times[25], times[49]);
     assert!(times[25] < Duration::from_millis(200), "{times:?}");
 }
