@@ -1,12 +1,28 @@
-//! An agent that answers with Python.
+//! The agent: a task in, an answer with evidence out.
 //!
 //! [`Provider`] talks to a language model: one [`ModelRequest`] in, one [`Reply`] out, whatever the
-//! model's server speaks.
+//! model's server speaks. A [`Dialect`] makes [`Action`]s of replies. A [`Run`] is the pure state
+//! machine that says what to do next.
 
+mod dialect;
 mod model;
+mod run;
+mod tool;
 
+pub use dialect::{
+    ANSWER, Action, Dialect, Mending, PYTHON, Parsed, Problem, RawToolCall, Rendered, ReplyParts,
+    Unparsed,
+};
 pub use model::{
     ApiKey, Finish, Message, ModelError, ModelFault, ModelName, ModelNameError, ModelRequest, Part,
     Phase, Prices, Profile, Provider, Reply, ReplyEvent, Retries, Timeouts, ToolCall, ToolSpec,
     Usage, WireFormat, estimate_request_tokens, estimate_tokens,
+};
+pub use run::{
+    Budget, BudgetPart, Call, CallResult, CellResult, EVENT_VERSION, Effect, Ending, Evidence,
+    ExitReason, Misfit, Run, RunEvent, Seen, Spent, Start, Step, TaskFile,
+};
+pub use tool::{
+    COMPUTE, Computations, Computed, Evaluator, PLAN, Plan, PlanChange, PlanFault, PlanStatistics,
+    PlanTree, PlanUpdate, READ_FILE, Task, TaskStatus, serve_computation,
 };

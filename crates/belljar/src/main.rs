@@ -63,6 +63,9 @@ Examples:
     Doctor(doctor_command::DoctorArgs),
     /// Measure sessions and cells beside their references
     Bench(bench_command::BenchArgs),
+    /// The child that evaluates one expression for `compute_with_python`
+    #[command(hide = true)]
+    Compute,
 }
 
 fn main() -> ExitCode {
@@ -84,6 +87,9 @@ fn main() -> ExitCode {
             .map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => start::block_on(doctor_command::run(args)),
         Command::Bench(args) => start::block_on(bench_command::run(args)),
+        Command::Compute => belljar_agent::serve_computation()
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
     };
     result.unwrap_or_else(|error| {
         let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {

@@ -1,0 +1,45 @@
+//! What the host does for a model. One definition of a tool gives what a model is told of it, the
+//! schema of its arguments and the name by which it is called.
+
+mod compute;
+mod plan;
+mod python;
+mod read_file;
+
+use belljar_protocol::Language;
+
+use crate::ToolSpec;
+
+pub use compute::{COMPUTE, Computations, Computed, Evaluator, serve_computation};
+pub use plan::{
+    PLAN, Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, Task, TaskStatus,
+};
+pub use read_file::READ_FILE;
+pub(crate) use read_file::{ReadFile, read};
+
+/// The tools of these names, after `python` and `answer`, which every run has. The place where tools
+/// are registered.
+pub(crate) fn specs(names: &[String], language: Language) -> Vec<ToolSpec> {
+    let mut specs = vec![python::spec(language), python::answer_spec(language)];
+    for name in names {
+        specs.extend(match name.as_str() {
+            COMPUTE => Some(Computations::spec(language)),
+            PLAN => Some(Plan::spec(language)),
+            READ_FILE => Some(read_file::spec(language)),
+            _ => None,
+        });
+    }
+    specs
+}
+
+/// The tools that a run can be offered beside `python` and `answer`.
+pub(crate) const OPTIONAL: [&str; 3] = [COMPUTE, PLAN, READ_FILE];
+
+/// What every tool asks for.
+fn purpose(language: Language) -> serde_json::Value {
+    let description = match language {
+        Language::English => "Why this tool is called now.",
+        Language::Chinese => "工具调用的目的，即调用该工具的具体场景或问题。",
+    };
+    serde_json::json!({ "type": "string", "description": description })
+}

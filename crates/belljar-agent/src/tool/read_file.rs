@@ -1,0 +1,153 @@
+//! `read_file`: a text file of the workspace, with the rules of scenario S15.
+
+use belljar_protocol::Language;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::purpose;
+use crate::ToolSpec;
+
+/// The tool's name.
+pub const READ_FILE: &str = "read_file";
+
+/// The arguments of a call.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReadFile {
+    #[serde(alias = "path", alias = "file")]
+    pub(crate) file_path: String,
+    #[serde(default = "utf8")]
+    encoding: String,
+    #[serde(default = "one")]
+    max_size_mb: f64,
+}
+
+fn utf8() -> String {
+    "utf-8".into()
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+pub(super) fn spec(language: Language) -> ToolSpec {
+    let (description, path, encoding, size) = match language {
+        Language::English => (
+            "Reads a text file of the working directory. Of a file over the size limit it tells the \
+             size and the number of lines only.",
+            "Path relative to the working directory.",
+            "How the text is encoded: utf-8, latin-1, ascii or utf-16.",
+            "The largest file that is read, in megabytes.",
+        ),
+        Language::Chinese => (
+            "读取工作目录中的文本文件。文件超过大小限制时只返回大小和行数。",
+            "相对于工作目录的路径。",
+            "文本编码：utf-8、latin-1、ascii 或 utf-16。",
+            "读取的最大文件大小（MB）。",
+        ),
+    };
+    ToolSpec {
+        name: READ_FILE.into(),
+        description: description.into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "tool_call_purpose": purpose(language),
+                "file_path": { "type": "string", "description": path },
+                "encoding": { "type": "string", "default": "utf-8", "description": encoding },
+                "max_size_mb": { "type": "number", "default": 1, "description": size },
+            },
+            "required": ["file_path"],
+        }),
+    }
+}
+
+/// What the model is told of a file: its text, or why not. `Err` is a failure of the call.
+pub(crate) fn read(call: &ReadFile, contents: Option<&[u8]>) -> Result<String, String> {
+    let path = &call.file_path;
+    let Some(bytes) = contents else {
+        return Err(format!("Error: File '{path}' does not exist"));
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a size in megabytes")]
+    let megabytes = bytes.len() as f64 / f64::from(1 << 20);
+    if megabytes > call.max_size_mb {
+        let lines = bytes.split(|byte| *byte == b'\n').count();
+        return Ok(format!(
+            "File '{path}' is too large to show: {megabytes:.2} MB, {lines} lines, {} bytes",
+            bytes.len()
+        ));
+    }
+    let text = decode(bytes, &call.encoding).ok_or_else(|| {
+        format!(
+            "Encoding error: Cannot decode file with {}. Try a different encoding.",
+            call.encoding
+        )
+    })?;
+    Ok(format!("File contents ({} chars):\n{text}", text.chars().count()))
+}
+
+fn decode(bytes: &[u8], encoding: &str) -> Option<String> {
+    match encoding.to_ascii_lowercase().replace('_', "-").as_str() {
+        "utf-8" | "utf8" | "utf-8-sig" => {
+            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            String::from_utf8(bytes.to_vec()).ok()
+        }
+        "ascii" | "us-ascii" => bytes.is_ascii().then(|| String::from_utf8_lossy(bytes).into_owned()),
+        "latin-1" | "latin1" | "iso-8859-1" => Some(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        "utf-16" | "utf16" | "utf-16-le" | "utf-16-be" => {
+            let (big, bytes) = match bytes {
+                [0xfe, 0xff, rest @ ..] => (true, rest),
+                [0xff, 0xfe, rest @ ..] => (false, rest),
+                _ => (encoding.to_ascii_lowercase().ends_with("be"), bytes),
+            };
+            let pairs = bytes.chunks_exact(2);
+            if !pairs.remainder().is_empty() {
+                return None;
+            }
+            let units = pairs.map(|pair| {
+                let pair = [pair[0], pair[1]];
+                if big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
+            });
+            String::from_utf16(&units.collect::<Vec<_>>()).ok()
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(encoding: &str, size: f64) -> ReadFile {
+        ReadFile {
+            file_path: "a.txt".into(),
+            encoding: encoding.into(),
+            max_size_mb: size,
+        }
+    }
+
+    /// S15: the four cases.
+    #[test]
+    fn s15_a_file_is_read_or_it_is_said_why_not() {
+        let utf8 = call("utf-8", 1.0);
+        assert_eq!(
+            read(&utf8, Some("北京\n".as_bytes())).unwrap(),
+            "File contents (3 chars):\n北京\n"
+        );
+        assert_eq!(
+            read(&utf8, None).unwrap_err(),
+            "Error: File 'a.txt' does not exist"
+        );
+        let large = "x\n".repeat(1 << 20);
+        assert_eq!(
+            read(&utf8, Some(large.as_bytes())).unwrap(),
+            "File 'a.txt' is too large to show: 2.00 MB, 1048577 lines, 2097152 bytes"
+        );
+        assert_eq!(
+            read(&utf8, Some(b"\xff\xfe")).unwrap_err(),
+            "Encoding error: Cannot decode file with utf-8. Try a different encoding."
+        );
+        assert!(read(&call("latin-1", 1.0), Some(b"\xe9")).unwrap().ends_with('é'));
+        assert!(read(&call("utf-16", 1.0), Some(b"\xff\xfea\0")).unwrap().ends_with('a'));
+        assert!(read(&call("klingon", 1.0), Some(b"a")).is_err());
+    }
+}
