@@ -299,6 +299,7 @@ impl<'a> CellDriver<'a> {
             GuestFrame::Fault { .. }
             | GuestFrame::Rehearsed
             | GuestFrame::Woke(_)
+            | GuestFrame::Copied
             | GuestFrame::Seeded { .. }
             | GuestFrame::Manifest { .. }
             | GuestFrame::Completions { .. }

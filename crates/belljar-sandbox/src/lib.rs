@@ -46,6 +46,7 @@
 mod capture;
 mod cell;
 mod channel;
+mod checkpoints;
 mod copies;
 mod directory;
 mod engine;
@@ -70,6 +71,7 @@ mod warm;
 
 pub use belljar_protocol as protocol;
 pub use belljar_walls::{Entry, EntryKind};
+pub use checkpoints::{Checkpoint, CheckpointRef};
 pub use engine::{Engine, EngineBuilder};
 pub use environment::{
     Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,

@@ -66,7 +66,8 @@ impl Session {
     }
 }
 
-fn private_bytes(process: &Process) -> Option<u64> {
+/// Bytes of memory that a process shares with no other.
+pub(crate) fn private_bytes(process: &Process) -> Option<u64> {
     use std::os::fd::AsFd;
     let descriptor = process.as_fd().as_raw_fd();
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;

@@ -11,7 +11,7 @@ use belljar_walls::{Beneath, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
 use crate::cell::CellDriver;
-use crate::copies::{Copies, restore};
+use crate::copies::Copies;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::limits::Limits;
@@ -91,7 +91,8 @@ impl Session {
             checkpoints,
             ..
         } = options;
-        let copies = Copies::new(watches).map_err(Error::io("the session's copies"))?;
+        let copies =
+            Copies::new(watches, checkpoints).map_err(Error::io("the session's copies"))?;
         let (reports, denials) = channel(MAX_DENIALS);
         let proxy = match (listener, network) {
             (Some(listener), Network::Allow(list)) => {
@@ -197,38 +198,6 @@ impl Session {
         }
     }
 
-    /// The cells after which copies of the state are kept, the newest last.
-    pub async fn checkpoints(&self) -> Result<Vec<u32>, Error> {
-        let mut guest = self.guest.lock().await;
-        self.shared.check()?;
-        if let Err(detail) = guest.absorb(self.shared.cgroup.as_ref()) {
-            let why = format!("it broke the protocol: {detail}");
-            self.shared.end(&why);
-            self.shared.kill();
-            return Err(Error::Ended(why));
-        }
-        Ok(guest.copies.cells())
-    }
-
-    /// Goes back to how things were after a cell of which a copy is kept: variables, modules, the
-    /// directory it worked in. What came after it is given up; files of the workspace stay as they
-    /// are. Waits for a cell that runs.
-    pub async fn restore(&self, cell: u32) -> Result<(), Error> {
-        if !self.checkpoints().await?.contains(&cell) {
-            return Err(Error::NoCheckpoint { cell });
-        }
-        let mut guest = self.guest.lock().await;
-        let restored = restore(&self.shared, &mut guest, Some(cell)).await;
-        let cgroup = self.shared.cgroup.as_ref();
-        if restored.is_none() || !guest.wait_for_copy(cgroup).await {
-            let why = "it could not be restored";
-            self.shared.end(why);
-            self.shared.kill();
-            return Err(Error::Ended(why.into()));
-        }
-        Ok(())
-    }
-
     /// Ends the session and waits until its processes are gone.
     pub async fn close(self) -> Result<(), Error> {
         self.shared.end("it was closed");
@@ -301,10 +270,10 @@ async fn take_up_copies(shared: Weak<Shared>, guest: Weak<tokio::sync::Mutex<Gue
         if shared.check().is_err() {
             return;
         }
-        let before = guest.copies.cells();
+        let before = guest.copies.newest;
         // What is wrong will be so in the next cell, which has somebody to tell it to.
         let absorbed = guest.absorb(shared.cgroup.as_ref());
-        if absorbed.is_err() || guest.copies.cells() != before {
+        if absorbed.is_err() || guest.copies.newest != before {
             return;
         }
     }

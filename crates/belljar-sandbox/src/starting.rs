@@ -33,7 +33,7 @@ pub(crate) struct Started {
     pub(crate) cgroup: Option<SessionCgroup>,
     /// Where the session asks for the network, if it may.
     pub(crate) listener: Option<OwnedFd>,
-    /// Where init is asked how orphans end, if copies are kept.
+    /// Where init is asked how orphans end; none where there are no walls.
     pub(crate) watches: Option<OwnedFd>,
     pub(crate) exit: oneshot::Receiver<i32>,
 }
@@ -109,9 +109,7 @@ impl Warm {
         if let Network::Allow(_) = options.network {
             starting.listener = walls.pop();
         }
-        if options.checkpoints != Checkpoints::Off {
-            starting.watches = walls.pop();
-        }
+        starting.watches = walls.pop();
         let mut descriptors: Vec<_> = walls.iter().map(AsFd::as_fd).collect();
         descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
         descriptors.extend(joins.iter().map(AsFd::as_fd));

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::furniture::{BOOT, DRIVER, prepare_directory, template_environment};
 use crate::lock::lock;
 use crate::network::Network;
-use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
+use crate::options::{Backend, Rotation, SessionOptions};
 use crate::template::Template;
 use crate::templates::Templates;
 
@@ -302,7 +302,6 @@ impl Warm {
             temporary_bytes: limits.temporary_bytes,
             inodes: limits.inodes,
             proxy: options.network != Network::None,
-            watches: options.checkpoints != Checkpoints::Off,
         });
         self.spawner
             .send(&request, &[])

@@ -51,16 +51,8 @@ pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
     if sent.is_err() {
         sys::exit_now(1);
     }
-    if let Some(watches) = watches {
-        let _ = watch_orphans(&watches);
-        sys::exit_now(1);
-    }
-    // Children of a process that ignores SIGCHLD are reaped by the kernel at once, orphans too:
-    // init sleeps for ever and costs nothing.
-    if sys::ignore_children().is_err() || sys::close_from(0).is_err() {
-        sys::exit_now(1);
-    }
-    sys::sleep_for_ever();
+    let _ = watch_orphans(&watches);
+    sys::exit_now(1);
 }
 
 /// Reaps, and tells the host of those that it asked about. Returns when the host is gone.
@@ -98,11 +90,11 @@ fn watch_orphans(host: &Channel) -> io::Result<()> {
 }
 
 /// What init offers, and its own end of the channel for watches.
-type Prepared = (Vec<OwnedFd>, Option<Channel>);
+type Prepared = (Vec<OwnedFd>, Channel);
 
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
-/// mount, net, ipc, uts, Landlock's rules, and, if it asked for them, a channel for
-/// watches and a listener for its proxy.
+/// mount, net, ipc, uts, Landlock's rules, a channel for watches, and, if it asked for one, a
+/// listener for its proxy.
 fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
@@ -133,12 +125,8 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
         offer.push(namespace);
     }
     offer.push(landlock::ruleset()?);
-    let mut watches = None;
-    if request.watches {
-        let (theirs, ours) = Channel::pair().step("making a channel")?;
-        offer.push(theirs.into());
-        watches = Some(ours);
-    }
+    let (theirs, watches) = Channel::pair().step("making a channel")?;
+    offer.push(theirs.into());
     if request.proxy {
         // A socket belongs to the network namespace that it was made in, whoever holds it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))

@@ -38,8 +38,6 @@ pub struct InitRequest {
     pub inodes: u64,
     /// Whether the host will answer on [`PROXY_PORT`] of the session's loopback.
     pub proxy: bool,
-    /// Whether init tells how orphans end that the host asks about with [`Watch`].
-    pub watches: bool,
 }
 
 /// Asks an init to tell how a process ends.
@@ -72,8 +70,8 @@ pub enum Report {
     /// A template was started.
     Template,
     /// An init is ready; carries init, the workspace, the namespaces pid, user, mount, net, ipc,
-    /// uts, Landlock's rules, and, where they were asked for, a channel for [`Watch`]
-    /// and the proxy's listener.
+    /// uts, Landlock's rules, a channel for [`Watch`], and, where it was asked for, the proxy's
+    /// listener.
     Init {
         /// The session.
         id: u64,

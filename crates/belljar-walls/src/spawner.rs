@@ -130,7 +130,6 @@ const TEMPLATE: InitRequest = InitRequest {
     temporary_bytes: 64 << 20,
     inodes: 10_000,
     proxy: false,
-    watches: false,
 };
 
 fn become_template(

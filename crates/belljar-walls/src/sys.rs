@@ -364,22 +364,6 @@ fn set_file_ids(uid: libc::uid_t, gid: libc::gid_t) -> (libc::uid_t, libc::gid_t
     )
 }
 
-/// Lets the kernel reap the children of this process.
-pub(crate) fn ignore_children() -> io::Result<()> {
-    // SAFETY: SIG_IGN is a valid disposition and replaces no handler of ours.
-    if unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) } == libc::SIG_ERR {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-pub(crate) fn sleep_for_ever() -> ! {
-    loop {
-        // SAFETY: takes nothing, and returns only after a signal.
-        unsafe { libc::pause() };
-    }
-}
-
 /// Copies a descriptor to the lowest free number from `lowest` on.
 pub(crate) fn duplicate_above(source: libc::c_int, lowest: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: takes plain numbers; the copy is closed at the coming exec.

@@ -38,7 +38,6 @@ fn start_init(channel: &Channel, id: u64) -> Vec<OwnedFd> {
         workspace_bytes: 1 << 20,
         temporary_bytes: 1 << 20,
         proxy: false,
-        watches: false,
         inodes: 100,
     });
     channel.send(&request, &[]).unwrap();
@@ -55,7 +54,7 @@ fn an_init_offers_its_namespaces_and_everything_ends_with_the_keeper() {
     let started = Instant::now();
     let inits: Vec<_> = (0..20).map(|id| start_init(&channel, id)).collect();
     eprintln!("an init takes {:?}", started.elapsed() / 20);
-    assert!(inits.iter().all(|descriptors| descriptors.len() == 9));
+    assert!(inits.iter().all(|descriptors| descriptors.len() == 10));
     keeper.stop().unwrap();
     assert!(!directory.exists());
     for descriptors in &inits {

@@ -171,7 +171,7 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
         Command::Get { name, path } => get(session, name, path.as_deref())?,
         Command::Checkpoints => {
             let cells = session.checkpoints().await?;
-            let cells: Vec<String> = cells.iter().map(u32::to_string).collect();
+            let cells: Vec<String> = cells.iter().map(|copy| copy.cell.to_string()).collect();
             if cells.is_empty() {
                 show::note("[none yet: one is made after each cell]");
             } else {

@@ -100,6 +100,7 @@ impl CellDriver<'_> {
         peak: Option<u64>,
     ) -> Outcome {
         durations.run_us = report.run_us;
+        self.guest.copies.state = self.cell;
         let exit_code = report.exit_code.unwrap_or(0);
         let (status, cause) = match (self.stop, report.end) {
             (Some(stop), _) => self.stopped(stop),

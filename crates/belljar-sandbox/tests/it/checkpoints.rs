@@ -1,7 +1,7 @@
 //! State that outlives the death of its process.
 
 use belljar_sandbox::protocol::{Cause, Fate, Status};
-use belljar_sandbox::{Checkpoints, Engine, Error, Limits, Session, SessionOptions};
+use belljar_sandbox::{CheckpointRef, Checkpoints, Engine, Error, Limits, Session, SessionOptions};
 
 use crate::support::{bare_environment, data_engine, engine, good, printed, seconds, timed};
 
@@ -23,6 +23,22 @@ async fn session(checkpoints: Checkpoints) -> Session {
         .session_with(kept(checkpoints))
         .await
         .unwrap()
+}
+
+/// The cells and names of the copies that are kept.
+async fn copies(session: &Session) -> Vec<(u32, Option<String>)> {
+    let list = session.checkpoints().await.unwrap();
+    list.into_iter()
+        .map(|copy| (copy.cell, copy.name))
+        .collect()
+}
+
+async fn cells(session: &Session) -> Vec<u32> {
+    copies(session)
+        .await
+        .iter()
+        .map(|(cell, _)| *cell)
+        .collect()
 }
 
 /// Ways to lose a process.
@@ -125,15 +141,135 @@ async fn going_back_to_a_cell() {
     for n in 1..=6 {
         good(&session, &format!("x = {n}")).await;
     }
-    assert_eq!(session.checkpoints().await.unwrap(), [3, 4, 5, 6]);
+    assert_eq!(cells(&session).await, [3, 4, 5, 6]);
     session.restore(4).await.unwrap();
-    assert_eq!(session.checkpoints().await.unwrap(), [3, 4]);
+    assert_eq!(cells(&session).await, [3, 4]);
     assert_eq!(printed(&session, "print(x)").await, "4\n");
     session.restore(3).await.unwrap();
     assert_eq!(printed(&session, "print(x)").await, "3\n");
     let error = session.restore(5).await.unwrap_err();
-    assert!(matches!(error, Error::NoCheckpoint { cell: 5 }), "{error}");
+    assert!(
+        matches!(error, Error::NoCheckpoint(CheckpointRef::Cell(5))),
+        "{error}"
+    );
     assert_eq!(printed(&session, "print(x)").await, "3\n");
+}
+
+/// Named copies are kept beside the recent ones with every policy, through restores and crashes,
+/// until their name is used again or forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn going_back_to_a_name() {
+    for checkpoints in [Checkpoints::Off, Checkpoints::Auto, Checkpoints::Every] {
+        let session = session(checkpoints).await;
+        session.checkpoint("start").await.unwrap();
+        good(&session, "x = 1").await;
+        session.checkpoint("one").await.unwrap();
+        for n in 2..=7 {
+            good(&session, &format!("x = {n}")).await;
+        }
+        let named = |all: Vec<(u32, Option<String>)>| -> Vec<_> {
+            let named = all.into_iter();
+            named
+                .filter_map(|(cell, name)| Some((name?, cell)))
+                .collect()
+        };
+        let both = [("start".to_owned(), 0), ("one".to_owned(), 1)];
+        assert_eq!(named(copies(&session).await), both);
+        // Twice: it is kept again, as the newest one.
+        for _ in 0..2 {
+            session.restore("one").await.unwrap();
+            assert_eq!(named(copies(&session).await), both);
+            assert_eq!(printed(&session, "print(x); x = 9").await, "1\n");
+        }
+        session.restore("start").await.unwrap();
+        assert_eq!(
+            printed(&session, "print('x' in globals())").await,
+            "False\n"
+        );
+        let error = session.restore("two").await.unwrap_err();
+        assert!(
+            error.to_string().contains("under the name `two`"),
+            "{error}"
+        );
+        // The name of a copy of before is used again. A crash goes back to the newest copy.
+        good(&session, "x = 2").await;
+        session.checkpoint("one").await.unwrap();
+        let outcome = session.run("import os; os.abort()").await.unwrap();
+        assert_eq!(outcome.state, Fate::Restored { cell: 11 }, "{outcome:?}");
+        assert_eq!(
+            named(copies(&session).await).last(),
+            Some(&("one".into(), 11))
+        );
+        session.restore("one").await.unwrap();
+        assert_eq!(printed(&session, "print(x)").await, "2\n");
+        session.forget("one").await.unwrap();
+        let error = session.restore("one").await.unwrap_err();
+        assert!(
+            matches!(error, Error::NoCheckpoint(CheckpointRef::Name(_))),
+            "{error}"
+        );
+    }
+}
+
+/// A copy by name waits for the cell that runs, and there is a most of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn named_copies_are_counted() {
+    let session = session(Checkpoints::Off).await;
+    let running = session.run("import time; time.sleep(0.3); x = 5");
+    tokio::time::sleep(seconds(0.1)).await;
+    session.checkpoint("0").await.unwrap();
+    running.await.unwrap();
+    for n in 1..16 {
+        session.checkpoint(&n.to_string()).await.unwrap();
+    }
+    let error = session.checkpoint("16").await.unwrap_err();
+    assert!(
+        matches!(error, Error::TooManyCheckpoints { limit: 16 }),
+        "{error}"
+    );
+    session.checkpoint("3").await.unwrap();
+    session.forget("4").await.unwrap();
+    session.checkpoint("16").await.unwrap();
+    assert_eq!(copies(&session).await.len(), 16);
+    good(&session, "del x").await;
+    session.restore("0").await.unwrap();
+    assert_eq!(printed(&session, "print(x)").await, "5\n");
+}
+
+/// What a copy holds alone is told: nothing of the data at first, all of it once the session wrote.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_of_a_copy_is_told() {
+    let session = session(Checkpoints::Off).await;
+    good(&session, "data = bytearray(b'x') * (50 << 20)").await;
+    session.checkpoint("data").await.unwrap();
+    let held = async || {
+        session.checkpoints().await.unwrap()[0]
+            .memory_bytes
+            .unwrap()
+    };
+    assert!(held().await < 20 << 20, "{}", held().await);
+    good(&session, "for i in range(0, len(data), 4096): data[i] = 0").await;
+    assert!(
+        (50 << 20..70 << 20).contains(&held().await),
+        "{}",
+        held().await
+    );
+}
+
+/// A session that has no room for a process more says so and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_can_not_be_made() {
+    let session = session(Checkpoints::Off).await;
+    let fill = "import os, signal\nchildren = []\ntry:\n    while True:\n        child = os.fork()\n        if child == 0: signal.pause()\n        children.append(child)\nexcept OSError: pass";
+    good(&session, fill).await;
+    let error = session.checkpoint("full").await.unwrap_err();
+    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    good(
+        &session,
+        "for child in children: os.kill(child, 9)\nfor child in children: os.waitpid(child, 0)",
+    )
+    .await;
+    session.checkpoint("full").await.unwrap();
 }
 
 /// `auto`: a copy is made in a pause, and cells that follow each other at once don't wait for one.
@@ -143,9 +279,9 @@ async fn copies_are_made_in_pauses() {
     for n in 1..=200 {
         good(&session, &format!("x = {n}")).await;
     }
-    assert!(session.checkpoints().await.unwrap().last() < Some(&200));
+    assert!(cells(&session).await.last() < Some(&200));
     for _ in 0..500 {
-        if session.checkpoints().await.unwrap().last() == Some(&200) {
+        if cells(&session).await.last() == Some(&200) {
             return;
         }
         tokio::time::sleep(seconds(0.01)).await;
@@ -266,13 +402,16 @@ async fn forged_copies_win_nothing() {
         );
         assert_eq!(printed(&session, "print(x)").await, "1\n");
     }
-    let session = session(Checkpoints::Off).await;
-    let outcome = session.run(forge(2, 1)).await.unwrap();
-    assert!(
-        matches!(outcome.cause, Cause::Protocol { .. }),
-        "{outcome:?}"
-    );
-    assert_eq!(outcome.state, Fate::Lost);
+    for asked in ["False", "True"] {
+        let session = session(Checkpoints::Off).await;
+        let forged = forge(2, 1).replace("'cell'", &format!("'asked': {asked}, 'cell'"));
+        let outcome = session.run(forged).await.unwrap();
+        assert!(
+            matches!(outcome.cause, Cause::Protocol { .. }),
+            "{outcome:?}"
+        );
+        assert_eq!(outcome.state, Fate::Lost);
+    }
 }
 
 /// A snapshot is made and loaded as well by sessions that keep copies, restored ones too.
