@@ -16,8 +16,6 @@ use crate::error::Error;
 use crate::guest::{Guest, GuestError, READ_BYTES, exited};
 use crate::shared::Shared;
 
-use ending::Death;
-
 /// Output that arrives in small pieces is told at most this often, so that a program which writes
 /// byte by byte costs a bounded number of events.
 const EVENT_PAUSE: Duration = Duration::from_millis(20);
@@ -61,6 +59,8 @@ pub(crate) struct CellDriver<'a> {
     pub(crate) guest: &'a mut Guest,
     pub(crate) events: &'a UnboundedSender<Result<Event, Error>>,
     pub(crate) wall_time: Duration,
+    /// The copy to go back to if the cell does not succeed.
+    before: Option<u64>,
     cell: u32,
     nonce: String,
     capture: Capture,
@@ -79,6 +79,7 @@ impl<'a> CellDriver<'a> {
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,
         wall_time: Option<Duration>,
+        before: Option<u64>,
     ) -> Self {
         guest.cells += 1;
         let cell = guest.cells;
@@ -89,6 +90,7 @@ impl<'a> CellDriver<'a> {
             shared,
             guest,
             events,
+            before,
             cell,
             nonce: nonce(),
             displays: Vec::new(),
@@ -132,7 +134,7 @@ impl<'a> CellDriver<'a> {
             self.tell(Event::Denied(denial));
         }
         let death = match &end {
-            End::Report(_) => Death::default(),
+            End::Report(report) => self.undo(report).await,
             End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
         };
         self.flush();
@@ -143,7 +145,7 @@ impl<'a> CellDriver<'a> {
         };
         let peak = cgroup.and_then(SessionCgroup::peak_bytes);
         match end {
-            End::Report(report) => Ok(self.reported(*report, durations, peak)),
+            End::Report(report) => Ok(self.reported(*report, &death, durations, peak)),
             End::Protocol(detail) => Ok(self.ended(
                 Status::Crashed,
                 Cause::Protocol { detail },

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::guest::Guest;
 use crate::measure::private_bytes;
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// The most named copies of a session. Each is a process of it.
 const MOST_NAMED: usize = 16;
@@ -74,10 +75,9 @@ impl Session {
             return Err(Error::TooManyCheckpoints { limit: MOST_NAMED });
         }
         let (shared, _) = self.wires();
-        let kept = guest
-            .keep(Some(name.to_owned()), shared.cgroup.as_ref())
-            .await;
-        kept.map(drop).map_err(|error| self.end_by(error))
+        keep(shared, &mut guest, Some(name.to_owned()))
+            .await
+            .map(drop)
     }
 
     /// Gives up the copy of a name.
@@ -117,7 +117,7 @@ impl Session {
         let (shared, _) = self.wires();
         let restored = restore(shared, &mut guest, Some(id)).await;
         if restored.is_none() || !guest.wait_for_copy(shared.cgroup.as_ref()).await {
-            return Err(self.end_by(Error::Ended("it could not be restored".into())));
+            return Err(end(shared, Error::Ended("it could not be restored".into())));
         }
         Ok(())
     }
@@ -127,25 +127,44 @@ impl Session {
         let (shared, guest) = self.wires();
         let mut guest = guest.lock().await;
         shared.check()?;
-        let cgroup = shared.cgroup.as_ref();
-        if let Err(detail) = guest.absorb(cgroup) {
-            let why = format!("it broke the protocol: {detail}");
-            return Err(self.end_by(Error::Ended(why)));
-        }
-        // The session was restored just now.
-        if guest.copies.is_expecting() && !guest.wait_for_copy(cgroup).await {
-            return Err(self.end_by(Error::Unresponsive));
-        }
+        hear_of_copies(shared, &mut guest).await?;
         Ok(guest)
     }
+}
 
-    /// Ends a session that can't go on after an error.
-    fn end_by(&self, error: Error) -> Error {
-        if !matches!(error, Error::NotCopied(_)) {
-            let (shared, _) = self.wires();
-            shared.end(&error.to_string());
-            shared.kill();
-        }
-        error
+/// Makes sure of a copy of the present state, and returns its id.
+pub(crate) async fn copy_before(shared: &Shared, guest: &mut Guest) -> Result<u64, Error> {
+    hear_of_copies(shared, guest).await?;
+    match guest.copies.current() {
+        Some(id) => Ok(id),
+        None => keep(shared, guest, None).await,
     }
+}
+
+async fn keep(shared: &Shared, guest: &mut Guest, name: Option<String>) -> Result<u64, Error> {
+    match guest.keep(name, shared.cgroup.as_ref()).await {
+        Err(error) if !matches!(error, Error::NotCopied(_)) => Err(end(shared, error)),
+        result => result,
+    }
+}
+
+/// Takes up all copies that the guest has told of or is about to tell of.
+async fn hear_of_copies(shared: &Shared, guest: &mut Guest) -> Result<(), Error> {
+    let cgroup = shared.cgroup.as_ref();
+    if let Err(detail) = guest.absorb(cgroup) {
+        let why = format!("it broke the protocol: {detail}");
+        return Err(end(shared, Error::Ended(why)));
+    }
+    // The session was restored just now.
+    if guest.copies.is_expecting() && !guest.wait_for_copy(cgroup).await {
+        return Err(end(shared, Error::Unresponsive));
+    }
+    Ok(())
+}
+
+/// Ends a session that can't go on after an error.
+fn end(shared: &Shared, error: Error) -> Error {
+    shared.end(&error.to_string());
+    shared.kill();
+    error
 }

@@ -65,6 +65,8 @@ pub(crate) struct Copies {
     pub(crate) newest: u32,
     /// The cell after which the session's state is what it is.
     pub(crate) state: u32,
+    /// The cell after which something else last changed the state.
+    changed: Option<u32>,
 }
 
 impl Copies {
@@ -118,6 +120,19 @@ impl Copies {
     /// Whether a copy is kept.
     pub(crate) fn holds(&self, id: u64) -> bool {
         self.frozen.iter().any(|copy| copy.id == id)
+    }
+
+    /// The state is changed by something other than a cell.
+    pub(crate) fn note_change(&mut self) {
+        self.changed = Some(self.state);
+    }
+
+    /// The newest copy, if the state is the same as then.
+    pub(crate) fn current(&mut self) -> Option<u64> {
+        let state = self.state;
+        let unchanged = self.changed != Some(state);
+        let newest = self.list().last()?;
+        (newest.cell == state && unchanged).then_some(newest.id)
     }
 
     /// Expects a copy of the present state that the guest is asked for; its id.

@@ -253,6 +253,9 @@ impl Guest {
         question: &HostFrame<'_>,
         cgroup: Option<&SessionCgroup>,
     ) -> Result<GuestFrame, Error> {
+        if matches!(question, HostFrame::Seed { .. }) {
+            self.copies.note_change();
+        }
         let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;
         let answer = async {
             self.control.write_all(&request).await?;

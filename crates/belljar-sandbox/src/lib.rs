@@ -81,7 +81,7 @@ pub use files::Listing;
 pub use limits::Limits;
 pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
-pub use session::{Cell, CellRun, Session, WhenBusy};
+pub use session::{Cell, CellRun, OnFailure, Session, WhenBusy};
 pub use snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
 
 /// The example of the README, run as a test.

@@ -11,6 +11,7 @@ use belljar_walls::{Beneath, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
 use crate::cell::CellDriver;
+use crate::checkpoints::copy_before;
 use crate::copies::Copies;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
@@ -36,6 +37,8 @@ pub struct Cell {
     pub wall_time: Option<Duration>,
     /// What to do while another cell runs.
     pub when_busy: WhenBusy,
+    /// What becomes of the variables if it does not succeed.
+    pub on_failure: OnFailure,
 }
 
 /// What to do with a cell while another one runs in the same session.
@@ -46,6 +49,18 @@ pub enum WhenBusy {
     Wait,
     /// Return [`Error::Busy`].
     Refuse,
+}
+
+/// What becomes of the variables when a cell does not end in success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// They stay as the cell left them.
+    #[default]
+    Keep,
+    /// All or nothing: they are as they were before the cell, and the outcome says so. A copy of
+    /// the session is made before the cell, if none is there of that state; where it can't be
+    /// made, the cell is not run ([`Error::NotCopied`]). Files stay as the cell left them.
+    Restore,
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -296,9 +311,20 @@ async fn run_cell(
         WhenBusy::Refuse => guest.try_lock().map_err(|_| Error::Busy)?,
     };
     shared.check()?;
-    CellDriver::new(shared, &mut guest, events, cell.wall_time)
+    let before = match cell.on_failure {
+        OnFailure::Keep => None,
+        OnFailure::Restore => Some(copy_before(shared, &mut guest).await?),
+    };
+    let outcome = CellDriver::new(shared, &mut guest, events, cell.wall_time, before)
         .run(&cell.code)
-        .await
+        .await;
+    if before.is_some() && shared.checkpoints == Checkpoints::Off {
+        if guest.copies.is_expecting() {
+            guest.wait_for_copy(shared.cgroup.as_ref()).await;
+        }
+        guest.copies.give_up(|copy| copy.name.is_none());
+    }
+    outcome
 }
 
 /// A cell on its way: a stream of events that ends in [`Event::Outcome`], or in an error of ours.

@@ -1,7 +1,9 @@
 //! State that outlives the death of its process.
 
-use belljar_sandbox::protocol::{Cause, Fate, Status};
-use belljar_sandbox::{CheckpointRef, Checkpoints, Engine, Error, Limits, Session, SessionOptions};
+use belljar_sandbox::protocol::{Cause, Changes, Fate, Status};
+use belljar_sandbox::{
+    Cell, CheckpointRef, Checkpoints, Engine, Error, Limits, OnFailure, Session, SessionOptions,
+};
 
 use crate::support::{bare_environment, data_engine, engine, good, printed, seconds, timed};
 
@@ -270,6 +272,68 @@ async fn a_copy_that_can_not_be_made() {
     )
     .await;
     session.checkpoint("full").await.unwrap();
+}
+
+/// All or nothing: a cell that does not succeed leaves nothing behind but its outcome and its files.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_fails_is_undone() {
+    for checkpoints in [Checkpoints::Off, Checkpoints::Auto, Checkpoints::Every] {
+        let session = session(checkpoints).await;
+        let run = async |code: &str| {
+            let cell = Cell {
+                on_failure: OnFailure::Restore,
+                ..timed(code, seconds(2.0))
+            };
+            session.run(cell).await.unwrap()
+        };
+        // Before the first cell as well.
+        let outcome = run("x = 0; 1 / 0").await;
+        assert_eq!(outcome.state, Fate::Restored { cell: 0 }, "{outcome:?}");
+        assert_eq!(outcome.exception.unwrap().type_name, "ZeroDivisionError");
+        let values = serde_json::json!({"seeded": 7});
+        session.seed(values.as_object().unwrap()).await.unwrap();
+        let outcome = run("del seeded; x = 1; import sys; sys.exit(3)").await;
+        assert_eq!(outcome.cause, Cause::Exit { code: 3 });
+        assert_eq!(outcome.state, Fate::Restored { cell: 0 }, "{outcome:?}");
+        assert_eq!(outcome.changes, Changes::default());
+        assert_eq!(
+            printed(&session, "print(seeded, 'x' in globals())").await,
+            "7 False\n"
+        );
+
+        let outcome = run("x = [1]").await;
+        assert_eq!(
+            (outcome.status, outcome.state),
+            (Status::Success, Fate::Kept)
+        );
+        let last = outcome.cell;
+        for (name, code) in DEATHS {
+            let outcome = run(&format!(
+                "x.append(2); open('made', 'w').write('1')\n{code}"
+            ))
+            .await;
+            assert_ne!(outcome.status, Status::Success, "{name}");
+            assert_eq!(
+                outcome.state,
+                Fate::Restored { cell: last },
+                "{name}: {outcome:?}"
+            );
+        }
+        let outcome = run("x.append(2)\nwhile True: pass").await;
+        assert_eq!(outcome.status, Status::Timeout);
+        assert_eq!(outcome.state, Fate::Restored { cell: last }, "{outcome:?}");
+        assert_eq!(
+            printed(&session, "print(x, open('made').read())").await,
+            "[1] 1\n"
+        );
+        if checkpoints == Checkpoints::Off {
+            assert_eq!(copies(&session).await, []);
+        }
+        // As ever, for the others.
+        let outcome = session.run("x.append(2); 1 / 0").await.unwrap();
+        assert_eq!(outcome.state, Fate::Kept);
+        assert_eq!(printed(&session, "print(x)").await, "[1, 2]\n");
+    }
 }
 
 /// `auto`: a copy is made in a pause, and cells that follow each other at once don't wait for one.
