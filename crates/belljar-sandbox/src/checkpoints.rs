@@ -142,6 +142,7 @@ pub(crate) async fn copy_before(shared: &Shared, guest: &mut Guest) -> Result<u6
 }
 
 async fn keep(shared: &Shared, guest: &mut Guest, name: Option<String>) -> Result<u64, Error> {
+    guest.copies.stand_before(&shared.interpreter());
     match guest.keep(name, shared.cgroup.as_ref()).await {
         Err(error) if !matches!(error, Error::NotCopied(_)) => Err(end(shared, error)),
         result => result,

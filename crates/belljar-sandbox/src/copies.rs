@@ -20,6 +20,11 @@ use crate::shared::{Shared, is_gone};
 /// The most copies without a name that are kept; older ones are given up.
 const MOST: usize = 4;
 
+/// How much sooner than its copies the kernel ends a session's process for want of memory, in
+/// thousandths of the session's limit: they are to be there when it is gone. Not more, since all
+/// processes of the host are compared so when the host itself has no memory left.
+const SOONER: i32 = 500;
+
 /// How long a copy may take to wake; it takes milliseconds.
 const WAKE_TIME: Duration = Duration::from_secs(3);
 
@@ -67,6 +72,8 @@ pub(crate) struct Copies {
     pub(crate) state: u32,
     /// The cell after which something else last changed the state.
     changed: Option<u32>,
+    /// The memory score of the session's process before it was raised, and of its copies.
+    score: Option<i32>,
 }
 
 impl Copies {
@@ -84,6 +91,25 @@ impl Copies {
             unasked: checkpoints != Checkpoints::Off,
             ..Self::default()
         })
+    }
+
+    /// This process is the session: where memory runs out, it goes before its copies.
+    pub(crate) fn stand_before(&mut self, interpreter: &Process) {
+        if self.score.is_none() {
+            self.score = interpreter.memory_score();
+        }
+        if let Some(score) = self.score {
+            // Where the host may not: then the largest process goes first.
+            let _ = interpreter.set_memory_score((score + SOONER).min(1000));
+        }
+    }
+
+    /// Gives up the oldest copy that has no name, if the session has used more than half of its
+    /// memory: the next cell may need as much as the copies hold. The newest is always kept.
+    pub(crate) fn make_room(&mut self, cgroup: Option<&SessionCgroup>) {
+        if self.frozen.len() > 1 && cgroup.is_some_and(SessionCgroup::is_half_full) {
+            self.give_up_oldest();
+        }
     }
 
     /// Whether copies can be made at all.
@@ -190,6 +216,9 @@ impl Copies {
         self.frozen.retain(|copy| copy.outside != outside);
         // It takes the place of the one that has its name, or is of the same cell.
         self.give_up(|copy| copy.name == name && (name.is_some() || copy.cell == cell));
+        if let Some(score) = self.score {
+            let _ = process.set_memory_score(score);
+        }
         self.frozen.push_back(FrozenCopy {
             id,
             cell,
@@ -207,6 +236,7 @@ impl Copies {
         {
             self.give_up_oldest();
         }
+        self.make_room(cgroup);
         Ok(())
     }
 
@@ -223,9 +253,10 @@ impl Copies {
         self.frozen.len() < before
     }
 
-    /// Ends the oldest copy that has no name.
+    /// Ends the oldest copy that has no name, if it is not the newest of all.
     fn give_up_oldest(&mut self) {
-        let oldest = self.frozen.iter().find(|copy| copy.name.is_none());
+        let mut older = self.frozen.iter().rev().skip(1).rev();
+        let oldest = older.find(|copy| copy.name.is_none());
         if let Some(id) = oldest.map(|copy| copy.id) {
             self.give_up(|copy| copy.id == id);
         }
@@ -297,6 +328,7 @@ pub(crate) async fn restore(
         }
         match tokio::time::timeout(WAKE_TIME, guest.frame()).await {
             Ok(Ok((GuestFrame::Woke(woken), _))) if woken.cell == copy.cell => {
+                guest.copies.stand_before(&copy.process);
                 shared.set_interpreter(copy.process);
                 guest.set_exit(copy.exit);
                 // It will tell of the copy that takes its place.

@@ -1,7 +1,6 @@
 //! Measurements that only the engine can take, for `belljar bench` and for operators.
 
 use std::io::Read;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use belljar_walls::Process;
@@ -68,14 +67,7 @@ impl Session {
 
 /// Bytes of memory that a process shares with no other.
 pub(crate) fn private_bytes(process: &Process) -> Option<u64> {
-    use std::os::fd::AsFd;
-    let descriptor = process.as_fd().as_raw_fd();
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
-    let pid = info
-        .lines()
-        .find_map(|line| line.strip_prefix("Pid:"))?
-        .trim()
-        .to_owned();
+    let pid = process.id()?;
     let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let kilobytes: u64 = smaps
         .lines()

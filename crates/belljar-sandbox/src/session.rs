@@ -106,8 +106,11 @@ impl Session {
             checkpoints,
             ..
         } = options;
-        let copies =
+        let mut copies =
             Copies::new(watches, checkpoints).map_err(Error::io("the session's copies"))?;
+        if checkpoints != Checkpoints::Off {
+            copies.stand_before(&interpreter);
+        }
         let (reports, denials) = channel(MAX_DENIALS);
         let proxy = match (listener, network) {
             (Some(listener), Network::Allow(list)) => {

@@ -258,6 +258,53 @@ async fn the_memory_of_a_copy_is_told() {
     );
 }
 
+/// Cells that rewrite all of their data again and again: older copies are given up, and no cell is
+/// ended for the memory that they hold. Named ones stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_make_room() {
+    for checkpoints in [Checkpoints::Auto, Checkpoints::Every] {
+        let mut options = kept(checkpoints);
+        options.limits.memory_bytes = 512 << 20;
+        let session = engine().session_with(options).await.unwrap();
+        session.checkpoint("start").await.unwrap();
+        good(&session, "data = bytearray(100 << 20)").await;
+        for n in 1..=10 {
+            good(&session, &format!("part = bytes([{n}]) * (1 << 20)")).await;
+            good(
+                &session,
+                "for at in range(0, len(data), 1 << 20): data[at:at + (1 << 20)] = part",
+            )
+            .await;
+            // The caller thinks.
+            tokio::time::sleep(seconds(0.03)).await;
+        }
+        let list = session.checkpoints().await.unwrap();
+        assert_eq!(list[0].name.as_deref(), Some("start"));
+        let total: u64 = list.iter().filter_map(|copy| copy.memory_bytes).sum();
+        assert!(total < 350 << 20, "{list:?}");
+        let outcome = session.run("import os; os.abort()").await.unwrap();
+        assert_eq!(outcome.state, Fate::Restored { cell: 21 }, "{outcome:?}");
+        assert_eq!(
+            printed(&session, "print(data[0], data[-1], len(data))").await,
+            "10 10 104857600\n"
+        );
+    }
+}
+
+/// Where memory runs out, the session's process is ended and not its copy, also if that is larger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_outlives_the_memory_kill() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "data = b'x' * (160 << 20)").await;
+    let outcome = session
+        .run("import mmap\ndel data\nhogs = []\nwhile True:\n    hog = mmap.mmap(-1, 1 << 22); hog.write(b'x' * (1 << 22)); hogs.append(hog)")
+        .await
+        .unwrap();
+    assert!(matches!(outcome.cause, Cause::Memory { .. }), "{outcome:?}");
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    assert_eq!(printed(&session, "print(len(data))").await, "167772160\n");
+}
+
 /// A session that has no room for a process more says so and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_can_not_be_made() {
