@@ -7,7 +7,7 @@ use tokio::sync::MutexGuard;
 use crate::copies::restore;
 use crate::error::Error;
 use crate::guest::Guest;
-use crate::measure::private_bytes;
+use crate::measure::private_bytes_of;
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -94,15 +94,24 @@ impl Session {
     }
 
     /// The copies that are kept, the newest last. What each holds in memory is looked up, which
-    /// takes the kernel some milliseconds for each gigabyte.
+    /// takes the kernel some 20 ms for a gigabyte.
     pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
         let mut guest = self.guest_with_copies().await?;
-        let list = guest.copies.list().map(|copy| Checkpoint {
-            cell: copy.cell,
-            name: copy.name.clone(),
-            memory_bytes: private_bytes(&copy.process),
+        let copies: Vec<_> = guest
+            .copies
+            .list()
+            .map(|copy| (copy.cell, copy.name.clone(), copy.process.id()))
+            .collect();
+        let list = tokio::task::spawn_blocking(move || {
+            let list = copies.into_iter().map(|(cell, name, process)| Checkpoint {
+                cell,
+                name,
+                memory_bytes: process.and_then(private_bytes_of),
+            });
+            list.collect()
         });
-        Ok(list.collect())
+        list.await
+            .map_err(|error| Error::io("looking up memory")(error.into()))
     }
 
     /// Goes back to a copy, by its cell or its name: variables, modules, the directory it worked

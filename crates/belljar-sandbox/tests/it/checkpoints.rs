@@ -412,6 +412,40 @@ async fn a_fork_bomb_is_cleared_away() {
     assert_eq!(printed(&session, count).await, "1 True\n");
 }
 
+/// The default, also for spares. Without walls there are none, and who insists is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_are_made_by_default() {
+    for spares in [0, 1] {
+        let engine = Engine::builder(bare_environment()).spares(spares).build();
+        engine.warm().await.unwrap();
+        let session = engine.session().await.unwrap();
+        good(&session, "x = 1").await;
+        tokio::time::sleep(seconds(0.2)).await;
+        let outcome = session.run("import os; os.abort()").await.unwrap();
+        assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    }
+    let engine = Engine::builder(bare_environment()).without_walls().build();
+    let session = engine.session().await.unwrap();
+    good(&session, "x = 1").await;
+    assert_eq!(copies(&session).await, []);
+    let error = session.checkpoint("one").await.unwrap_err();
+    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    let all_or_nothing = Cell {
+        on_failure: OnFailure::Restore,
+        ..Cell::from("x = 2")
+    };
+    let error = session.run(all_or_nothing).await.unwrap_err();
+    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    assert_eq!(printed(&session, "print(x)").await, "1\n");
+    let outcome = session.run("import os; os.abort()").await.unwrap();
+    assert_eq!(outcome.state, Fate::Lost);
+    let error = engine
+        .session_with(kept(Checkpoints::Every))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("without walls"), "{error}");
+}
+
 /// Off: as if there were none.
 #[tokio::test]
 async fn without_copies_a_crash_is_the_end() {
