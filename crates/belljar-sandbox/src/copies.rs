@@ -72,6 +72,8 @@ pub(crate) struct Copies {
     pub(crate) state: u32,
     /// The cell after which something else last changed the state.
     changed: Option<u32>,
+    /// A copy that is not given up for want of room: a cell may have to go back to it.
+    pub(crate) pinned: Option<u64>,
     /// The memory score of the session's process before it was raised, and of its copies.
     score: Option<i32>,
 }
@@ -256,7 +258,7 @@ impl Copies {
     /// Ends the oldest copy that has no name, if it is not the newest of all.
     fn give_up_oldest(&mut self) {
         let mut older = self.frozen.iter().rev().skip(1).rev();
-        let oldest = older.find(|copy| copy.name.is_none());
+        let oldest = older.find(|copy| copy.name.is_none() && Some(copy.id) != self.pinned);
         if let Some(id) = oldest.map(|copy| copy.id) {
             self.give_up(|copy| copy.id == id);
         }

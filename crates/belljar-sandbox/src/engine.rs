@@ -159,10 +159,9 @@ impl Engine {
 
     pub(crate) async fn start_session(
         &self,
-        options: SessionOptions,
+        mut options: SessionOptions,
         filters: bool,
     ) -> Result<Session, Error> {
-        let mut options = options;
         if self.0.walls == Walls::None && options.checkpoints == Checkpoints::Auto {
             options.checkpoints = Checkpoints::Off;
         }

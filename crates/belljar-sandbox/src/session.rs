@@ -318,9 +318,11 @@ async fn run_cell(
         OnFailure::Keep => None,
         OnFailure::Restore => Some(copy_before(shared, &mut guest).await?),
     };
+    guest.copies.pinned = before;
     let outcome = CellDriver::new(shared, &mut guest, events, cell.wall_time, before)
         .run(&cell.code)
         .await;
+    guest.copies.pinned = None;
     if before.is_some() && shared.checkpoints == Checkpoints::Off {
         if guest.copies.is_expecting() {
             guest.wait_for_copy(shared.cgroup.as_ref()).await;

@@ -10,8 +10,10 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
 use rustix::fs::{Mode, OFlags, open};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::channel::Channel;
 use crate::landlock;
@@ -26,16 +28,25 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
+/// Bytes for a [`Watch`] or an [`Orphan`].
+const MESSAGE: usize = 64;
+
 /// Runs in the process that was cloned into [`NAMESPACES`]; never returns.
-pub(crate) fn run(request: &InitRequest, spec: &RootSpec, host: &Channel) -> ! {
+/// `watches` are the two ends of the channel for [`Watch`].
+pub(crate) fn run(
+    request: &InitRequest,
+    spec: &RootSpec,
+    host: &Channel,
+    watches: (Channel, Channel),
+) -> ! {
+    let (theirs, watches) = watches;
     let prepared = sys::die_with_parent()
         .step("tying init to the spawner")
-        .and_then(|()| prepare(request, spec));
-    let (sent, watches) = match prepared {
-        Ok((offer, watches)) => {
+        .and_then(|()| prepare(request, spec, theirs));
+    let sent = match prepared {
+        Ok(offer) => {
             let descriptors: Vec<BorrowedFd<'_>> = offer.iter().map(AsFd::as_fd).collect();
-            let sent = host.send(&Report::Init { id: request.id }, &descriptors);
-            (sent, watches)
+            host.send(&Report::Init { id: request.id }, &descriptors)
         }
         Err(error) => {
             let _ = host.send(
@@ -61,41 +72,53 @@ fn watch_orphans(host: &Channel) -> io::Result<()> {
     sys::duplicate_to(host.as_fd().as_raw_fd(), 0)?;
     sys::close_from(1)?;
     // SAFETY: the copy above is there, and nothing else in this process owns it.
-    let host = Channel::from(unsafe { OwnedFd::from_raw_fd(0) });
+    let host = unsafe { OwnedFd::from_raw_fd(0) };
     let children = sys::child_signal_descriptor()?;
-    let mut watched = HashSet::new();
+    // Code in the session can set this process's limits to nothing: no descriptor is opened and no
+    // more memory is taken from here on, and `poll` would fail.
+    let mut watched = HashSet::with_capacity(256);
+    let ready_list = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (number, descriptor) in [host.as_fd(), children.as_fd()].into_iter().enumerate() {
+        let data = epoll::EventData::new_u64(number as u64);
+        epoll::add(&ready_list, descriptor, data, epoll::EventFlags::IN)?;
+    }
+    let mut ready = Vec::with_capacity(2);
+    let mut message = [0; MESSAGE];
     loop {
-        let mut ready = [
-            PollFd::new(&host, PollFlags::IN),
-            PollFd::new(&children, PollFlags::IN),
-        ];
-        match poll(&mut ready, None) {
+        ready.clear();
+        match epoll::wait(&ready_list, spare_capacity(&mut ready), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let asked = !ready[0].revents().is_empty();
+        let asked = ready.iter().any(|event| event.data.u64() == 0);
         if asked {
-            let Some((Watch { pid }, _)) = host.receive()? else {
+            let length = recv(&host, &mut message, RecvFlags::empty())?.0;
+            if length == 0 {
                 return Ok(());
-            };
+            }
+            let Watch { pid } = serde_json::from_slice(&message[..length])?;
             watched.insert(pid);
         }
         sys::empty_signals(&children);
         while let Some((pid, status)) = sys::try_wait_any() {
             if watched.remove(&pid) {
-                host.send(&Orphan { pid, status }, &[])?;
+                let mut rest = message.as_mut_slice();
+                serde_json::to_writer(&mut rest, &Orphan { pid, status })?;
+                let length = MESSAGE - rest.len();
+                send(&host, &message[..length], SendFlags::NOSIGNAL)?;
             }
         }
     }
 }
 
-/// What init offers, and its own end of the channel for watches.
-type Prepared = (Vec<OwnedFd>, Channel);
-
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
-/// mount, net, ipc, uts, Landlock's rules, a channel for watches, and, if it asked for one, a
-/// listener for its proxy.
-fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
+/// mount, net, ipc, uts, Landlock's rules, its end of the channel for watches, and, if it asked for
+/// one, a listener for its proxy.
+fn prepare(
+    request: &InitRequest,
+    spec: &RootSpec,
+    watches: Channel,
+) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
@@ -125,8 +148,7 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
         offer.push(namespace);
     }
     offer.push(landlock::ruleset()?);
-    let (theirs, watches) = Channel::pair().step("making a channel")?;
-    offer.push(theirs.into());
+    offer.push(watches.into());
     if request.proxy {
         // A socket belongs to the network namespace that it was made in, whoever holds it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))
@@ -137,7 +159,7 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Prepared, String> {
     sys::set_dumpable(false).step("hiding init")?;
     sys::drop_capabilities().step("dropping init's capabilities")?;
     sys::no_new_privileges().step("giving up new privileges")?;
-    Ok((offer, watches))
+    Ok(offer)
 }
 
 /// Makes the session's user namespace. It comes last and owns none of the others, so that even a

@@ -78,8 +78,10 @@ fn start_init(
     host: &Channel,
 ) -> io::Result<libc::pid_t> {
     let root = root.ok_or_else(|| io::Error::other("there are no walls"))?;
+    // Made out here: of sockets made in its network namespace, the session would see a trace.
+    let watches = Channel::pair()?;
     match sys::clone_process(init::NAMESPACES)? {
-        Forked::Child => init::run(request, root, host),
+        Forked::Child => init::run(request, root, host, watches),
         Forked::Parent(pid) => Ok(pid),
     }
 }

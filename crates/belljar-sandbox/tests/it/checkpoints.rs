@@ -291,6 +291,23 @@ async fn copies_make_room() {
     }
 }
 
+/// The copy that a cell may go back to is not given up for want of memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_is_undone_also_where_memory_is_short() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "data = b'x' * (160 << 20)").await;
+    let cell = Cell {
+        on_failure: OnFailure::Restore,
+        ..Cell::from("y = 1; 1 / 0")
+    };
+    let outcome = session.run(cell).await.unwrap();
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    assert_eq!(
+        printed(&session, "print(len(data), 'y' in globals())").await,
+        "167772160 False\n"
+    );
+}
+
 /// Where memory runs out, the session's process is ended and not its copy, also if that is larger.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_outlives_the_memory_kill() {
@@ -444,6 +461,22 @@ async fn copies_are_made_by_default() {
         .await
         .unwrap_err();
     assert!(error.to_string().contains("without walls"), "{error}");
+}
+
+/// H5b: code that takes every limit from its init still has a session that is restored.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_init_without_limits_still_tells() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "import os, resource\nfor kind in range(16):\n    try: resource.prlimit(1, kind, (0, 0))\n    except PermissionError: pass").await;
+    for _ in 0..30 {
+        good(&session, "x = 1").await;
+        let outcome = session.run("os._exit(3)").await.unwrap();
+        assert_eq!(outcome.cause, Cause::Exit { code: 3 }, "{outcome:?}");
+        assert!(
+            matches!(outcome.state, Fate::Restored { .. }),
+            "{outcome:?}"
+        );
+    }
 }
 
 /// Off: as if there were none.

@@ -25,6 +25,10 @@ const SOCKET_KIND: u32 = 0xf;
 /// host's program for core dumps, where there is one, for each crash in a session.
 const RESOURCES_BUT_CORE: [u32; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
+/// Nor `RLIMIT_CPU`, which is for one's own process: with 0, the kernel would end the session's init
+/// as soon as it runs.
+const RESOURCES_OF_OTHERS: [u32; 14] = [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
 const ALLOW: Verdict = Verdict::Allow;
 
 macro_rules! rows {
@@ -247,7 +251,8 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_getcpu ALLOW, "numeric libraries";
     SYS_prlimit64 Verdict::AllowIf {
         clauses: &[
-            Clause(&[Test { word: 2, mask: !0, values: &RESOURCES_BUT_CORE }]),
+            Clause(&[Test { word: 2, mask: !0, values: &RESOURCES_OF_OTHERS }]),
+            Clause(&[Test { word: 0, mask: !0, values: &[0] }, Test { word: 2, mask: !0, values: &RESOURCES_BUT_CORE }]),
             // No new limit, so it only asks.
             Clause(&[Test { word: 4, mask: !0, values: &[0] }, Test { word: 5, mask: !0, values: &[0] }]),
         ],
