@@ -38,6 +38,13 @@ pub enum Event {
     },
     /// A rich output.
     Display(Display),
+    /// Code of the cell asks something, by `belljar.ask`, and waits for the answer.
+    Asked {
+        /// Number of the call, to answer by.
+        call: u64,
+        /// What is asked.
+        value: serde_json::Value,
+    },
     /// The session asked for something on the network that its policy does not allow.
     Denied(Denial),
     /// The cell is over.

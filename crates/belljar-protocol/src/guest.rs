@@ -1,6 +1,7 @@
 //! What the host and the guest say to each other inside a session.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,20 @@ pub enum HostFrame<'a> {
     Seed {
         /// Names and their JSON values.
         values: &'a serde_json::Map<String, serde_json::Value>,
+    },
+    /// Make forks. Answered by [`GuestFrame::Forking`]; then a message with a [`ForkRoom`] and
+    /// descriptors follows for each, and [`GuestFrame::ForksMade`] when all are made.
+    Fork {
+        /// How many.
+        count: u32,
+    },
+    /// The answer to [`GuestFrame::Asked`].
+    Answer {
+        /// Number of the call.
+        call: u64,
+        /// The answer, or why there is none.
+        #[serde(flatten)]
+        answer: Answer<'a>,
     },
     /// Do what a first cell typically does, to have it done. For a session that nobody uses yet.
     Rehearse,
@@ -66,6 +81,28 @@ pub enum HostFrame<'a> {
     },
 }
 
+/// What the host says to a call.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer<'a> {
+    /// The answer.
+    Value(&'a serde_json::Value),
+    /// Why there is none.
+    Error(&'a str),
+}
+
+/// What a fork is told of itself. With it come its ends of the wires (control, interrupts, stdout,
+/// stderr), Landlock's rules, and the cgroups to join.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForkRoom {
+    /// Its workspace.
+    pub workspace: PathBuf,
+    /// The last cell that ran.
+    pub cell: u32,
+    /// What answers about the cell that waits in a call repeat from now on, if one does.
+    pub nonce: String,
+}
+
 /// What a guest sends. It is data from hostile code: every field is checked before use.
 #[derive(Clone, Debug)]
 pub enum GuestFrame {
@@ -94,6 +131,20 @@ pub enum GuestFrame {
     },
     /// Answer to [`HostFrame::Rehearse`].
     Rehearsed,
+    /// Code of the cell asks the host something and waits for a [`HostFrame::Answer`].
+    Asked(Question),
+    /// The session waits for the descriptors of forks.
+    Forking,
+    /// A fork is there; told by itself, on its own channel.
+    Forked {
+        /// Its process in the session's pid namespace.
+        pid: i32,
+    },
+    /// All forks are made that could be.
+    ForksMade {
+        /// How many.
+        made: u32,
+    },
     /// A frozen copy was made.
     Kept(KeptCopy),
     /// A copy was woken and is the session now.
@@ -157,6 +208,19 @@ impl GuestFrame {
                 Self::Seeded { refused }
             }
             Kind::Rehearsed => Self::Rehearsed,
+            Kind::Asked if frame.header.len() > MAX_QUESTION => {
+                return Err("a question that is too long".into());
+            }
+            Kind::Asked => Self::Asked(read(frame)?),
+            Kind::Forking => Self::Forking,
+            Kind::Forked => {
+                let Forked { pid } = read(frame)?;
+                Self::Forked { pid }
+            }
+            Kind::ForksMade => {
+                let ForksMade { made } = read(frame)?;
+                Self::ForksMade { made }
+            }
             Kind::Kept => Self::Kept(read(frame)?),
             Kind::Woke => Self::Woke(read(frame)?),
             Kind::Copied => Self::Copied,
@@ -181,6 +245,9 @@ impl GuestFrame {
         })
     }
 }
+
+/// The most bytes of a question; what is larger goes by a file.
+const MAX_QUESTION: usize = 256 << 10;
 
 /// The most characters of an error about a frame, which may quote the frame.
 const MAX_ERROR: usize = 200;
@@ -208,6 +275,10 @@ enum Kind {
     Done,
     Seeded,
     Rehearsed,
+    Asked,
+    Forking,
+    Forked,
+    ForksMade,
     Kept,
     Woke,
     Copied,
@@ -234,6 +305,29 @@ struct Display {
 #[derive(Deserialize)]
 struct Seeded {
     refused: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Forked {
+    pid: i32,
+}
+
+#[derive(Deserialize)]
+struct ForksMade {
+    made: u32,
+}
+
+/// What code in a cell asks the host.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Question {
+    /// Number of the cell.
+    pub cell: u32,
+    /// The cell's nonce.
+    pub nonce: String,
+    /// Number of the call, counted from 1 in each session.
+    pub call: u64,
+    /// What is asked.
+    pub value: serde_json::Value,
 }
 
 #[derive(Deserialize)]

@@ -17,8 +17,8 @@ mod text;
 pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
-    CellEnd, CellReport, DisplayPart, GuestFrame, HostFrame, KeptCopy, LoadedName, SavedName,
-    WokenCopy,
+    Answer, CellEnd, CellReport, DisplayPart, ForkRoom, GuestFrame, HostFrame, KeptCopy,
+    LoadedName, Question, SavedName, WokenCopy,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use network::{Denial, DeniedReason, Traffic};

@@ -2,18 +2,24 @@
 
 mod ending;
 
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    Cause, CellReport, Display, DisplayData, DisplayPart, Durations, Event, GuestFrame, HostFrame,
-    Outcome, RawFrame, Status, Stream, encode_frame,
+    Answer, Cause, CellReport, Display, DisplayData, DisplayPart, Durations, Event, GuestFrame,
+    HostFrame, Outcome, Question, RawFrame, Status, Stream, encode_frame,
 };
 use belljar_walls::SessionCgroup;
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::call::CallRequest;
 use crate::capture::Capture;
 use crate::error::Error;
+use crate::fork::make_forks;
 use crate::guest::{Guest, GuestError, READ_BYTES, exited};
+use crate::session::Cell;
 use crate::shared::Shared;
 
 /// Output that arrives in small pieces is told at most this often, so that a program which writes
@@ -31,6 +37,9 @@ const REST_BYTES: u64 = 1 << 20;
 /// more than this is not an accident.
 const MAX_DISPLAYS: usize = 100;
 const MAX_DISPLAY_BYTES: usize = 32 << 20;
+
+/// The most questions of one cell that nobody could answer any more.
+const MAX_UNANSWERED: u32 = 100;
 
 /// Output that changes between the streams is told in its order up to this many pieces at once.
 /// Past that, the order between the streams is given up and not the bound on events.
@@ -61,6 +70,11 @@ pub(crate) struct CellDriver<'a> {
     pub(crate) wall_time: Duration,
     /// The copy to go back to if the cell does not succeed.
     before: Option<u64>,
+    /// Whether somebody answers what the cell asks.
+    answers: bool,
+    questions: u32,
+    /// What is yet to be sent to the guest.
+    outgoing: VecDeque<u8>,
     cell: u32,
     nonce: String,
     capture: Capture,
@@ -78,21 +92,52 @@ impl<'a> CellDriver<'a> {
         shared: &'a Shared,
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,
-        wall_time: Option<Duration>,
+        cell: &Cell,
         before: Option<u64>,
     ) -> Self {
         guest.cells += 1;
-        let cell = guest.cells;
+        let number = guest.cells;
+        Self {
+            wall_time: cell.wall_time.unwrap_or(shared.limits.wall_time),
+            answers: cell.answers,
+            before,
+            ..Self::of(shared, guest, events, number, nonce())
+        }
+    }
+
+    /// For a fork whose cell waits for the answer to a question.
+    pub(crate) fn going_on(
+        shared: &'a Shared,
+        guest: &'a mut Guest,
+        events: &'a UnboundedSender<Result<Event, Error>>,
+        question: &Question,
+    ) -> Self {
+        Self {
+            answers: true,
+            ..Self::of(shared, guest, events, question.cell, question.nonce.clone())
+        }
+    }
+
+    fn of(
+        shared: &'a Shared,
+        guest: &'a mut Guest,
+        events: &'a UnboundedSender<Result<Event, Error>>,
+        cell: u32,
+        nonce: String,
+    ) -> Self {
         let limits = &shared.limits;
         Self {
-            wall_time: wall_time.unwrap_or(limits.wall_time),
+            wall_time: limits.wall_time,
+            answers: false,
+            questions: 0,
+            outgoing: VecDeque::new(),
             capture: Capture::new(limits, &shared.output_directory, cell),
             shared,
             guest,
             events,
-            before,
+            before: None,
             cell,
-            nonce: nonce(),
+            nonce,
             displays: Vec::new(),
             display_bytes: 0,
             dropped: Vec::new(),
@@ -106,6 +151,32 @@ impl<'a> CellDriver<'a> {
 
     /// Runs the cell to its end, whatever that is.
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
+        let nonce = self.nonce.clone();
+        self.send(&HostFrame::Run {
+            cell: self.cell,
+            nonce: &nonce,
+            code,
+        })
+        .map_err(Error::Session)?;
+        self.perform().await
+    }
+
+    /// Answers the question that it waits with, and runs the rest of the cell.
+    pub(crate) async fn answer(mut self, call: u64, value: &Value) -> Result<Outcome, Error> {
+        let answer = Answer::Value(value);
+        self.send(&HostFrame::Answer { call, answer })
+            .map_err(Error::Session)?;
+        self.perform().await
+    }
+
+    /// Puts a frame among those that are sent as the guest takes them.
+    fn send(&mut self, frame: &HostFrame<'_>) -> Result<(), String> {
+        let frame = encode_frame(frame, &[]).map_err(|error| error.to_string())?;
+        self.outgoing.extend(frame);
+        Ok(())
+    }
+
+    async fn perform(mut self) -> Result<Outcome, Error> {
         let started = Instant::now();
         let shared = self.shared;
         let cgroup = shared.cgroup.as_ref();
@@ -116,18 +187,10 @@ impl<'a> CellDriver<'a> {
         let memory_kills_before = memory_kills();
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
-        let request = encode_frame(
-            &HostFrame::Run {
-                cell: self.cell,
-                nonce: &self.nonce,
-                code,
-            },
-            &[],
-        )
-        .map_err(|error| Error::Session(error.to_string()))?;
         shared.set_running(self.cell);
-        let end = self.drive(&request, started, cpu_before).await;
+        let end = self.drive(started, cpu_before).await;
         shared.set_running(0);
+        self.set_question(None);
         if matches!(end, End::Report(_)) {
             self.read_rest();
         }
@@ -164,12 +227,12 @@ impl<'a> CellDriver<'a> {
 
     /// Sends the request and serves the cell until it has ended. Never waits longer than the
     /// limits allow.
-    async fn drive(&mut self, request: &[u8], started: Instant, cpu_before: Duration) -> End {
+    async fn drive(&mut self, started: Instant, cpu_before: Duration) -> End {
         let mut deadline = started + self.wall_time;
         let mut next_cpu = self.shared.limits.cpu_time.map(|_| started + CPU_PAUSE);
         let mut killed = false;
         let mut gone = false;
-        let mut request = request;
+        let mut waits_since = None;
         let timer = tokio::time::sleep_until(deadline.into());
         tokio::pin!(timer);
         loop {
@@ -185,16 +248,26 @@ impl<'a> CellDriver<'a> {
                     Err(detail) => return End::Protocol(detail),
                 }
             }
+            // Its time does not run while it waits for an answer.
+            let waits = self.guest.question.is_some() && self.stop.is_none();
+            if waits {
+                waits_since.get_or_insert_with(Instant::now);
+            } else if let Some(since) = waits_since.take() {
+                deadline += since.elapsed();
+            }
             let flush = (!self.pending.is_empty()).then(|| self.told + EVENT_PAUSE);
-            let wake = [Some(deadline), flush, next_cpu]
+            let wake = [(!waits).then_some(deadline), flush, next_cpu]
                 .into_iter()
                 .flatten()
                 .min();
-            let wake = tokio::time::Instant::from_std(wake.unwrap_or(deadline));
+            let wake = wake.unwrap_or_else(|| Instant::now() + Duration::from_mins(1));
+            let wake = tokio::time::Instant::from_std(wake);
             if timer.deadline() != wake {
                 timer.as_mut().reset(wake);
             }
             let guest = &mut *self.guest;
+            let outgoing = &mut self.outgoing;
+            let mut request = None;
             tokio::select! {
                 read = guest.control.readable() => {
                     match read.map_err(GuestError::from).and_then(|()| guest.read()) {
@@ -205,9 +278,9 @@ impl<'a> CellDriver<'a> {
                 }
                 _ = guest.stdout.readable(), if !guest.stdout_ended => self.read_output(Stream::Stdout),
                 _ = guest.stderr.readable(), if !guest.stderr_ended => self.read_output(Stream::Stderr),
-                _ = guest.control.writable(), if !request.is_empty() => {
-                    match guest.control.try_write(request) {
-                        Ok(written) => request = &request[written..],
+                _ = guest.control.writable(), if !outgoing.is_empty() => {
+                    match guest.control.try_write(outgoing.as_slices().0) {
+                        Ok(written) => drop(outgoing.drain(..written)),
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                         Err(_) => return End::Died,
                     }
@@ -218,15 +291,19 @@ impl<'a> CellDriver<'a> {
                     // Its last words, as far as they came.
                     while guest.read_some() {}
                 }
+                Some(wanted) = guest.calls.recv(), if waits => request = Some(wanted),
                 // Ends at once and for ever where the session has no proxy.
                 Some(denial) = guest.denials.recv() => self.tell(Event::Denied(denial)),
                 () = &mut timer => {}
+            }
+            if let Some(request) = request {
+                self.take_request(request).await;
             }
             let now = Instant::now();
             if flush.is_some_and(|at| at <= now) {
                 self.flush();
             }
-            let mut reason = (now >= deadline).then_some(Stop::WallTime);
+            let mut reason = (now >= deadline && !waits).then_some(Stop::WallTime);
             if next_cpu.is_some_and(|at| at <= now) {
                 next_cpu = Some(now + CPU_PAUSE);
                 let used = self.shared.cpu_time().saturating_sub(cpu_before);
@@ -290,6 +367,11 @@ impl<'a> CellDriver<'a> {
                 self.displays.push(display);
                 Ok(None)
             }
+            GuestFrame::Asked(question) => {
+                self.expect(question.cell, &question.nonce)?;
+                self.take_question(question)?;
+                Ok(None)
+            }
             GuestFrame::Kept(copy) => {
                 let cgroup = self.shared.cgroup.as_ref();
                 self.guest.copies.take_up(cgroup, copy, self.cell)?;
@@ -300,6 +382,9 @@ impl<'a> CellDriver<'a> {
                 Ok(Some(End::Report(report)))
             }
             GuestFrame::Fault { .. }
+            | GuestFrame::Forking
+            | GuestFrame::Forked { .. }
+            | GuestFrame::ForksMade { .. }
             | GuestFrame::Rehearsed
             | GuestFrame::Woke(_)
             | GuestFrame::Copied
@@ -310,6 +395,59 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Saved { .. }
             | GuestFrame::Loading
             | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
+        }
+    }
+
+    fn take_question(&mut self, question: Question) -> Result<(), String> {
+        let call = question.call;
+        if !self.answers {
+            let answer = Answer::Error("nobody answers what this cell asks");
+            return self.send(&HostFrame::Answer { call, answer });
+        }
+        // One that was interrupted is followed by another before it is answered.
+        self.questions += u32::from(self.guest.question.is_some());
+        if self.questions > MAX_UNANSWERED {
+            return Err("too many questions at once".into());
+        }
+        self.read_rest();
+        self.flush();
+        let value = question.value.clone();
+        self.set_question(Some(question));
+        self.tell(Event::Asked { call, value });
+        Ok(())
+    }
+
+    fn set_question(&mut self, question: Option<Question>) {
+        let call = question.as_ref().map_or(0, |question| question.call);
+        self.shared.asked.store(call, Ordering::Release);
+        self.guest.question = question;
+        if call == 0 {
+            // Who comes too late learns it by this.
+            while self.guest.calls.try_recv().is_ok() {}
+        }
+    }
+
+    /// What a caller wants of the cell while it waits in a call.
+    async fn take_request(&mut self, request: CallRequest) {
+        match request {
+            CallRequest::Answer { call, value, done } => {
+                let asked = self.guest.question.as_ref();
+                let sent = if asked.is_some_and(|question| question.call == call) {
+                    let answer = Answer::Value(&value);
+                    self.send(&HostFrame::Answer { call, answer })
+                        .map_err(Error::Session)
+                } else {
+                    Err(Error::NotAsked { call })
+                };
+                if sent.is_ok() {
+                    self.set_question(None);
+                }
+                let _ = done.send(sent);
+            }
+            CallRequest::Fork { count, done } => {
+                let forks = make_forks(self.shared, self.guest, count).await;
+                let _ = done.send(forks);
+            }
         }
     }
 
@@ -421,7 +559,7 @@ fn micros(duration: Duration) -> u64 {
 }
 
 /// A value the guest can't have seen before.
-fn nonce() -> String {
+pub(crate) fn nonce() -> String {
     let mut bytes = [0; 8];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     format!("{:016x}", u64::from_ne_bytes(bytes))

@@ -30,8 +30,12 @@ impl AsyncChannel {
     }
 
     /// Sends a message if there is room for it, which there is for the few that are sent so.
-    pub(crate) fn send_now(&self, message: &impl Serialize) -> io::Result<()> {
-        send_message(&self.0, message, &[])
+    pub(crate) fn send_now(
+        &self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        send_message(&self.0, message, descriptors)
     }
 
     /// Ends both directions: the other side sees that this one is gone.

@@ -1,19 +1,15 @@
 //! Frozen copies of a session: which there are, and how one of them becomes the session.
 
-use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{GuestFrame, KeptCopy, WokenCopy};
-use belljar_walls::{Channel, Orphan, Process, SessionCgroup, Watch};
+use belljar_walls::{Process, SessionCgroup};
 use tokio::sync::oneshot;
 
-use crate::channel::AsyncChannel;
 use crate::checkpoints::CheckpointRef;
+use crate::family::Orphans;
 use crate::guest::{DEATH_TIME, Guest};
-use crate::lock::lock;
 use crate::options::Checkpoints;
 use crate::shared::{Shared, is_gone};
 
@@ -46,8 +42,6 @@ pub(crate) struct FrozenCopy {
     exit: oneshot::Receiver<i32>,
 }
 
-type Waiting = Arc<Mutex<HashMap<i32, oneshot::Sender<i32>>>>;
-
 /// A copy that the guest was asked for and has not told of yet.
 #[derive(Debug)]
 struct Asked {
@@ -59,8 +53,8 @@ struct Asked {
 /// The copies of one session, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    watches: Option<Arc<AsyncChannel>>,
-    waiting: Waiting,
+    /// None where there are no walls, and no copies.
+    orphans: Option<Orphans>,
     frozen: VecDeque<FrozenCopy>,
     /// Whether the guest makes copies that nobody asked for.
     unasked: bool,
@@ -79,20 +73,18 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// `watches` is init's channel, where there are walls.
-    pub(crate) fn new(watches: Option<OwnedFd>, checkpoints: Checkpoints) -> io::Result<Self> {
-        let Some(watches) = watches else {
-            return Ok(Self::default());
-        };
-        let watches = Arc::new(AsyncChannel::new(Channel::from(watches))?);
-        let waiting = Waiting::default();
-        tokio::spawn(listen(Arc::clone(&watches), Arc::clone(&waiting)));
-        Ok(Self {
-            watches: Some(watches),
-            waiting,
+    pub(crate) fn new(orphans: Option<Orphans>, checkpoints: Checkpoints) -> Self {
+        Self {
+            orphans,
             unasked: checkpoints != Checkpoints::Off,
             ..Self::default()
-        })
+        }
+    }
+
+    /// In a fork: the state is that of the session it was made from.
+    pub(crate) fn go_on_from(&mut self, parent: &Self) {
+        self.state = parent.state;
+        self.score = parent.score;
     }
 
     /// This process is the session: where memory runs out, it goes before its copies.
@@ -116,7 +108,7 @@ impl Copies {
 
     /// Whether copies can be made at all.
     pub(crate) fn are_possible(&self) -> bool {
-        self.watches.is_some()
+        self.orphans.is_some()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -208,13 +200,10 @@ impl Copies {
         let Some((outside, process)) = cgroup.and_then(|cgroup| cgroup.member(told.pid)) else {
             return Ok(());
         };
-        let (sender, exit) = oneshot::channel();
-        lock(&self.waiting).insert(told.pid, sender);
-        let watch = Watch { pid: told.pid };
-        let watched = self.watches.as_ref().map(|init| init.send_now(&watch));
-        if !matches!(watched, Some(Ok(()))) {
+        let orphans = self.orphans.as_ref();
+        let Some(exit) = orphans.and_then(|orphans| orphans.watch(told.pid)) else {
             return Ok(());
-        }
+        };
         self.frozen.retain(|copy| copy.outside != outside);
         // It takes the place of the one that has its name, or is of the same cell.
         self.give_up(|copy| copy.name == name && (name.is_some() || copy.cell == cell));
@@ -283,17 +272,7 @@ impl Copies {
     }
 }
 
-/// Passes on how copies end, until init is gone.
-async fn listen(watches: Arc<AsyncChannel>, waiting: Waiting) {
-    while let Ok(Some((orphan, _))) = watches.receive::<Orphan>().await {
-        if let Some(sender) = lock(&waiting).remove(&orphan.pid) {
-            let _ = sender.send(orphan.status);
-        }
-    }
-    lock(&waiting).clear();
-}
-
-/// Makes a copy the session: the newest one, or the one that is named by its id. Everything else in the session is
+/// Makes a copy the session: the newest one, or the one with this id. Everything else in the session is
 /// ended first. `None` if there is no copy that wakes; the session is then to be ended.
 pub(crate) async fn restore(
     shared: &Shared,

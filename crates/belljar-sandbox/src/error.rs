@@ -60,6 +60,18 @@ pub enum Error {
     /// The session could not be copied. It goes on as it is.
     #[error("no copy of the session could be made: {0}")]
     NotCopied(String),
+    /// The session could not be forked.
+    #[error("the session could not be forked: {0}")]
+    Fork(String),
+    /// No cell waits for an answer to this call.
+    #[error("no cell waits for the answer to call {call}; `Event::Asked` tells when one does")]
+    NotAsked {
+        /// The call.
+        call: u64,
+    },
+    /// The session is a fork that was made at a call, and waits there.
+    #[error("the fork waits in the call that it was made at; `resume` it with an answer")]
+    Waiting,
     /// The session did not answer a question about its state.
     #[error("the session did not answer in time")]
     Unresponsive,

@@ -1,18 +1,20 @@
 //! The host's end of a session's wires. Whoever holds it may talk to the guest.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
 use belljar_protocol::{
-    Denial, FrameDecoder, GuestFrame, HostFrame, RawFrame, Stream, Traffic, encode_frame,
+    Denial, FrameDecoder, GuestFrame, HostFrame, Question, RawFrame, Stream, Traffic, encode_frame,
 };
 use belljar_walls::SessionCgroup;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
 
+use crate::call::CallRequest;
 use crate::copies::Copies;
 use crate::error::Error;
 
@@ -24,6 +26,10 @@ pub(crate) const DEATH_TIME: Duration = Duration::from_secs(3);
 
 /// How much is read at once.
 pub(crate) const READ_BYTES: usize = 16 << 10;
+
+/// How much a guest may say while it is asked for something else: displays of threads.
+const MAX_HELD: usize = 64;
+const MAX_HELD_BYTES: usize = 32 << 20;
 
 /// Why a guest can't be talked to.
 #[derive(Debug)]
@@ -62,9 +68,15 @@ pub(crate) struct Guest {
     /// Frozen copies to go on from.
     pub(crate) copies: Copies,
     pub(crate) cells: u32,
+    /// The call that the cell waits in.
+    pub(crate) question: Option<Question>,
+    /// What callers want of a cell that waits in a call.
+    pub(crate) calls: UnboundedReceiver<CallRequest>,
     /// Whether it has entered the walls and waits for requests.
     pub(crate) ready: bool,
     decoder: FrameDecoder,
+    /// Frames that came while another was waited for.
+    held: VecDeque<RawFrame>,
     /// What was wrong with a frame that came between two cells.
     broken: Option<String>,
 }
@@ -77,6 +89,7 @@ impl Guest {
         denials: Receiver<Denial>,
         exit: oneshot::Receiver<i32>,
         copies: Copies,
+        calls: UnboundedReceiver<CallRequest>,
     ) -> Self {
         Self {
             control,
@@ -89,8 +102,11 @@ impl Guest {
             exit: Exit::Awaited(exit),
             copies,
             cells: 0,
+            question: None,
+            calls,
             ready: false,
             decoder: FrameDecoder::default(),
+            held: VecDeque::new(),
             broken: None,
         }
     }
@@ -122,6 +138,7 @@ impl Guest {
             .is_ok_and(|read| read > 0)
         {}
         self.decoder = FrameDecoder::default();
+        self.held.clear();
         self.broken = None;
     }
 
@@ -187,6 +204,28 @@ impl Guest {
         }
     }
 
+    /// What is wanted of the next frame that has it; others are held for whoever reads next.
+    pub(crate) async fn expect<T>(
+        &mut self,
+        wanted: impl Fn(&GuestFrame) -> Option<T>,
+    ) -> Result<T, GuestError> {
+        let mut held = VecDeque::new();
+        let found = loop {
+            let (parsed, frame) = self.frame().await?;
+            if let Some(found) = wanted(&parsed) {
+                break found;
+            }
+            held.push_back(frame);
+            if held.len() > MAX_HELD
+                || held.iter().map(|f| f.blob.len()).sum::<usize>() > MAX_HELD_BYTES
+            {
+                return Err(GuestError::Protocol("too much at once".into()));
+            }
+        };
+        self.held = held;
+        Ok(found)
+    }
+
     /// The next frame that answers a question; others that may come between are taken.
     pub(crate) async fn answer(
         &mut self,
@@ -243,6 +282,9 @@ impl Guest {
     pub(crate) fn next_frame(&mut self) -> Result<Option<RawFrame>, String> {
         if let Some(why) = &self.broken {
             return Err(why.clone());
+        }
+        if let Some(frame) = self.held.pop_front() {
+            return Ok(Some(frame));
         }
         self.decoder.next_frame().map_err(|error| error.to_string())
     }

@@ -43,6 +43,7 @@
 //! is bounded by [`Limits`], and what it sends is not believed. Code in a session is taken to be
 //! hostile: see `ARCHITECTURE.md` for the processes that stand between it and the host.
 
+mod call;
 mod capture;
 mod cell;
 mod channel;
@@ -52,7 +53,9 @@ mod directory;
 mod engine;
 mod environment;
 mod error;
+mod family;
 mod files;
+mod fork;
 mod furniture;
 mod guest;
 mod limits;

@@ -1,7 +1,7 @@
 //! A session: one live interpreter behind walls.
 
 use std::pin::Pin;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::cell::CellDriver;
 use crate::checkpoints::copy_before;
 use crate::copies::Copies;
 use crate::error::Error;
+use crate::family::Family;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::limits::Limits;
 use crate::network::{Network, Proxy};
@@ -39,6 +40,16 @@ pub struct Cell {
     pub when_busy: WhenBusy,
     /// What becomes of the variables if it does not succeed.
     pub on_failure: OnFailure,
+    /// Whether whoever runs it answers what it asks, by [`Session::answer`]. Its time does not run
+    /// while it waits. Where nobody answers, `belljar.ask` fails.
+    pub answers: bool,
+}
+
+/// What a guest is to do.
+pub(crate) enum Work {
+    Cell(Cell),
+    /// The answer to the call that a fork was made at.
+    Answer(serde_json::Value),
 }
 
 /// What to do with a cell while another one runs in the same session.
@@ -106,11 +117,6 @@ impl Session {
             checkpoints,
             ..
         } = options;
-        let mut copies =
-            Copies::new(watches, checkpoints).map_err(Error::io("the session's copies"))?;
-        if checkpoints != Checkpoints::Off {
-            copies.stand_before(&interpreter);
-        }
         let (reports, denials) = channel(MAX_DENIALS);
         let proxy = match (listener, network) {
             (Some(listener), Network::Allow(list)) => {
@@ -119,27 +125,49 @@ impl Session {
             }
             _ => None,
         };
-        Ok(Self {
-            shared: Arc::new(Shared {
+        let family = match init.zip(watches) {
+            Some(((init, mounts), watches)) => {
+                let family = Family::new(id, init, mounts, watches, proxy);
+                Some(Arc::new(
+                    family.map_err(Error::io("the session's orphans"))?,
+                ))
+            }
+            None => None,
+        };
+        let orphans = family.as_ref().map(|family| family.orphans.clone());
+        let mut copies = Copies::new(orphans, checkpoints);
+        if checkpoints != Checkpoints::Off {
+            copies.stand_before(&interpreter);
+        }
+        let (calls, requests) = unbounded_channel();
+        Ok(Self::assemble(
+            Shared {
                 id,
                 limits,
                 walls,
                 checkpoints,
                 output_directory: warm.output_directory(id),
                 workspace,
-                init,
+                family,
                 interpreter: Mutex::new(Arc::new(interpreter)),
                 interrupts,
                 cgroup,
                 running: AtomicU32::new(0),
                 ended: Mutex::default(),
-                proxy,
+                asked: AtomicU64::new(0),
+                calls,
+                room: None,
                 warm,
-            }),
-            guest: Arc::new(tokio::sync::Mutex::new(Guest::new(
-                control, stdout, stderr, denials, exit, copies,
-            ))),
-        })
+            },
+            Guest::new(control, stdout, stderr, denials, exit, copies, requests),
+        ))
+    }
+
+    pub(crate) fn assemble(shared: Shared, guest: Guest) -> Self {
+        Self {
+            shared: Arc::new(shared),
+            guest: Arc::new(tokio::sync::Mutex::new(guest)),
+        }
     }
 
     /// A number that no other session of this engine has.
@@ -158,11 +186,17 @@ impl Session {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn run(&self, cell: impl Into<Cell>) -> CellRun {
+        self.spawn(Work::Cell(cell.into()))
+    }
+
+    pub(crate) fn spawn(&self, work: Work) -> CellRun {
         let (sender, events) = unbounded_channel();
         let (shared, guest) = (Arc::clone(&self.shared), Arc::clone(&self.guest));
-        let cell = cell.into();
         tokio::spawn(async move {
-            let result = run_cell(&shared, &guest, cell, &sender).await;
+            let result = match work {
+                Work::Cell(cell) => run_cell(&shared, &guest, cell, &sender).await,
+                Work::Answer(value) => resume(&shared, &guest, &value, &sender).await,
+            };
             if shared.checkpoints == Checkpoints::Auto {
                 let (shared, guest) = (Arc::downgrade(&shared), Arc::downgrade(&guest));
                 tokio::spawn(take_up_copies(shared, guest));
@@ -227,7 +261,8 @@ impl Session {
 
     /// Memory of the session's interpreter, and of its init where there are walls.
     pub(crate) fn sum_processes(&self, of: impl Fn(&Process) -> Option<u64>) -> Option<u64> {
-        let init = self.shared.init.as_ref().map_or(Some(0), &of)?;
+        let family = self.shared.family.as_ref();
+        let init = family.map_or(Some(0), |family| of(&family.init))?;
         Some(init + of(&self.shared.interpreter())?)
     }
 
@@ -319,7 +354,7 @@ async fn run_cell(
         OnFailure::Restore => Some(copy_before(shared, &mut guest).await?),
     };
     guest.copies.pinned = before;
-    let outcome = CellDriver::new(shared, &mut guest, events, cell.wall_time, before)
+    let outcome = CellDriver::new(shared, &mut guest, events, &cell, before)
         .run(&cell.code)
         .await;
     guest.copies.pinned = None;
@@ -330,6 +365,24 @@ async fn run_cell(
         guest.copies.give_up(|copy| copy.name.is_none());
     }
     outcome
+}
+
+async fn resume(
+    shared: &Shared,
+    guest: &tokio::sync::Mutex<Guest>,
+    value: &serde_json::Value,
+    events: &UnboundedSender<Result<Event, Error>>,
+) -> Result<Outcome, Error> {
+    let mut guest = guest.lock().await;
+    let Some(question) = guest.question.take() else {
+        shared.check()?;
+        return Err(Error::NotAsked { call: 0 });
+    };
+    shared.asked.store(0, Ordering::Release);
+    shared.check()?;
+    CellDriver::going_on(shared, &mut guest, events, &question)
+        .answer(question.call, value)
+        .await
 }
 
 /// A cell on its way: a stream of events that ends in [`Event::Outcome`], or in an error of ours.

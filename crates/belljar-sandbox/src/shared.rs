@@ -2,15 +2,18 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belljar_protocol::Walls;
 use belljar_walls::{Beneath, Process, SessionCgroup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::mpsc::UnboundedSender;
 
+use crate::call::CallRequest;
 use crate::error::Error;
+use crate::family::{Family, Room};
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::network::Proxy;
@@ -27,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Beneath,
     /// None where there are no walls.
-    pub(crate) init: Option<Process>,
+    pub(crate) family: Option<Arc<Family>>,
     pub(crate) interpreter: Mutex<Arc<Process>>,
     pub(crate) interrupts: OwnedFd,
     /// None where there are no walls.
@@ -35,8 +38,12 @@ pub(crate) struct Shared {
     /// Number of the cell that runs, 0 for none.
     pub(crate) running: AtomicU32,
     pub(crate) ended: Mutex<Option<String>>,
-    /// Where the session may reach some of the network.
-    pub(crate) proxy: Option<Proxy>,
+    /// The call that the running cell waits in, 0 for none.
+    pub(crate) asked: AtomicU64,
+    /// What callers want of a cell that waits in a call.
+    pub(crate) calls: UnboundedSender<CallRequest>,
+    /// Where it lives, if it is a fork.
+    pub(crate) room: Option<Room>,
     pub(crate) warm: Arc<Warm>,
 }
 
@@ -58,11 +65,17 @@ impl Shared {
 
     /// Ends everything in the session.
     pub(crate) fn kill(&self) {
-        let killed = match &self.init {
+        let killed = match (&self.family, &self.cgroup) {
             // The kernel ends all of its pid namespace with it.
-            Some(init) => init.kill(),
+            (Some(family), _) if Arc::strong_count(family) == 1 => family.init.kill(),
+            // Its namespaces are those of others, too. What is left, if it was faster, ends when its
+            // cgroups are removed.
+            (Some(_), Some(cgroup)) => {
+                let _ = cgroup.kill_all_but(&[]) || cgroup.kill_all_but(&[]);
+                Ok(())
+            }
             // Those that left the group live until the engine ends: there is no wall to hold them.
-            None => self.interpreter().kill_group(),
+            _ => self.interpreter().kill_group(),
         };
         if let Err(error) = killed {
             tracing::error!(%error, session = self.id, "a session could not be ended");
@@ -84,8 +97,14 @@ impl Shared {
         cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time)
     }
 
+    /// Where the session may reach some of the network.
+    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+        self.family.as_ref()?.proxy.as_ref()
+    }
+
     pub(crate) fn init_is_gone(&self) -> bool {
-        self.init.as_ref().is_some_and(is_gone)
+        let family = self.family.as_ref();
+        family.is_some_and(|family| is_gone(&family.init))
     }
 
     pub(crate) fn interpreter_is_gone(&self) -> bool {
@@ -98,8 +117,10 @@ impl Shared {
 
     pub(crate) fn check(&self) -> Result<(), Error> {
         match &*lock(&self.ended) {
-            None => Ok(()),
             Some(why) => Err(Error::Ended(why.clone())),
+            // Whoever drives a cell asks before it, so this is a fork that nobody has resumed yet.
+            None if self.asked.load(Ordering::Acquire) != 0 => Err(Error::Waiting),
+            None => Ok(()),
         }
     }
 }

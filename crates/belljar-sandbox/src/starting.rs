@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use belljar_walls::{Beneath, CgroupLimits, Cgroups, Process, SessionCgroup};
+use belljar_walls::{Beneath, CgroupLimits, Cgroups, MOST_FORKS, Process, SessionCgroup};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
@@ -25,15 +25,15 @@ pub(crate) struct Started {
     pub(crate) interrupts: OwnedFd,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
-    /// None where there are no walls.
-    pub(crate) init: Option<Process>,
+    /// Its init and its mount namespace. None where there are no walls.
+    pub(crate) init: Option<(Process, OwnedFd)>,
     pub(crate) interpreter: Process,
     pub(crate) workspace: Beneath,
     /// None where there are no walls.
     pub(crate) cgroup: Option<SessionCgroup>,
     /// Where the session asks for the network, if it may.
     pub(crate) listener: Option<OwnedFd>,
-    /// Where init is asked how orphans end; none where there are no walls.
+    /// Where init is asked how orphans end. None where there are no walls.
     pub(crate) watches: Option<OwnedFd>,
     pub(crate) exit: oneshot::Receiver<i32>,
 }
@@ -83,14 +83,7 @@ impl Warm {
         self.ask_for_init(id, options).await?;
 
         // While the init makes its mounts:
-        let cgroup = cgroups.session(
-            &id.to_string(),
-            CgroupLimits {
-                memory_bytes: limits.memory_bytes,
-                processes: limits.processes,
-                milli_cpus: limits.milli_cpus,
-            },
-        )?;
+        let cgroup = cgroups.session(&id.to_string(), cgroup_limits(limits))?;
         let cgroup = starting.cgroup.insert(cgroup);
         let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
         let joins = cgroup.joins().map_err(Error::io("a session's cgroups"))?;
@@ -101,15 +94,22 @@ impl Warm {
             Ok(Err(_)) => return Err(Error::Session("the spawner died".into())),
             Err(_) => return Err(Error::Session("its init did not answer".into())),
         };
-        let (Some(init), Some(workspace)) = (offer.next(), offer.next()) else {
+        let (Some(init), Some(workspace), Some(watches)) =
+            (offer.next(), offer.next(), offer.next())
+        else {
             return Err(Error::Session("its init sent too little".into()));
         };
-        starting.init = Some(Process::new(init));
+        starting.watches = Some(watches);
         let mut walls: Vec<OwnedFd> = offer.collect();
+        // After pid and user.
+        let mounts = walls.get(2).map(OwnedFd::try_clone);
+        let Some(Ok(mounts)) = mounts else {
+            return Err(Error::Session("its init sent too little".into()));
+        };
+        starting.init = Some((Process::new(init), mounts));
         if let Network::Allow(_) = options.network {
             starting.listener = walls.pop();
         }
-        starting.watches = walls.pop();
         let mut descriptors: Vec<_> = walls.iter().map(AsFd::as_fd).collect();
         descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
         descriptors.extend(joins.iter().map(AsFd::as_fd));
@@ -164,7 +164,8 @@ impl Warm {
             // much gets a MemoryError and lives, rather than the kernel's axe.
             data: template.report.data_bytes + limits.memory_bytes
                 - (limits.memory_bytes / 16).min(64 << 20),
-            processes: limits.processes,
+            // The kernel counts those of the session's forks too; the cgroup has the exact limit.
+            processes: limits.processes * u64::from(1 + MOST_FORKS),
         };
         let fork = template.fork(id, limits, walls, descriptors);
         let (pid, interpreter) = match tokio::time::timeout(PATIENCE, fork).await {
@@ -177,13 +178,21 @@ impl Warm {
     }
 }
 
+pub(crate) fn cgroup_limits(limits: &Limits) -> CgroupLimits {
+    CgroupLimits {
+        memory_bytes: limits.memory_bytes,
+        processes: limits.processes,
+        milli_cpus: limits.milli_cpus,
+    }
+}
+
 /// A session on its way. Whatever step fails, or when the caller goes away in between, the pieces
 /// are taken back.
 struct Starting<'a> {
     warm: &'a Warm,
     id: u64,
     cgroup: Option<SessionCgroup>,
-    init: Option<Process>,
+    init: Option<(Process, OwnedFd)>,
     listener: Option<OwnedFd>,
     watches: Option<OwnedFd>,
 }
@@ -229,7 +238,7 @@ impl<'a> Starting<'a> {
 
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
-        if let Some(init) = &self.init {
+        if let Some((init, _)) = &self.init {
             let _ = init.kill();
         }
         if let Some(cgroup) = &self.cgroup {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use belljar_walls::{
-    Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RootSpec, SessionCgroup,
-    WallsSpec, remove_tree, session_ids,
+    Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RoomRequest, RootSpec,
+    SessionCgroup, WallsSpec, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -290,14 +290,9 @@ impl Warm {
         options: &SessionOptions,
     ) -> Result<(), Error> {
         let limits = &options.limits;
-        let owner = if self.privileged {
-            1 + u32::try_from(id % 65_000).unwrap_or(0)
-        } else {
-            0
-        };
         let request = Request::Init(InitRequest {
             id,
-            owner,
+            owner: self.owner(id),
             workspace_bytes: limits.workspace_bytes,
             temporary_bytes: limits.temporary_bytes,
             inodes: limits.inodes,
@@ -307,6 +302,33 @@ impl Warm {
             .send(&request, &[])
             .await
             .map_err(Error::io("asking for an init"))
+    }
+
+    /// Asks for a fork's room in the mounts of a session.
+    pub(crate) async fn ask_for_room(
+        &self,
+        mounts: &OwnedFd,
+        request: RoomRequest,
+    ) -> Result<(), Error> {
+        self.spawner
+            .send(&Request::Room(request), &[mounts.as_fd()])
+            .await
+            .map_err(Error::io("asking for a room"))
+    }
+
+    /// Lets go of a fork's room.
+    pub(crate) fn leave_room(&self, mounts: &OwnedFd, room: u32) -> std::io::Result<()> {
+        self.spawner
+            .send_now(&Request::Leave { room }, &[mounts.as_fd()])
+    }
+
+    /// The owner of a session's files and processes, as an id of the spawner's user namespace.
+    pub(crate) fn owner(&self, id: u64) -> u32 {
+        if self.privileged {
+            1 + u32::try_from(id % 65_000).unwrap_or(0)
+        } else {
+            0
+        }
     }
 
     /// Forgets a session that is gone.

@@ -231,22 +231,7 @@ impl SessionCgroup {
     /// process can be added, so that those who fork without pause can't win.
     pub fn kill_all_but(&self, kept: &[i32]) -> bool {
         let _ = fs::write(self.pids_file(), "0");
-        let others: Vec<(i32, io::Result<Process>)> = self
-            .members()
-            .into_iter()
-            .filter(|pid| !kept.contains(pid))
-            .map(|pid| (pid, Process::open(pid)))
-            .collect();
-        // A number may have become another's before it was opened.
-        let members = self.members();
-        for (pid, process) in &others {
-            if let Ok(process) = process
-                && members.contains(pid)
-            {
-                let _ = process.kill();
-            }
-        }
-        others.is_empty()
+        kill_members(&self.directories[0], kept)
     }
 
     /// Undoes what [`Self::kill_all_but`] did to the limit of processes.
@@ -262,11 +247,8 @@ impl SessionCgroup {
         self.directories[index].join("pids.max")
     }
 
-    /// Ids on the host of the processes here.
     fn members(&self) -> Vec<i32> {
-        let text = fs::read_to_string(self.directories[0].join("cgroup.procs"));
-        let text = text.unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        members(&self.directories[0])
     }
 
     /// Whether more than half of the memory is in use.
@@ -305,7 +287,33 @@ impl SessionCgroup {
     }
 }
 
-/// Removes a cgroup and those below it, retrying for two seconds while processes are dying.
+/// Ids on the host of the processes of a cgroup.
+fn members(directory: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Ends all processes of a cgroup but these; returns whether there was none.
+fn kill_members(directory: &Path, kept: &[i32]) -> bool {
+    let others: Vec<(i32, io::Result<Process>)> = members(directory)
+        .into_iter()
+        .filter(|pid| !kept.contains(pid))
+        .map(|pid| (pid, Process::open(pid)))
+        .collect();
+    // A number may have become another's before it was opened.
+    let members = members(directory);
+    for (pid, process) in &others {
+        if let Ok(process) = process
+            && members.contains(pid)
+        {
+            let _ = process.kill();
+        }
+    }
+    others.is_empty()
+}
+
+/// Removes a cgroup and those below it, retrying for two seconds while processes are dying. Whoever
+/// is still in it is ended.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(2);
     if let Ok(entries) = fs::read_dir(path) {
@@ -320,6 +328,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
             Err(error)
                 if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline =>
             {
+                kill_members(path, &[]);
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -10,10 +10,8 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::channel::Channel;
 use crate::landlock;
@@ -28,41 +26,32 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
-/// Bytes for a [`Watch`] or an [`Orphan`].
-const MESSAGE: usize = 64;
-
-/// Runs in the process that was cloned into [`NAMESPACES`]; never returns.
-/// `watches` are the two ends of the channel for [`Watch`].
+/// Runs in the process that was cloned into [`NAMESPACES`]; never returns. The channel for watches
+/// was made before: one that is made here would be seen among the session's own sockets.
 pub(crate) fn run(
     request: &InitRequest,
     spec: &RootSpec,
     host: &Channel,
-    watches: (Channel, Channel),
+    (watches, theirs): (Channel, Channel),
 ) -> ! {
-    let (theirs, watches) = watches;
     let prepared = sys::die_with_parent()
         .step("tying init to the spawner")
-        .and_then(|()| prepare(request, spec, theirs));
+        .and_then(|()| prepare(request, spec));
+    let id = request.id;
     let sent = match prepared {
-        Ok(offer) => {
+        Ok(mut offer) => {
+            offer.insert(2, theirs.into());
             let descriptors: Vec<BorrowedFd<'_>> = offer.iter().map(AsFd::as_fd).collect();
-            host.send(&Report::Init { id: request.id }, &descriptors)
+            host.send(&Report::Init { id }, &descriptors)
         }
         Err(error) => {
-            let _ = host.send(
-                &Report::InitFailed {
-                    id: request.id,
-                    error,
-                },
-                &[],
-            );
+            let _ = host.send(&Report::InitFailed { id, error }, &[]);
             sys::exit_now(1);
         }
     };
-    if sent.is_err() {
-        sys::exit_now(1);
+    if sent.is_ok() {
+        let _ = watch_orphans(&watches);
     }
-    let _ = watch_orphans(&watches);
     sys::exit_now(1);
 }
 
@@ -72,53 +61,37 @@ fn watch_orphans(host: &Channel) -> io::Result<()> {
     sys::duplicate_to(host.as_fd().as_raw_fd(), 0)?;
     sys::close_from(1)?;
     // SAFETY: the copy above is there, and nothing else in this process owns it.
-    let host = unsafe { OwnedFd::from_raw_fd(0) };
+    let host = Channel::from(unsafe { OwnedFd::from_raw_fd(0) });
     let children = sys::child_signal_descriptor()?;
-    // Code in the session can set this process's limits to nothing: no descriptor is opened and no
-    // more memory is taken from here on, and `poll` would fail.
-    let mut watched = HashSet::with_capacity(256);
-    let ready_list = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for (number, descriptor) in [host.as_fd(), children.as_fd()].into_iter().enumerate() {
-        let data = epoll::EventData::new_u64(number as u64);
-        epoll::add(&ready_list, descriptor, data, epoll::EventFlags::IN)?;
-    }
-    let mut ready = Vec::with_capacity(2);
-    let mut message = [0; MESSAGE];
+    let mut watched = HashSet::new();
     loop {
-        ready.clear();
-        match epoll::wait(&ready_list, spare_capacity(&mut ready), None) {
+        let mut ready = [
+            PollFd::new(&host, PollFlags::IN),
+            PollFd::new(&children, PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let asked = ready.iter().any(|event| event.data.u64() == 0);
+        let asked = !ready[0].revents().is_empty();
         if asked {
-            let length = recv(&host, &mut message, RecvFlags::empty())?.0;
-            if length == 0 {
+            let Some((Watch { pid }, _)) = host.receive()? else {
                 return Ok(());
-            }
-            let Watch { pid } = serde_json::from_slice(&message[..length])?;
+            };
             watched.insert(pid);
         }
         sys::empty_signals(&children);
         while let Some((pid, status)) = sys::try_wait_any() {
             if watched.remove(&pid) {
-                let mut rest = message.as_mut_slice();
-                serde_json::to_writer(&mut rest, &Orphan { pid, status })?;
-                let length = MESSAGE - rest.len();
-                send(&host, &message[..length], SendFlags::NOSIGNAL)?;
+                host.send(&Orphan { pid, status }, &[])?;
             }
         }
     }
 }
 
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
-/// mount, net, ipc, uts, Landlock's rules, its end of the channel for watches, and, if it asked for
-/// one, a listener for its proxy.
-fn prepare(
-    request: &InitRequest,
-    spec: &RootSpec,
-    watches: Channel,
-) -> Result<Vec<OwnedFd>, String> {
+/// mount, net, ipc, uts, Landlock's rules, and, if it asked for one, a listener for its proxy.
+fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
@@ -148,7 +121,6 @@ fn prepare(
         offer.push(namespace);
     }
     offer.push(landlock::ruleset()?);
-    offer.push(watches.into());
     if request.proxy {
         // A socket belongs to the network namespace that it was made in, whoever holds it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))

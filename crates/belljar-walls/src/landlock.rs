@@ -1,6 +1,7 @@
 //! The kernel's file rules (Landlock) that every process of a session is under: a second wall
 //! behind the read-only mounts. A hole in the one is not yet a hole in the other.
 
+use std::fs;
 use std::os::fd::OwnedFd;
 
 use landlock::{
@@ -8,6 +9,7 @@ use landlock::{
     RulesetCreatedAttr, Scope,
 };
 
+use crate::message::FORKS;
 use crate::sys::Step;
 
 /// The least version that sessions start with. Below 3 (Linux 6.2) the rules don't cover
@@ -49,6 +51,22 @@ pub(crate) fn check_host() -> Result<(), String> {
 /// The rules of a session, seen from inside its mounts. Whoever gets the descriptor can put itself
 /// under them.
 pub(crate) fn ruleset() -> Result<OwnedFd, String> {
+    rules(&["/"], &["/tmp", "/dev/shm", "/workspace", FORKS])
+}
+
+/// The rules that a fork of a session puts itself under in addition: it reaches the files of its own
+/// room, and of no other fork nor of the session that it comes from.
+pub(crate) fn fork_ruleset(room: &str) -> Result<OwnedFd, String> {
+    let entries = fs::read_dir("/").step("reading the root")?;
+    let readable: Vec<String> = entries
+        .filter_map(|entry| Some(format!("/{}", entry.ok()?.file_name().to_str()?)))
+        .filter(|path| path != "/workspace" && path != FORKS)
+        .collect();
+    let readable: Vec<&str> = readable.iter().map(String::as_str).collect();
+    rules(&readable, &["/tmp", "/dev/shm", room])
+}
+
+fn rules(readable: &[&str], own_paths: &[&str]) -> Result<OwnedFd, String> {
     let everything = AccessFs::from_all(NEWEST);
     let reading = AccessFs::from_read(NEWEST);
     // Devices are not made by sessions; of those that there are, seccomp decides what is asked.
@@ -64,13 +82,9 @@ pub(crate) fn ruleset() -> Result<OwnedFd, String> {
         .step("Landlock's scopes")?
         .create()
         .step("making Landlock's rules")?;
-    for (path, access) in [
-        ("/", reading),
-        ("/dev", devices),
-        ("/dev/shm", own),
-        ("/tmp", own),
-        ("/workspace", own),
-    ] {
+    let readable = readable.iter().map(|path| (*path, reading));
+    let own = own_paths.iter().map(|path| (*path, own));
+    for (path, access) in readable.chain([("/dev", devices)]).chain(own) {
         let directory = PathFd::new(path).step("opening a directory for Landlock")?;
         rules = rules
             .add_rule(PathBeneath::new(directory, access))

@@ -32,9 +32,11 @@ pub use channel::{Channel, receive_message, send_message};
 pub use identity::session_ids;
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{LANDLOCK_FLOOR, landlock_version};
-pub use message::{GUEST_ID, InitRequest, Orphan, PROXY_PORT, Report, Request, Watch};
+pub use message::{
+    GUEST_ID, InitRequest, MOST_FORKS, Orphan, PROXY_PORT, Report, Request, RoomRequest, Watch,
+};
 pub use process::{Process, raise_open_files};
-pub use root::RootSpec;
+pub use root::{RootSpec, room_path};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
 pub use sys::{has_admin_capability, user_namespaces_work};

@@ -21,6 +21,34 @@ pub enum Request {
     },
     /// Start a session's init.
     Init(InitRequest),
+    /// Make room for a fork; the message carries the mount namespace that it will live in.
+    Room(RoomRequest),
+    /// Take a fork's room away; carries the mount namespace, too.
+    Leave {
+        /// Which of the rooms.
+        room: u32,
+    },
+}
+
+/// The most forks that live at once in the namespaces of one session.
+pub const MOST_FORKS: u32 = 63;
+
+/// Where the rooms of forks are: a directory for each, under its number.
+pub(crate) const FORKS: &str = "/forks";
+
+/// What a fork's room is to be.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RoomRequest {
+    /// The fork.
+    pub id: u64,
+    /// Which of the rooms, from 1 to [`MOST_FORKS`].
+    pub room: u32,
+    /// Owner of its files, as an id of the spawner's user namespace.
+    pub owner: u32,
+    /// Size of its workspace.
+    pub workspace_bytes: u64,
+    /// Files and directories in it.
+    pub inodes: u64,
 }
 
 /// What an init needs to know.
@@ -69,14 +97,14 @@ pub enum Report {
     },
     /// A template was started.
     Template,
-    /// An init is ready; carries init, the workspace, the namespaces pid, user, mount, net, ipc,
-    /// uts, Landlock's rules, a channel for [`Watch`], and, where it was asked for, the proxy's
-    /// listener.
+    /// An init is ready; carries init, the workspace, a channel for [`Watch`], the namespaces pid,
+    /// user, mount, net, ipc, uts, Landlock's rules, and the proxy's listener where one was asked
+    /// for. Or a fork's room is; carries the workspace and Landlock's rules.
     Init {
         /// The session.
         id: u64,
     },
-    /// An init could not prepare its session.
+    /// An init could not prepare its session, or a fork's room could not be made.
     InitFailed {
         /// The session.
         id: u64,

@@ -11,7 +11,7 @@ use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use serde::{Deserialize, Serialize};
 
-use crate::message::InitRequest;
+use crate::message::{FORKS, InitRequest, MOST_FORKS, RoomRequest};
 use crate::sys::{self, Step};
 
 /// What the root holds beside the host's system directories.
@@ -93,6 +93,9 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         "var/empty",
     ] {
         fs::create_dir_all(at.join(directory)).step(directory)?;
+    }
+    for room in 1..=MOST_FORKS {
+        fs::create_dir_all(inside(at, &room_path(room))).step("making rooms for forks")?;
     }
     // Shown until the spawner mounts its own: the kernel allows a new one in a user namespace
     // only where one is already visible. It stays below the later ones, locked there.
@@ -246,18 +249,12 @@ pub(crate) fn mount_private_directories(
     }
     let owner = request.owner;
     let options = [
-        ("/tmp", request.temporary_bytes, request.inodes, 0o1777),
-        ("/dev/shm", request.temporary_bytes, request.inodes, 0o1777),
-        ("/workspace", request.workspace_bytes, request.inodes, 0o755),
+        ("/tmp", request.temporary_bytes, 0o1777),
+        ("/dev/shm", request.temporary_bytes, 0o1777),
+        ("/workspace", request.workspace_bytes, 0o755),
     ];
-    for (path, bytes, inodes, mode) in options {
-        sys::mount_new(
-            c"tmpfs",
-            Path::new(path),
-            libc::MS_NOSUID | libc::MS_NODEV,
-            &format!("size={bytes},nr_inodes={inodes},mode={mode:o},uid={owner},gid={owner}"),
-        )
-        .step(&format!("mounting {path}"))?;
+    for (path, bytes, mode) in options {
+        mount_private(Path::new(path), bytes, request.inodes, mode, owner)?;
     }
     for (path, tree) in kept {
         let made = if path.is_dir() {
@@ -276,6 +273,39 @@ pub(crate) fn mount_private_directories(
         .step(&format!("keeping {}", path.display()))?;
     }
     Ok(())
+}
+
+fn mount_private(
+    path: &Path,
+    bytes: u64,
+    inodes: u64,
+    mode: u32,
+    owner: u32,
+) -> Result<(), String> {
+    sys::mount_new(
+        c"tmpfs",
+        path,
+        libc::MS_NOSUID | libc::MS_NODEV,
+        &format!("size={bytes},nr_inodes={inodes},mode={mode:o},uid={owner},gid={owner}"),
+    )
+    .step(&format!("mounting {}", path.display()))
+}
+
+/// Where a fork finds its workspace.
+pub fn room_path(room: u32) -> PathBuf {
+    Path::new(FORKS).join(room.to_string())
+}
+
+/// Mounts a fork's workspace, in the mount namespace of the session that it comes from.
+pub(crate) fn mount_room(request: &RoomRequest) -> Result<(), String> {
+    let path = room_path(request.room);
+    let (bytes, inodes) = (request.workspace_bytes, request.inodes);
+    mount_private(&path, bytes, inodes, 0o755, request.owner)
+}
+
+/// Lets go of a fork's workspace.
+pub(crate) fn unmount_room(room: u32) {
+    let _ = rustix::mount::unmount(room_path(room), rustix::mount::UnmountFlags::DETACH);
 }
 
 /// `pivot_root` without a second directory: the old root ends up under the new one and is let go.

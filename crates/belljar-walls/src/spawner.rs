@@ -3,14 +3,17 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::channel::Channel;
 use crate::init;
-use crate::message::{InitRequest, Report, Request};
+use crate::landlock;
+use crate::message::{InitRequest, Report, Request, RoomRequest};
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Forked, Step};
 
@@ -51,6 +54,22 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                     start_template(&argv, &environment, root, descriptors, host)
                         .step("starting the template")?;
                 }
+                Request::Room(request) => {
+                    let id = request.id;
+                    let fail = |error| host.send(&Report::InitFailed { id, error }, &[]);
+                    let work = || {
+                        if let Err(error) = make_room(&request, host) {
+                            let _ = fail(error);
+                        }
+                    };
+                    if let Err(error) = inside(&descriptors, work) {
+                        fail(error).step("reporting a failure")?;
+                    }
+                }
+                // Where it can't be, the namespaces are on their way out themselves.
+                Request::Leave { room } => {
+                    let _ = inside(&descriptors, || root::unmount_room(room));
+                }
                 Request::Init(request) => match start_init(&request, root, host) {
                     Ok(pid) => {
                         inits.insert(pid, request.id);
@@ -78,12 +97,40 @@ fn start_init(
     host: &Channel,
 ) -> io::Result<libc::pid_t> {
     let root = root.ok_or_else(|| io::Error::other("there are no walls"))?;
-    // Made out here: of sockets made in its network namespace, the session would see a trace.
     let watches = Channel::pair()?;
     match sys::clone_process(init::NAMESPACES)? {
         Forked::Child => init::run(request, root, host, watches),
         Forked::Parent(pid) => Ok(pid),
     }
+}
+
+/// Works in the mount namespace that came with a request, in a process of its own.
+fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
+    let mounts = descriptors.first().ok_or("no mounts came with it")?;
+    match sys::clone_process(0).step("starting a process")? {
+        Forked::Child => {
+            let kind = Some(LinkNameSpaceType::Mount);
+            let joined = move_into_link_name_space(mounts.as_fd(), kind);
+            if joined.is_ok() {
+                work();
+            }
+            sys::exit_now(i32::from(joined.is_err()));
+        }
+        Forked::Parent(pid) => match sys::wait(pid).step("waiting for a process")? {
+            (_, 0) => Ok(()),
+            _ => Err("its mounts could not be joined".into()),
+        },
+    }
+}
+
+fn make_room(request: &RoomRequest, host: &Channel) -> Result<(), String> {
+    root::mount_room(request)?;
+    let path = root::room_path(request.room);
+    let workspace = File::open(&path).step("opening the workspace")?;
+    let rules = landlock::fork_ruleset(&path.display().to_string())?;
+    let report = Report::Init { id: request.id };
+    host.send(&report, &[workspace.as_fd(), rules.as_fd()])
+        .step("reporting a room")
 }
 
 fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io::Result<()> {

@@ -93,12 +93,14 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let burst = burst(&engine, 200).await?;
     report.figure("burst_200", &burst, bare_name, &bare);
     idle_memory(&engine, 500 / scale, &report).await?;
-    let rounds = bench_snapshot::rounds(&engine, (5 / scale).max(1)).await?;
+    let (rounds, forks) = bench_snapshot::rounds(&engine, (5 / scale).max(1), 20 / scale).await?;
     let times = |of: fn(&Round) -> Duration| Times(rounds.iter().map(of).collect());
     let (save, write) = (times(|round| round.save), times(|round| round.write));
     report.figure("snapshot_500mb_save", &save, "write + fsync", &write);
     let (load, read) = (times(|round| round.load), times(|round| round.read));
     report.figure("snapshot_500mb_load", &load, "read, from cache", &read);
+    let anew = times(|round| round.save + round.load);
+    report.figure("fork_500mb", &Times(forks), "saved and loaded anew", &anew);
     engine.shutdown().await;
     Ok(ExitCode::SUCCESS)
 }

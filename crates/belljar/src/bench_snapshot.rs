@@ -1,4 +1,4 @@
-//! Saving and loading a session of 500 MB beside the speed of the disk that the snapshot is on.
+//! Forking, saving and loading a session of 500 MB, beside the speed of the disk that the snapshot is on.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -26,8 +26,13 @@ pub(crate) struct Round {
     pub(crate) read: Duration,
 }
 
-/// Needs 1 GB of disk in the directory for temporary files.
-pub(crate) async fn rounds(engine: &Engine, n: usize) -> anyhow::Result<Vec<Round>> {
+/// Rounds of saving and loading, and how long forks took up to their first outcome. Needs 1 GB of
+/// disk in the directory for temporary files.
+pub(crate) async fn rounds(
+    engine: &Engine,
+    n: usize,
+    forks: usize,
+) -> anyhow::Result<(Vec<Round>, Vec<Duration>)> {
     let directory = tempfile::tempdir().context("a directory for the snapshot")?;
     let path = directory.path().join("snapshot");
     let options = SessionOptions {
@@ -43,6 +48,20 @@ pub(crate) async fn rounds(engine: &Engine, n: usize) -> anyhow::Result<Vec<Roun
         session.run(FILL).await?.is_success(),
         "the data was not made"
     );
+    let mut times = Vec::new();
+    for round in 0..forks + 2 {
+        let started = Instant::now();
+        let fork = session.fork(1).await?.remove(0);
+        let outcome = fork.run("x = 1").await?;
+        let elapsed = started.elapsed();
+        ensure!(outcome.is_success(), "a fork failed: {outcome:?}");
+        fork.close().await?;
+        // The first rounds warm the caches.
+        if round >= 2 {
+            times.push(elapsed);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let mut rounds = Vec::new();
     for _ in 0..n {
         let started = Instant::now();
@@ -67,7 +86,7 @@ pub(crate) async fn rounds(engine: &Engine, n: usize) -> anyhow::Result<Vec<Roun
         });
     }
     session.close().await?;
-    Ok(rounds)
+    Ok((rounds, times))
 }
 
 fn write_bytes(path: &Path, bytes: u64) -> anyhow::Result<Duration> {

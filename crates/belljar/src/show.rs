@@ -44,7 +44,10 @@ impl Screen {
                 note(&format!("[network: {denial}]"));
                 Ok(())
             }
-            Event::Truncated { .. } | Event::Started { .. } | Event::Outcome(_) => Ok(()),
+            Event::Asked { .. }
+            | Event::Truncated { .. }
+            | Event::Started { .. }
+            | Event::Outcome(_) => Ok(()),
         }
     }
 

@@ -62,6 +62,10 @@ class Cells:
         self._run_ns = 0
         self._awaited_line = None  # where an interrupted `await` stood
 
+    def forget_loop(self):
+        """In a fork: what the event loop waits with is its parent's."""
+        self._loop = None
+
     def run(self, cell, code):
         """Runs one cell; returns the fields of its report that tell how it ended."""
         filename = f"<cell {cell}>"

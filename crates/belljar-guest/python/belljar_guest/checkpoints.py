@@ -40,57 +40,78 @@ def keep():
     In the session that goes on: the copy's process id, or 0 if it could not be made. In the copy,
     once it is woken: None.
     """
-    STATE.copying = True
     randomness = _randomness()
-    mask = _sigmask(_SIG_SETMASK, _ALL)
+    mask = begin()
     try:
-        read, write = _pipe2(os.O_CLOEXEC)
-        try:
-            middle = _fork()
-        except OSError:
-            _close(read)
-            _close(write)
-            return 0
-        if middle:
-            _close(write)
-            try:
-                told = _read(read, 8)
-            finally:
-                _close(read)
-            _reap(middle)
-            return int.from_bytes(told, "little")
-        return _become_copy(read, write, randomness)
+        copy = orphan()
+        if copy is None:
+            _sleep_as_copy(randomness)
+        return copy
     finally:
-        STATE.copying = False
-        _sigmask(_SIG_SETMASK, mask)
+        end(mask)
 
 
-def _become_copy(read, write, randomness):
+def begin():
+    """Before a process is made that goes on as this session, or as another: no signal comes between."""
+    STATE.copying = True
+    return _sigmask(_SIG_SETMASK, _ALL)
+
+
+def end(mask):
+    STATE.copying = False
+    _sigmask(_SIG_SETMASK, mask)
+
+
+def orphan():
+    """Forks a process that is init's child: its id, or 0 if it could not be made; None in it."""
+    read, write = _pipe2(os.O_CLOEXEC)
     try:
-        copy = _fork()
+        middle = _fork()
+    except OSError:
+        _close(read)
+        _close(write)
+        return 0
+    if middle:
+        _close(write)
+        try:
+            told = _read(read, 8)
+        finally:
+            _close(read)
+        _reap(middle)
+        return int.from_bytes(told, "little")
+    try:
+        child = _fork()
     except OSError:
         _exit(0)
-    if copy:
+    if child:
         try:
-            _write(write, copy.to_bytes(8, "little"))
+            _write(write, child.to_bytes(8, "little"))
         finally:
             _exit(0)
     _close(read)
     _close(write)
     # Signals to the session's process group are not for it.
     _setsid()
+    return None
+
+
+def take_over():
+    """This process is the session from now on."""
+    STATE.pid = _getpid()
+    STATE.thread = _get_ident()
+
+
+def _sleep_as_copy(randomness):
     while True:
         # From outside of the pid namespace, by kill: nobody in here can send such a one.
         signal = _sigwaitinfo(_WAKE)
         if signal.si_pid == 0 and signal.si_code == _SI_USER:
             break
-    STATE.pid = _getpid()
-    STATE.thread = _get_ident()
+    take_over()
     # What the host had said to the one before, and that did not read to the end of it.
     _drain(STATE.control)
     if randomness is not None:
         _modules["random"].setstate(randomness)
-    return None
 
 
 def _reap(pid):

@@ -11,11 +11,12 @@ import types
 
 import _thread
 
-from belljar_guest import displays, snapshot
+from belljar_guest import calls, displays, snapshot
 from belljar_guest.artifacts import Workspace
 from belljar_guest.cells import Cells
 from belljar_guest.checkpoints import keep, lacks
 from belljar_guest.complete import complete
+from belljar_guest.forks import fork
 from belljar_guest.manifest import Manifest
 from belljar_guest.rehearsal import rehearse, settle
 from belljar_guest.state import STATE, install_signals, unshield
@@ -67,6 +68,7 @@ class Session:
         self.first_main = _modules.get("__main__")
         _modules["__main__"] = self.module
         builtins.display = displays.display
+        calls.offer(self)
         self.streams.install()
         _register_at_fork(after_in_child=_in_user_child)
 
@@ -106,6 +108,12 @@ class Session:
             elif kind == "load":
                 times = request["name_seconds"], request["seconds"]
                 snapshot.load(self, request["sources"], *times)
+            elif kind == "fork":
+                room = fork(self, request["count"])
+                if room is not None and room["cell"] and self.checkpoints != "off":
+                    self._keep(room["cell"])
+            elif kind == "answer":
+                pass  # the code that asked was interrupted
             elif kind == "rehearse":
                 rehearse(self, rounds=3)
                 send({"type": "rehearsed"})
@@ -169,7 +177,8 @@ class Session:
             report["artifacts"] = artifacts
         report["type"] = "done"
         report["cell"] = cell
-        report["nonce"] = nonce
+        # A fork that was made within the cell has another than the cell began with.
+        report["nonce"] = STATE.nonce
         if STATE.dropped:
             report["dropped"] = STATE.dropped
         return report

@@ -162,7 +162,7 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
         # is already under both.
         if request["filters"]:
             step = "Landlock"
-            check(_syscall(_SYS_LANDLOCK_RESTRICT_SELF, rules, _LANDLOCK_QUIET, 0))
+            restrict(rules)
             step = "seccomp"
             check(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _SECCOMP_ADDRESS, 0, 0))
 
@@ -174,7 +174,7 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
         os.environ.update(request["variables"])
         _begin_in(workspace)
     except BaseException as error:
-        _fault(control, f"{step}: {type(error).__name__}: {error}")
+        fault(control, f"{step}: {type(error).__name__}: {error}")
 
 
 def stay(workspace, control, interrupts, stdout, stderr, request):
@@ -187,7 +187,12 @@ def stay(workspace, control, interrupts, stdout, stderr, request):
         control = _settle(control, interrupts, stdout, stderr)
         _begin_in(workspace)
     except BaseException as error:
-        _fault(control, f"{type(error).__name__}: {error}")
+        fault(control, f"{type(error).__name__}: {error}")
+
+
+def restrict(rules):
+    """Puts this process under further rules of Landlock."""
+    check(_syscall(_SYS_LANDLOCK_RESTRICT_SELF, rules, _LANDLOCK_QUIET, 0))
 
 
 def _plain_signals():
@@ -228,7 +233,8 @@ def _begin_in(workspace):
     gc.enable()
 
 
-def _fault(control, detail):
+def fault(control, detail):
+    """Tells the host that a wall could not be entered, and ends."""
     try:
         head = to_json({"type": "fault", "detail": detail})
         os.write(control, frame_lengths(len(head), 0) + head)

@@ -115,7 +115,7 @@ impl CellDriver<'_> {
 
     /// What the session did on the network since the last cell ended, if it may reach any.
     fn traffic(&mut self) -> Option<Traffic> {
-        let now = self.shared.proxy.as_ref()?.traffic();
+        let now = self.shared.proxy()?.traffic();
         let before = std::mem::replace(&mut self.guest.traffic, now);
         Some(now.since(before))
     }

@@ -3,7 +3,7 @@
 
 use belljar_sandbox::protocol::{Cause, Fate};
 
-use crate::harness::{Case, Severity};
+use crate::harness::{Case, Severity, posture};
 use crate::support::template;
 
 /// Python with `call` and `tell`, which make system calls by name.
@@ -657,9 +657,6 @@ async fn g17_posture_after_the_death_of_the_template() {
     let code = concat!(include_str!("../it/posture.py"), "\nprint(posture())");
     let found = case.printed(&session, code).await;
     let golden = include_str!("../it/posture.golden");
-    let lines = |text: &str| -> std::collections::BTreeSet<String> {
-        text.lines().map(|line| line.trim().to_owned()).collect()
-    };
-    assert_eq!(lines(&found), lines(golden));
+    assert_eq!(posture(&found), posture(golden));
     case.end([session]).await;
 }

@@ -46,6 +46,26 @@ const SIBLING_BOUNDS: [(usize, Duration); 2] = [
     (99, Duration::from_millis(500)),
 ];
 
+/// Where a session works.
+const WORKSPACE: &str = "/workspace";
+
+/// Whether the attacks are run in forks of sessions, as `.ci/attacks-on-forks` does.
+pub(crate) fn is_on_forks() -> bool {
+    std::env::var_os("BELLJAR_ATTACK_ON").is_some_and(|on| on == "forks")
+}
+
+/// The lines of a posture. A fork differs in two of them: its cgroup is beside the one that its
+/// cgroup namespace starts at, and there is the workspace that it comes from, which it can't open.
+pub(crate) fn posture(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.map(|line| match line.strip_prefix("cgroup /../") {
+        Some(_) if is_on_forks() => "cgroup",
+        _ => line,
+    });
+    let old = |line: &&str| !is_on_forks() || !line.contains("/ /workspace rw,nosuid,nodev");
+    lines.filter(old).map(str::to_owned).collect()
+}
+
 /// What an attack is after. All of them are planted in each case, and none may ever be seen.
 pub(crate) struct Canaries {
     /// In this process's environment, before the engine started: see [`CANARY_VARIABLE`].
@@ -202,12 +222,13 @@ impl Case {
 
     /// A session for the attack with limits of its own. One cell has run in it.
     pub(crate) async fn session_with(&self, limits: Limits) -> Session {
-        let session = self
-            .engine
-            .session_with(without_copies(limits))
-            .await
-            .unwrap();
+        let options = without_copies(limits);
+        let mut session = self.engine.session_with(options).await.unwrap();
         good(&session, "pass").await;
+        if is_on_forks() {
+            // The fork lives on in its parent's namespaces.
+            session = session.fork(1).await.unwrap().remove(0);
+        }
         let kernel = Kernel::of(&session);
         self.victims.lock().unwrap().push((session.id(), kernel));
         session
@@ -228,7 +249,10 @@ impl Case {
         session: &Session,
         cell: impl Into<Cell>,
     ) -> Result<Outcome, Error> {
-        let cell = cell.into();
+        let mut cell = cell.into();
+        // A fork has its workspace elsewhere, and is to hold as much.
+        let directory = session.directory().display().to_string();
+        cell.code = cell.code.replace(WORKSPACE, &directory);
         let limits = session.limits();
         let patience =
             cell.wall_time.unwrap_or(limits.wall_time) + limits.grace + Duration::from_secs(10);
@@ -247,9 +271,10 @@ impl Case {
             }
         };
         let result = tokio::time::timeout(patience, serve).await;
-        let result = result.expect("oracle: the cell did not end in time");
-        match &result {
+        let mut result = result.expect("oracle: the cell did not end in time");
+        match &mut result {
             Ok(outcome) => {
+                outcome.stdout.text = outcome.stdout.text.replace(&directory, WORKSPACE);
                 let text = serde_json::to_string(outcome).unwrap();
                 self.search("an outcome", &text);
                 check_outcome(outcome);

@@ -7,7 +7,7 @@ use belljar_sandbox::protocol::Cause;
 use belljar_sandbox::{Backend, Engine, Error, Rotation, Session, SessionOptions};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{CANARY_VARIABLE, Case, Severity};
+use crate::harness::{CANARY_VARIABLE, Case, Severity, posture};
 use crate::support::{
     bare_environment, data_environment, descriptors, eventually, printed, processes_below,
     template, traces,
@@ -215,7 +215,7 @@ async fn j5_nothing_is_recycled() {
         "the next session has none of it, and runs as another user",
     )
     .await;
-    let posture = concat!(include_str!("../it/posture.py"), "\nprint(posture())");
+    let look_around = concat!(include_str!("../it/posture.py"), "\nprint(posture())");
     let mut users = BTreeSet::new();
     for _ in 0..10 {
         let session = case.session().await;
@@ -228,11 +228,10 @@ print([os.listdir(path) for path in ('/workspace', '/tmp', '/dev/shm')], 'left' 
             case.printed(&session, look).await,
             "[[], [], []] False False 0 0 /workspace False False\n"
         );
-        let found = case.printed(&session, posture).await;
-        let golden = include_str!("../it/posture.golden");
-        for line in found.lines().filter(|line| !line.is_empty()) {
-            assert!(golden.contains(line.trim()), "new: {line}");
-        }
+        let found = posture(&case.printed(&session, look_around).await);
+        let golden = posture(include_str!("../it/posture.golden"));
+        let new: Vec<_> = found.difference(&golden).collect();
+        assert!(new.is_empty(), "{new:?}");
         for pid in case.members(&session) {
             users.insert(number_of(pid, "status", "Uid:"));
         }

@@ -7,6 +7,7 @@ mod checkpoints;
 mod compatibility;
 mod displays;
 mod files;
+mod forks;
 mod hygiene;
 mod limits;
 mod outcomes;

@@ -25,10 +25,6 @@ const SOCKET_KIND: u32 = 0xf;
 /// host's program for core dumps, where there is one, for each crash in a session.
 const RESOURCES_BUT_CORE: [u32; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Nor `RLIMIT_CPU`, which is for one's own process: with 0, the kernel would end the session's init
-/// as soon as it runs.
-const RESOURCES_OF_OTHERS: [u32; 14] = [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-
 const ALLOW: Verdict = Verdict::Allow;
 
 macro_rules! rows {
@@ -148,6 +144,7 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_removexattr ALLOW, "os.removexattr";
     SYS_lremovexattr ALLOW, "os.removexattr";
     SYS_fremovexattr ALLOW, "os.removexattr";
+    SYS_landlock_restrict_self ALLOW, "a fork of a session gives up its parent's files; with the rules of others nothing is gained";
     SYS_inotify_init1 ALLOW, "watchers of files";
     SYS_inotify_add_watch ALLOW, "watchers of files";
     SYS_inotify_rm_watch ALLOW, "watchers of files";
@@ -251,7 +248,7 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_getcpu ALLOW, "numeric libraries";
     SYS_prlimit64 Verdict::AllowIf {
         clauses: &[
-            Clause(&[Test { word: 2, mask: !0, values: &RESOURCES_OF_OTHERS }]),
+            // Of the caller alone: a fork of a session could else end the others by theirs.
             Clause(&[Test { word: 0, mask: !0, values: &[0] }, Test { word: 2, mask: !0, values: &RESOURCES_BUT_CORE }]),
             // No new limit, so it only asks.
             Clause(&[Test { word: 4, mask: !0, values: &[0] }, Test { word: 5, mask: !0, values: &[0] }]),

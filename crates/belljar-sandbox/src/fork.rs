@@ -1,0 +1,278 @@
+//! Forks: new sessions that start as copies of a live one.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use belljar_protocol::{ForkRoom, GuestFrame, HostFrame, encode_frame};
+use belljar_walls::{Beneath, RoomRequest, SessionCgroup, send_message};
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::call::CallRequest;
+use crate::cell::nonce;
+use crate::copies::Copies;
+use crate::error::Error;
+use crate::family::{Family, Room};
+use crate::guest::{Guest, GuestError};
+use crate::network::Proxy;
+use crate::plumbing::Plumbing;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::starting::cgroup_limits;
+use crate::warm::{Offer, PATIENCE, Warm};
+
+/// How long a session may take to let its forks go, and a fork to copy the workspace.
+const FORK_TIME: Duration = Duration::from_secs(20);
+
+impl Session {
+    /// Makes new sessions that start as copies of this one: all variables, a copy of the workspace,
+    /// the same limits, each for itself. Afterwards neither sees what the others do. Random
+    /// generators that Python and numpy share are seeded anew.
+    ///
+    /// Waits for a cell that runs, unless it waits in a call itself: then each fork waits in that
+    /// call too, and goes on when it is [resumed](Session::resume).
+    ///
+    /// Forks live in the namespaces of this session; docs/checkpoints.md tells what they share.
+    pub async fn fork(&self, count: u32) -> Result<Vec<Self>, Error> {
+        let (shared, guest) = self.wires();
+        if shared.asked.load(Ordering::Acquire) != 0
+            && let Some(forks) = self
+                .call_request(|done| CallRequest::Fork { count, done })
+                .await
+        {
+            return forks;
+        }
+        let mut guest = guest.lock().await;
+        shared.check()?;
+        make_forks(shared, &mut guest, count).await
+    }
+
+    /// The directory that the session's code works in: `/workspace`, or a fork's own.
+    pub fn directory(&self) -> PathBuf {
+        let (shared, _) = self.wires();
+        let room = shared.room.as_ref();
+        room.map_or_else(|| PathBuf::from("/workspace"), Room::path)
+    }
+}
+
+/// Makes forks of a guest that waits for a request, or for the answer to a call.
+pub(crate) async fn make_forks(
+    shared: &Shared,
+    guest: &mut Guest,
+    count: u32,
+) -> Result<Vec<Session>, Error> {
+    let Some(family) = &shared.family else {
+        return Err(Error::Fork("without walls there are no forks".into()));
+    };
+    let mut pending = Vec::new();
+    for _ in 0..count {
+        pending.push(Beginning::ask(shared, family).await?);
+    }
+    let mut beginnings = Vec::new();
+    for (mut beginning, offer) in pending {
+        beginning.prepare(shared, offer).await?;
+        beginnings.push(beginning);
+    }
+    if beginnings.is_empty() {
+        return Ok(Vec::new());
+    }
+    match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings)).await {
+        Ok(Ok(_)) => {}
+        // Its next answer would be taken for something else.
+        failed => {
+            let why = match failed {
+                Ok(Err(GuestError::Protocol(why))) => format!("it broke the protocol: {why}"),
+                Ok(_) => "its process is gone".into(),
+                Err(_) => "it did not make its forks in time".into(),
+            };
+            shared.end(&why);
+            shared.kill();
+            return Err(Error::Ended(why));
+        }
+    }
+    let mut forks = Vec::new();
+    for beginning in beginnings {
+        forks.push(beginning.finish(shared, guest).await?);
+    }
+    Ok(forks)
+}
+
+/// Asks for the forks and sends each its descriptors; returns how many were made.
+async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, GuestError> {
+    let count = u32::try_from(beginnings.len()).unwrap_or(u32::MAX);
+    let request = encode_frame(&HostFrame::Fork { count }, &[])
+        .map_err(|error| GuestError::Protocol(error.to_string()))?;
+    guest.control.write_all(&request).await?;
+    let is_forking = |frame: &GuestFrame| matches!(frame, GuestFrame::Forking).then_some(());
+    guest.expect(is_forking).await?;
+    for beginning in beginnings {
+        let (Some(room), Some(wires)) = (&beginning.room, &beginning.wires) else {
+            continue;
+        };
+        let told = ForkRoom {
+            workspace: room.path(),
+            cell: guest.cells,
+            nonce: beginning.nonce.clone(),
+        };
+        let descriptors: Vec<BorrowedFd<'_>> = (wires.plumbing.theirs.iter().chain(&wires.walls))
+            .map(AsFd::as_fd)
+            .collect();
+        let control = &guest.control;
+        let send = || send_message(control, &told, &descriptors);
+        control.async_io(Interest::WRITABLE, send).await?;
+    }
+    let made = |frame: &GuestFrame| match frame {
+        GuestFrame::ForksMade { made } => Some(*made),
+        _ => None,
+    };
+    guest.expect(made).await
+}
+
+/// A fork on its way. Whatever step fails, its pieces are taken back.
+struct Beginning {
+    id: u64,
+    warm: Arc<Warm>,
+    nonce: String,
+    /// None once it is a session.
+    room: Option<Room>,
+    cgroup: Option<SessionCgroup>,
+    wires: Option<Wires>,
+}
+
+struct Wires {
+    plumbing: Plumbing,
+    /// Landlock's rules, and the cgroups to join.
+    walls: Vec<OwnedFd>,
+    workspace: OwnedFd,
+}
+
+impl Beginning {
+    /// Asks for a fork's room.
+    async fn ask(shared: &Shared, family: &Arc<Family>) -> Result<(Self, Offer), Error> {
+        let warm = &shared.warm;
+        let full = || Error::Fork("its family has as many members as it can; drop one".into());
+        let room = Room::find(family, warm).ok_or_else(full)?;
+        let number = room.number;
+        let (id, offer, _) = warm.expect_session()?;
+        let beginning = Self {
+            id,
+            warm: Arc::clone(warm),
+            nonce: nonce(),
+            room: Some(room),
+            cgroup: None,
+            wires: None,
+        };
+        let request = RoomRequest {
+            id,
+            room: number,
+            owner: warm.owner(family.id),
+            workspace_bytes: shared.limits.workspace_bytes,
+            inodes: shared.limits.inodes,
+        };
+        warm.ask_for_room(&family.mounts, request).await?;
+        Ok((beginning, offer))
+    }
+
+    /// Makes what it needs, and waits for its room.
+    async fn prepare(&mut self, shared: &Shared, offer: Offer) -> Result<(), Error> {
+        let Some(cgroups) = self.warm.cgroups() else {
+            return Err(Error::Fork("there are no cgroups".into()));
+        };
+        let limits = cgroup_limits(&shared.limits);
+        let cgroup = self
+            .cgroup
+            .insert(cgroups.session(&self.id.to_string(), limits)?);
+        let joins = cgroup.joins().map_err(Error::io("a fork's cgroups"))?;
+        let plumbing = Plumbing::new().map_err(Error::io("a fork's pipes"))?;
+        let offer = match tokio::time::timeout(PATIENCE, offer).await {
+            Ok(Ok(offer)) => offer.map_err(Error::Fork)?,
+            _ => return Err(Error::Fork("its room was not made".into())),
+        };
+        let Ok([workspace, rules]) = <[OwnedFd; 2]>::try_from(offer) else {
+            return Err(Error::Fork("its room is not whole".into()));
+        };
+        self.wires = Some(Wires {
+            plumbing,
+            walls: std::iter::once(rules).chain(joins).collect(),
+            workspace,
+        });
+        Ok(())
+    }
+
+    /// Waits until the fork is there, and makes it a session.
+    async fn finish(mut self, shared: &Shared, parent: &Guest) -> Result<Session, Error> {
+        let failed = |why: &str| Error::Fork(why.to_owned());
+        let (Some(wires), Some(family)) = (self.wires.take(), &shared.family) else {
+            return Err(failed("it was not prepared"));
+        };
+        let Plumbing {
+            control,
+            interrupts,
+            stdout,
+            stderr,
+            theirs,
+        } = wires.plumbing;
+        // From here on the fork has the only ones.
+        drop((theirs, wires.walls));
+        // The family's proxy tells the session that it began with.
+        let (_, denials) = mpsc::channel(1);
+        let (_, exit) = oneshot::channel();
+        let (calls, requests) = mpsc::unbounded_channel();
+        let copies = Copies::new(Some(family.orphans.clone()), shared.checkpoints);
+        let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies, requests);
+        let pid = match tokio::time::timeout(FORK_TIME, guest.frame()).await {
+            Ok(Ok((GuestFrame::Forked { pid }, _))) => pid,
+            Ok(Ok((GuestFrame::Fault { detail }, _))) => return Err(Error::Fork(detail)),
+            _ => return Err(failed("its process did not come up")),
+        };
+        // Whatever it says, it is a process that joined this cgroup.
+        let process = self.cgroup.as_ref().and_then(|cgroup| cgroup.member(pid));
+        let (Some((_, interpreter)), Some(exit)) = (process, family.orphans.watch(pid)) else {
+            return Err(failed("its process is gone"));
+        };
+        guest.ready = true;
+        guest.cells = parent.cells;
+        guest.copies.go_on_from(&parent.copies);
+        guest.set_exit(exit);
+        guest.traffic = shared.proxy().map(Proxy::traffic).unwrap_or_default();
+        guest.question = parent.question.clone();
+        if let Some(question) = &mut guest.question {
+            question.nonce.clone_from(&self.nonce);
+        }
+        let fork = Shared {
+            id: self.id,
+            limits: shared.limits.clone(),
+            walls: shared.walls,
+            checkpoints: shared.checkpoints,
+            output_directory: self.warm.output_directory(self.id),
+            workspace: Beneath::new(wires.workspace),
+            family: Some(Arc::clone(family)),
+            interpreter: Mutex::new(Arc::new(interpreter)),
+            interrupts,
+            cgroup: self.cgroup.take(),
+            running: AtomicU32::new(0),
+            ended: Mutex::default(),
+            asked: AtomicU64::new(guest.question.as_ref().map_or(0, |question| question.call)),
+            calls,
+            room: self.room.take(),
+            warm: Arc::clone(&self.warm),
+        };
+        Ok(Session::assemble(fork, guest))
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        if self.room.is_none() {
+            return;
+        }
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill_all_but(&[]);
+            self.warm.discard(cgroup);
+        }
+        self.warm.forget(self.id);
+    }
+}
