@@ -41,6 +41,11 @@ pub enum HostFrame<'a> {
     },
     /// Do what a first cell typically does, to have it done. For a session that nobody uses yet.
     Rehearse,
+    /// Make a frozen copy. Answered by [`GuestFrame::Kept`], then [`GuestFrame::Copied`].
+    Keep {
+        /// The cell after which the state is what it is.
+        cell: u32,
+    },
     /// Send the manifest.
     Manifest,
     /// Complete the name that ends at `cursor` (in bytes of UTF-8).
@@ -144,6 +149,8 @@ pub enum GuestFrame {
     Kept(KeptCopy),
     /// A copy was woken and is the session now.
     Woke(WokenCopy),
+    /// Answer to [`HostFrame::Keep`].
+    Copied,
     /// Answer to [`HostFrame::Manifest`].
     Manifest {
         /// One entry for each name.
@@ -216,6 +223,7 @@ impl GuestFrame {
             }
             Kind::Kept => Self::Kept(read(frame)?),
             Kind::Woke => Self::Woke(read(frame)?),
+            Kind::Copied => Self::Copied,
             Kind::Manifest => {
                 let Manifest { names } = read(frame)?;
                 Self::Manifest { names }
@@ -273,6 +281,7 @@ enum Kind {
     ForksMade,
     Kept,
     Woke,
+    Copied,
     Manifest,
     Completions,
     SavedPart,
@@ -337,8 +346,12 @@ struct Completions {
 pub struct KeptCopy {
     /// The cell after which it was made.
     pub cell: u32,
-    /// Its process in the session's pid namespace.
+    /// Its process in the session's pid namespace; 0 for one that could not be made.
     pub pid: i32,
+    /// Whether the host asked for it, by [`HostFrame::Keep`] or by waking the copy that it stands
+    /// for.
+    #[serde(default)]
+    pub asked: bool,
 }
 
 /// A copy that became the session.
@@ -467,6 +480,7 @@ mod tests {
             r#"{"type":"rehearsed","what nobody knows":[{}]}"#,
             r#"{"type":"kept","cell":1,"pid":7}"#,
             r#"{"type":"woke","cell":1,"threads":0,"processes":0}"#,
+            r#"{"type":"copied"}"#,
             r#"{"type":"manifest","names":[]}"#,
             r#"{"type":"completions","start":0,"candidates":["a"]}"#,
             r#"{"names":[{"name":"a","type":"int"}],"type":"saved","library":"pickle"}"#,

@@ -100,7 +100,7 @@ pub enum Fate {
     Kept,
     /// They are as they were after the named cell.
     Restored {
-        /// The cell after which they were kept.
+        /// The cell after which they were kept; 0 before the first one.
         cell: u32,
     },
     /// They are gone; the session has ended.

@@ -104,8 +104,8 @@ impl Outcome {
             (Cause::Syntax, false) => {
                 "代码未能通过编译，没有执行任何语句；请修正语法后重新运行。".into()
             }
-            (Cause::Exit { code }, true) => match self.state {
-                Fate::Kept => format!(
+            (Cause::Exit { code }, true) => match self.status {
+                Status::Failure => format!(
                     "The code called sys.exit({code}); remove the call if the rest should run."
                 ),
                 _ => format!(
@@ -113,8 +113,10 @@ impl Outcome {
                     death_by(*code, " (128 + ", ")")
                 ),
             },
-            (Cause::Exit { code }, false) => match self.state {
-                Fate::Kept => format!("代码调用了 sys.exit({code})；如需继续执行，请去掉该调用。"),
+            (Cause::Exit { code }, false) => match self.status {
+                Status::Failure => {
+                    format!("代码调用了 sys.exit({code})；如需继续执行，请去掉该调用。")
+                }
                 _ => format!(
                     "进程以退出码 {code} 结束{}；请不要调用 os._exit。",
                     death_by(*code, "（128 + ", "）")
@@ -186,6 +188,10 @@ impl Outcome {
         let fate = match (self.state, english) {
             (Fate::Kept, true) => " Variables of earlier cells are kept.".into(),
             (Fate::Kept, false) => "此前单元的变量均已保留。".into(),
+            (Fate::Restored { cell: 0 }, true) => {
+                " Variables are back as they were before the first cell.".into()
+            }
+            (Fate::Restored { cell: 0 }, false) => "变量已恢复到第 1 个单元之前的状态。".into(),
             (Fate::Restored { cell }, true) => {
                 format!(" Variables are back as they were after cell {cell}.")
             }

@@ -22,8 +22,6 @@ use crate::guest::{Guest, GuestError, READ_BYTES, exited};
 use crate::session::Cell;
 use crate::shared::Shared;
 
-use ending::Death;
-
 /// Output that arrives in small pieces is told at most this often, so that a program which writes
 /// byte by byte costs a bounded number of events.
 const EVENT_PAUSE: Duration = Duration::from_millis(20);
@@ -70,6 +68,8 @@ pub(crate) struct CellDriver<'a> {
     pub(crate) guest: &'a mut Guest,
     pub(crate) events: &'a UnboundedSender<Result<Event, Error>>,
     pub(crate) wall_time: Duration,
+    /// The copy to go back to if the cell does not succeed.
+    before: Option<u64>,
     /// Whether somebody answers what the cell asks.
     answers: bool,
     questions: u32,
@@ -93,12 +93,14 @@ impl<'a> CellDriver<'a> {
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,
         cell: &Cell,
+        before: Option<u64>,
     ) -> Self {
         guest.cells += 1;
         let number = guest.cells;
         Self {
             wall_time: cell.wall_time.unwrap_or(shared.limits.wall_time),
             answers: cell.answers,
+            before,
             ..Self::of(shared, guest, events, number, nonce())
         }
     }
@@ -133,6 +135,7 @@ impl<'a> CellDriver<'a> {
             shared,
             guest,
             events,
+            before: None,
             cell,
             nonce,
             displays: Vec::new(),
@@ -178,6 +181,7 @@ impl<'a> CellDriver<'a> {
         let shared = self.shared;
         let cgroup = shared.cgroup.as_ref();
         let memory_kills = || cgroup.map_or(0, SessionCgroup::memory_kills);
+        self.guest.copies.make_room(cgroup);
         cgroup.inspect(|cgroup| cgroup.reset_peak());
         let cpu_before = shared.cpu_time();
         let memory_kills_before = memory_kills();
@@ -194,7 +198,7 @@ impl<'a> CellDriver<'a> {
             self.tell(Event::Denied(denial));
         }
         let death = match &end {
-            End::Report(_) => Death::default(),
+            End::Report(report) => self.undo(report).await,
             End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
         };
         self.flush();
@@ -205,7 +209,7 @@ impl<'a> CellDriver<'a> {
         };
         let peak = cgroup.and_then(SessionCgroup::peak_bytes);
         match end {
-            End::Report(report) => Ok(self.reported(*report, durations, peak)),
+            End::Report(report) => Ok(self.reported(*report, &death, durations, peak)),
             End::Protocol(detail) => Ok(self.ended(
                 Status::Crashed,
                 Cause::Protocol { detail },
@@ -383,6 +387,7 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::ForksMade { .. }
             | GuestFrame::Rehearsed
             | GuestFrame::Woke(_)
+            | GuestFrame::Copied
             | GuestFrame::Seeded { .. }
             | GuestFrame::Manifest { .. }
             | GuestFrame::Completions { .. }

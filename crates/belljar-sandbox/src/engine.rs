@@ -10,7 +10,7 @@ use crate::environment::Environment;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
-use crate::options::{Backend, Rotation, SessionOptions};
+use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
 use crate::session::Session;
 use crate::warm::Warm;
 
@@ -22,6 +22,7 @@ const REFILL_PAUSE: Duration = Duration::from_millis(20);
 pub struct EngineBuilder {
     environment: Environment,
     limits: Limits,
+    checkpoints: Checkpoints,
     spares: usize,
     backend: Backend,
     rotation: Rotation,
@@ -33,6 +34,13 @@ impl EngineBuilder {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// When copies of sessions are made, unless they are asked for with options of their own.
+    #[must_use]
+    pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
+        self.checkpoints = checkpoints;
         self
     }
 
@@ -73,6 +81,7 @@ impl EngineBuilder {
         Engine(Arc::new(Inner {
             environment: self.environment,
             limits: self.limits,
+            checkpoints: self.checkpoints,
             spares: self.spares,
             backend: self.backend,
             rotation: self.rotation,
@@ -88,6 +97,7 @@ impl EngineBuilder {
 struct Inner {
     environment: Environment,
     limits: Limits,
+    checkpoints: Checkpoints,
     spares: usize,
     backend: Backend,
     rotation: Rotation,
@@ -108,6 +118,7 @@ impl Engine {
         EngineBuilder {
             environment,
             limits: Limits::default(),
+            checkpoints: Checkpoints::default(),
             spares: 0,
             backend: Backend::default(),
             rotation: Rotation::default(),
@@ -122,7 +133,7 @@ impl Engine {
         self.fill_spares().await
     }
 
-    /// Starts a session with the engine's limits, from a spare where one is ready.
+    /// Starts a session with the engine's limits and checkpoints, from a spare where one is ready.
     pub async fn session(&self) -> Result<Session, Error> {
         let spare = self.ready().pop_front();
         if self.0.spares > 0 {
@@ -137,7 +148,7 @@ impl Engine {
         }
         match spare {
             Some(session) if session.is_alive() => Ok(session),
-            _ => self.session_with(self.0.limits.clone()).await,
+            _ => self.session_with(self.options()).await,
         }
     }
 
@@ -148,9 +159,12 @@ impl Engine {
 
     pub(crate) async fn start_session(
         &self,
-        options: SessionOptions,
+        mut options: SessionOptions,
         filters: bool,
     ) -> Result<Session, Error> {
+        if self.0.walls == Walls::None && options.checkpoints == Checkpoints::Auto {
+            options.checkpoints = Checkpoints::Off;
+        }
         let warm = self.behind_walls().await?;
         let started = warm.start_session(&options, filters).await?;
         let walls = match self.0.walls {
@@ -180,6 +194,15 @@ impl Engine {
         &self.0.limits
     }
 
+    /// What a session is started with that is asked for without options.
+    pub(crate) fn options(&self) -> SessionOptions {
+        SessionOptions {
+            limits: self.0.limits.clone(),
+            checkpoints: self.0.checkpoints,
+            ..SessionOptions::default()
+        }
+    }
+
     pub(crate) async fn behind_walls(&self) -> Result<Arc<Warm>, Error> {
         let mut current = self.0.warm.lock().await;
         if let Some(warm) = current.as_ref().filter(|warm| !warm.is_down()) {
@@ -202,7 +225,7 @@ impl Engine {
             return Ok(());
         };
         while self.ready().len() < self.0.spares {
-            let session = self.session_with(self.0.limits.clone()).await?;
+            let session = self.session_with(self.options()).await?;
             session.rehearse().await?;
             self.ready().push_back(session);
         }

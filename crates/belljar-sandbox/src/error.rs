@@ -7,6 +7,7 @@ use std::io;
 
 use belljar_walls::{BeneathError, CgroupError, StartError};
 
+use crate::checkpoints::CheckpointRef;
 use crate::snapshot::SnapshotError;
 
 /// A fault of the host or of the caller, never of the program in a cell.
@@ -45,12 +46,20 @@ pub enum Error {
     /// The session is running another cell, and the caller asked not to wait.
     #[error("the session is busy with another cell; wait for it, or interrupt it")]
     Busy,
-    /// No copy of the session's state is kept from this cell.
-    #[error("no copy is kept of the state after cell {cell}; `checkpoints()` lists those that are")]
-    NoCheckpoint {
-        /// The cell.
-        cell: u32,
+    /// No such copy of the session's state is kept.
+    #[error("no copy is kept {0}; `checkpoints()` lists those that are")]
+    NoCheckpoint(CheckpointRef),
+    /// The session keeps as many named copies as it may.
+    #[error(
+        "the session keeps {limit} named copies already; use one of their names again, or `forget` one"
+    )]
+    TooManyCheckpoints {
+        /// The limit.
+        limit: usize,
     },
+    /// The session could not be copied. It goes on as it is.
+    #[error("no copy of the session could be made: {0}")]
+    NotCopied(String),
     /// The session could not be forked.
     #[error("the session could not be forked: {0}")]
     Fork(String),

@@ -221,7 +221,7 @@ impl Beginning {
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
         let (calls, requests) = mpsc::unbounded_channel();
-        let copies = Copies::new(Some(family.orphans.clone()));
+        let copies = Copies::new(Some(family.orphans.clone()), shared.checkpoints);
         let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies, requests);
         let pid = match tokio::time::timeout(FORK_TIME, guest.frame()).await {
             Ok(Ok((GuestFrame::Forked { pid }, _))) => pid,
@@ -235,6 +235,7 @@ impl Beginning {
         };
         guest.ready = true;
         guest.cells = parent.cells;
+        guest.copies.go_on_from(&parent.copies);
         guest.set_exit(exit);
         guest.traffic = shared.proxy().map(Proxy::traffic).unwrap_or_default();
         guest.question = parent.question.clone();

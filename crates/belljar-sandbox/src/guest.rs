@@ -160,13 +160,35 @@ impl Guest {
         Ok(())
     }
 
-    /// Waits until it tells of a copy; whether it did.
+    /// Waits until it tells of the copy that takes the place of a woken one; whether it did.
     pub(crate) async fn wait_for_copy(&mut self, cgroup: Option<&SessionCgroup>) -> bool {
         match tokio::time::timeout(ANSWER_TIME, self.frame()).await {
             Ok(Ok((GuestFrame::Kept(copy), _))) => {
                 self.copies.take_up(cgroup, copy, self.cells).is_ok()
             }
             _ => false,
+        }
+    }
+
+    /// Has a copy of the present state made; its id.
+    pub(crate) async fn keep(
+        &mut self,
+        name: Option<String>,
+        cgroup: Option<&SessionCgroup>,
+    ) -> Result<u64, Error> {
+        if !self.copies.are_possible() {
+            return Err(Error::NotCopied("there are no walls".into()));
+        }
+        let cell = self.copies.state;
+        let id = self.copies.expect(name);
+        match self.ask(&HostFrame::Keep { cell }, cgroup).await? {
+            GuestFrame::Copied if self.copies.holds(id) => Ok(id),
+            GuestFrame::Copied => Err(Error::NotCopied(
+                "the session has no room for one more process".into(),
+            )),
+            _ => Err(Error::Ended(
+                "it broke the protocol: an answer to another question".into(),
+            )),
         }
     }
 
@@ -273,6 +295,9 @@ impl Guest {
         question: &HostFrame<'_>,
         cgroup: Option<&SessionCgroup>,
     ) -> Result<GuestFrame, Error> {
+        if matches!(question, HostFrame::Seed { .. }) {
+            self.copies.note_change();
+        }
         let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;
         let answer = async {
             self.control.write_all(&request).await?;

@@ -47,6 +47,7 @@ mod call;
 mod capture;
 mod cell;
 mod channel;
+mod checkpoints;
 mod copies;
 mod directory;
 mod engine;
@@ -73,6 +74,7 @@ mod warm;
 
 pub use belljar_protocol as protocol;
 pub use belljar_walls::{Entry, EntryKind};
+pub use checkpoints::{Checkpoint, CheckpointRef};
 pub use engine::{Engine, EngineBuilder};
 pub use environment::{
     Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,
@@ -82,7 +84,7 @@ pub use files::Listing;
 pub use limits::Limits;
 pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
-pub use session::{Cell, CellRun, Session, WhenBusy};
+pub use session::{Cell, CellRun, OnFailure, Session, WhenBusy};
 pub use snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
 
 /// The example of the README, run as a test.

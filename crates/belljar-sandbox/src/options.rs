@@ -10,7 +10,7 @@ use crate::network::Network;
 pub struct SessionOptions {
     /// What it may use.
     pub limits: Limits,
-    /// Whether copies of its state are kept, to go on from when its process dies.
+    /// When copies of its state are made, to go on from when its process dies.
     pub checkpoints: Checkpoints,
     /// What it may reach on the network: nothing by default.
     pub network: Network,
@@ -35,14 +35,17 @@ impl From<Limits> for SessionOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checkpoints {
-    /// Never: a session whose process dies is lost.
-    #[default]
+    /// Only where the caller asks for one, by [`Session::checkpoint`](crate::Session::checkpoint)
+    /// or [`OnFailure::Restore`](crate::OnFailure). Without any, a session whose process dies is
+    /// lost.
     Off,
     /// After each cell, while the caller thinks about its outcome. Where the next cell comes at
     /// once, a copy is made only if the last one is older than 50 ms: what a crash can cost is the
-    /// work of that time, and the outcome tells which cell the state is from.
+    /// work of that time, and the outcome tells which cell the state is from. Without walls
+    /// there are no copies, and this is `Off`.
+    #[default]
     Auto,
-    /// After each cell, before its outcome is told.
+    /// After each cell, before its outcome is told. Refused without walls.
     Every,
 }
 

@@ -11,7 +11,8 @@ use belljar_walls::{Beneath, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 
 use crate::cell::CellDriver;
-use crate::copies::{Copies, restore};
+use crate::checkpoints::copy_before;
+use crate::copies::Copies;
 use crate::error::Error;
 use crate::family::Family;
 use crate::guest::{DEATH_TIME, Guest};
@@ -37,6 +38,8 @@ pub struct Cell {
     pub wall_time: Option<Duration>,
     /// What to do while another cell runs.
     pub when_busy: WhenBusy,
+    /// What becomes of the variables if it does not succeed.
+    pub on_failure: OnFailure,
     /// Whether whoever runs it answers what it asks, by [`Session::answer`]. Its time does not run
     /// while it waits. Where nobody answers, `belljar.ask` fails.
     pub answers: bool,
@@ -57,6 +60,18 @@ pub enum WhenBusy {
     Wait,
     /// Return [`Error::Busy`].
     Refuse,
+}
+
+/// What becomes of the variables when a cell does not end in success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// They stay as the cell left them.
+    #[default]
+    Keep,
+    /// All or nothing: they are as they were before the cell, and the outcome says so. A copy of
+    /// the session is made before the cell, if none is there of that state; where it can't be
+    /// made, the cell is not run ([`Error::NotCopied`]). Files stay as the cell left them.
+    Restore,
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -119,7 +134,11 @@ impl Session {
             }
             None => None,
         };
-        let copies = Copies::new(family.as_ref().map(|family| family.orphans.clone()));
+        let orphans = family.as_ref().map(|family| family.orphans.clone());
+        let mut copies = Copies::new(orphans, checkpoints);
+        if checkpoints != Checkpoints::Off {
+            copies.stand_before(&interpreter);
+        }
         let (calls, requests) = unbounded_channel();
         Ok(Self::assemble(
             Shared {
@@ -231,38 +250,6 @@ impl Session {
         }
     }
 
-    /// The cells after which copies of the state are kept, the newest last.
-    pub async fn checkpoints(&self) -> Result<Vec<u32>, Error> {
-        let mut guest = self.guest.lock().await;
-        self.shared.check()?;
-        if let Err(detail) = guest.absorb(self.shared.cgroup.as_ref()) {
-            let why = format!("it broke the protocol: {detail}");
-            self.shared.end(&why);
-            self.shared.kill();
-            return Err(Error::Ended(why));
-        }
-        Ok(guest.copies.cells())
-    }
-
-    /// Goes back to how things were after a cell of which a copy is kept: variables, modules, the
-    /// directory it worked in. What came after it is given up; files of the workspace stay as they
-    /// are. Waits for a cell that runs.
-    pub async fn restore(&self, cell: u32) -> Result<(), Error> {
-        if !self.checkpoints().await?.contains(&cell) {
-            return Err(Error::NoCheckpoint { cell });
-        }
-        let mut guest = self.guest.lock().await;
-        let restored = restore(&self.shared, &mut guest, Some(cell)).await;
-        let cgroup = self.shared.cgroup.as_ref();
-        if restored.is_none() || !guest.wait_for_copy(cgroup).await {
-            let why = "it could not be restored";
-            self.shared.end(why);
-            self.shared.kill();
-            return Err(Error::Ended(why.into()));
-        }
-        Ok(())
-    }
-
     /// Ends the session and waits until its processes are gone.
     pub async fn close(self) -> Result<(), Error> {
         self.shared.end("it was closed");
@@ -336,10 +323,10 @@ async fn take_up_copies(shared: Weak<Shared>, guest: Weak<tokio::sync::Mutex<Gue
         if shared.check().is_err() {
             return;
         }
-        let before = guest.copies.cells();
+        let before = guest.copies.newest;
         // What is wrong will be so in the next cell, which has somebody to tell it to.
         let absorbed = guest.absorb(shared.cgroup.as_ref());
-        if absorbed.is_err() || guest.copies.cells() != before {
+        if absorbed.is_err() || guest.copies.newest != before {
             return;
         }
     }
@@ -362,9 +349,22 @@ async fn run_cell(
         WhenBusy::Refuse => guest.try_lock().map_err(|_| Error::Busy)?,
     };
     shared.check()?;
-    CellDriver::new(shared, &mut guest, events, &cell)
+    let before = match cell.on_failure {
+        OnFailure::Keep => None,
+        OnFailure::Restore => Some(copy_before(shared, &mut guest).await?),
+    };
+    guest.copies.pinned = before;
+    let outcome = CellDriver::new(shared, &mut guest, events, &cell, before)
         .run(&cell.code)
-        .await
+        .await;
+    guest.copies.pinned = None;
+    if before.is_some() && shared.checkpoints == Checkpoints::Off {
+        if guest.copies.is_expecting() {
+            guest.wait_for_copy(shared.cgroup.as_ref()).await;
+        }
+        guest.copies.give_up(|copy| copy.name.is_none());
+    }
+    outcome
 }
 
 async fn resume(

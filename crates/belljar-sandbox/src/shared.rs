@@ -125,7 +125,7 @@ impl Shared {
     }
 }
 
-fn is_gone(process: &Process) -> bool {
+pub(crate) fn is_gone(process: &Process) -> bool {
     let mut watched = [PollFd::new(process, PollFlags::IN)];
     let now = Timespec {
         tv_sec: 0,

@@ -126,7 +126,9 @@ impl Cgroups {
 pub struct SessionCgroup {
     version: Version,
     directories: Vec<PathBuf>,
+    memory_bytes: u64,
     processes: u64,
+    used: File,
     peak: Option<File>,
     cpu: File,
     memory_events: File,
@@ -148,7 +150,7 @@ impl SessionCgroup {
             let path = directories[index].join(file);
             fs::write(&path, value).map_err(|source| refused(&path, source))
         };
-        let (peak, cpu, events) = match version {
+        let (used, peak, cpu, events) = match version {
             Version::One => {
                 set(0, "memory.limit_in_bytes", memory_bytes.to_string())?;
                 // Only where the kernel accounts swap.
@@ -160,6 +162,7 @@ impl SessionCgroup {
                 set(2, "cpu.cfs_period_us", "100000".into())?;
                 set(2, "cpu.cfs_quota_us", quota.to_string())?;
                 (
+                    directories[0].join("memory.usage_in_bytes"),
                     directories[0].join("memory.max_usage_in_bytes"),
                     directories[3].join("cpuacct.usage"),
                     directories[0].join("memory.oom_control"),
@@ -171,6 +174,7 @@ impl SessionCgroup {
                 set(0, "pids.max", processes.to_string())?;
                 set(0, "cpu.max", format!("{quota} 100000"))?;
                 (
+                    directories[0].join("memory.current"),
                     directories[0].join("memory.peak"),
                     directories[0].join("cpu.stat"),
                     directories[0].join("memory.events"),
@@ -179,11 +183,13 @@ impl SessionCgroup {
         };
         // Kept open, since they are read for every cell.
         let open = |path: &Path| File::open(path).map_err(|source| refused(path, source));
-        let (cpu, memory_events) = (open(&cpu)?, open(&events)?);
+        let (used, cpu, memory_events) = (open(&used)?, open(&cpu)?, open(&events)?);
         Ok(Self {
             version,
             directories,
+            memory_bytes,
             processes,
+            used,
             // memory.peak came with Linux 5.19 and can be reset since 6.12.
             peak: File::options()
                 .read(true)
@@ -243,6 +249,11 @@ impl SessionCgroup {
 
     fn members(&self) -> Vec<i32> {
         members(&self.directories[0])
+    }
+
+    /// Whether more than half of the memory is in use.
+    pub fn is_half_full(&self) -> bool {
+        read_number(&self.used).is_some_and(|used| used > self.memory_bytes / 2)
     }
 
     /// Starts a new measurement of the peak, where the kernel can.
@@ -593,6 +604,7 @@ mod tests {
         let directory = tree.join("s");
         fs::create_dir(&directory).unwrap();
         fs::write(directory.join("cpu.stat"), "usage_usec 42\nuser_usec 1\n").unwrap();
+        fs::write(directory.join("memory.current"), "536870913\n").unwrap();
         fs::write(directory.join("memory.peak"), "4096\n").unwrap();
         fs::write(directory.join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
         fs::write(directory.join("cgroup.procs"), "").unwrap();
@@ -605,6 +617,9 @@ mod tests {
         assert_eq!(session.cpu_time(), Duration::from_micros(42));
         assert_eq!(session.peak_bytes(), Some(4096));
         assert_eq!(session.memory_kills(), 2);
+        assert!(session.is_half_full());
+        fs::write(directory.join("memory.current"), "536870912\n").unwrap();
+        assert!(!session.is_half_full());
         assert_eq!(session.joins().unwrap().len(), 1);
     }
 

@@ -1,7 +1,8 @@
 //! Processes held by descriptor, so that a number used again by the kernel can't be hit.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::process::{PidfdFlags, Signal, getrlimit, pidfd_send_signal, setrlimit};
 
@@ -35,17 +36,7 @@ impl Process {
 
     /// Ends it and its process group, for one that leads a group.
     pub fn kill_group(&self) -> io::Result<()> {
-        let information = std::fs::read_to_string(format!(
-            "/proc/self/fdinfo/{}",
-            std::os::fd::AsRawFd::as_raw_fd(&self.0)
-        ))?;
-        // -1 once it is reaped; until then its number can't be another's.
-        let pid = information
-            .lines()
-            .find_map(|line| line.strip_prefix("Pid:"));
-        let pid = pid.and_then(|pid| pid.trim().parse().ok());
-        let pid = pid.filter(|pid: &i32| *pid > 1);
-        if let Some(group) = pid.and_then(rustix::process::Pid::from_raw) {
+        if let Some(group) = self.id().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         self.kill()
@@ -54,6 +45,40 @@ impl Process {
     /// Sends SIGINT.
     pub fn interrupt(&self) -> io::Result<()> {
         self.signal(Signal::INT)
+    }
+
+    /// Its id in the pid namespace of this process, which can't be another's before it is reaped;
+    /// none after that.
+    pub fn id(&self) -> Option<i32> {
+        let descriptor = self.0.as_raw_fd();
+        let information = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
+        let mut lines = information.lines();
+        let id = lines.find_map(|line| line.strip_prefix("Pid:"))?;
+        // -1 once it is reaped.
+        id.trim().parse().ok().filter(|id| *id > 1)
+    }
+
+    /// How readily the kernel ends it for want of memory, in thousandths of what there is: `None`
+    /// if that can't be learnt.
+    pub fn memory_score(&self) -> Option<i32> {
+        let mut text = String::new();
+        let mut file = self.memory_score_file(File::options().read(true)).ok()?;
+        file.read_to_string(&mut text).ok()?;
+        text.trim().parse().ok()
+    }
+
+    /// Changes [`Self::memory_score`]; upwards always, downwards to what a privileged process set.
+    pub fn set_memory_score(&self, score: i32) -> io::Result<()> {
+        let mut file = self.memory_score_file(File::options().write(true))?;
+        file.write_all(score.to_string().as_bytes())
+    }
+
+    fn memory_score_file(&self, options: &OpenOptions) -> io::Result<File> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let id = self.id().ok_or_else(gone)?;
+        let file = options.open(format!("/proc/{id}/oom_score_adj"))?;
+        // If it is not reaped yet, that is its file.
+        self.id().ok_or_else(gone).map(|_| file)
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {

@@ -150,15 +150,15 @@ async fn session_start_walls(engine: &Engine, n: usize) -> anyhow::Result<(Times
 }
 
 async fn session_start_fresh(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
-    let engine = Engine::builder(args.environment()?).backend(Backend::Fresh);
-    starts(engine.limits(args.limits()).build(), n, Duration::ZERO).await
+    let engine = args.builder(args.environment()?).backend(Backend::Fresh);
+    starts(engine.build(), n, Duration::ZERO).await
 }
 
 async fn session_start_spare(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
-    let engine = Engine::builder(args.environment()?).spares(4);
+    let engine = args.builder(args.environment()?).spares(4);
     // Time for the next spare, as between two users.
     let pause = Duration::from_millis(100);
-    starts(engine.limits(args.limits()).build(), n, pause).await
+    starts(engine.build(), n, pause).await
 }
 
 /// Sessions of an engine of their own, one after the other.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_sandbox::{Engine, Limits};
+use belljar_sandbox::{Checkpoints, Engine, Limits, SessionOptions};
 
 /// Columns of numbers, each an array of its own, and a little of everything else.
 const FILL: &str = "import numpy as np, pandas as pd\n\
@@ -35,11 +35,15 @@ pub(crate) async fn rounds(
 ) -> anyhow::Result<(Vec<Round>, Vec<Duration>)> {
     let directory = tempfile::tempdir().context("a directory for the snapshot")?;
     let path = directory.path().join("snapshot");
-    let limits = Limits {
-        wall_time: Duration::from_mins(2),
-        ..engine.limits().clone()
+    let options = SessionOptions {
+        limits: Limits {
+            wall_time: Duration::from_mins(2),
+            ..engine.limits().clone()
+        },
+        checkpoints: Checkpoints::Off,
+        ..SessionOptions::default()
     };
-    let session = engine.session_with(limits.clone()).await?;
+    let session = engine.session_with(options.clone()).await?;
     ensure!(
         session.run(FILL).await?.is_success(),
         "the data was not made"
@@ -69,7 +73,7 @@ pub(crate) async fn rounds(
         );
         let write = write_bytes(&directory.path().join("bytes"), report.bytes)?;
         let started = Instant::now();
-        let (loaded, _) = engine.load(&path, limits.clone()).await?;
+        let (loaded, _) = engine.load(&path, options.clone()).await?;
         let load = started.elapsed();
         ensure!(loaded.run(CHECK).await?.is_success(), "not what was saved");
         loaded.close().await?;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use belljar_sandbox::protocol::{NameInfo, visible};
-use belljar_sandbox::{EntryKind, Session};
+use belljar_sandbox::{Checkpoint, CheckpointRef, EntryKind, Session};
 
 use crate::show;
 
 /// The commands, as they are completed and explained.
-pub(crate) const COMMANDS: [(&str, &str, &str); 11] = [
+pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
     ("/help", "", "show this"),
     ("/vars", "", "list the variables"),
     ("/files", "", "list the files of the workspace"),
@@ -26,14 +26,19 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 11] = [
         "copy a file of the workspace to this machine",
     ),
     (
+        "/checkpoint",
+        " NAME",
+        "keep the variables as they are now under a name, to go back to",
+    ),
+    (
         "/checkpoints",
         "",
-        "list the cells whose state is kept, to go back to",
+        "list the cells and names that can be gone back to, and the memory they hold",
     ),
     (
         "/restore",
-        " CELL",
-        "go back to the variables as they were after a cell; files stay",
+        " NAME|CELL",
+        "go back to the variables of a name, or as they were after a cell; files stay",
     ),
     (
         "/save",
@@ -81,8 +86,9 @@ pub(crate) enum Command {
     Files,
     Put { path: String, name: Option<String> },
     Get { name: String, path: Option<String> },
+    Checkpoint { name: String },
     Checkpoints,
-    Restore { cell: u32 },
+    Restore { checkpoint: CheckpointRef },
     Save { path: String },
     Load { path: String },
     Reset,
@@ -108,10 +114,17 @@ impl Command {
             ("/put", Some(path), name, None) => Self::Put { path, name },
             ("/get", Some(name), path, None) => Self::Get { name, path },
             ("/checkpoints", None, ..) => Self::Checkpoints,
-            ("/restore", Some(cell), None, None) => Self::Restore {
-                cell: cell
-                    .parse()
-                    .map_err(|_| anyhow::anyhow!("`{cell}` is not the number of a cell"))?,
+            ("/checkpoint", Some(name), None, _) => {
+                if name.parse::<u32>().is_ok() {
+                    bail!("a number means a cell; choose another name than `{name}`");
+                }
+                Self::Checkpoint { name }
+            }
+            ("/restore", Some(which), None, _) => Self::Restore {
+                checkpoint: match which.parse() {
+                    Ok(cell) => CheckpointRef::Cell(cell),
+                    Err(_) => CheckpointRef::Name(which),
+                },
             },
             ("/save", Some(path), None, _) => Self::Save { path },
             ("/load", Some(path), None, _) => Self::Load { path },
@@ -169,20 +182,24 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
         Command::Files => files(session)?,
         Command::Put { path, name } => put(session, path, name.as_deref())?,
         Command::Get { name, path } => get(session, name, path.as_deref())?,
+        Command::Checkpoint { name } => {
+            session.checkpoint(name).await?;
+            let name = visible(name);
+            show::note(&format!(
+                "[/restore {name} goes back to the variables as they are now]"
+            ));
+        }
         Command::Checkpoints => {
-            let cells = session.checkpoints().await?;
-            let cells: Vec<String> = cells.iter().map(u32::to_string).collect();
-            if cells.is_empty() {
+            let copies = session.checkpoints().await?;
+            if copies.is_empty() {
                 show::note("[none yet: one is made after each cell]");
             } else {
-                say(&format!("after cell {}\n", cells.join(", ")));
+                say(&checkpoints(copies));
             }
         }
-        Command::Restore { cell } => {
-            session.restore(*cell).await?;
-            show::note(&format!(
-                "[the variables are as they were after cell {cell}]"
-            ));
+        Command::Restore { checkpoint } => {
+            session.restore(checkpoint.clone()).await?;
+            show::note("[the variables are back]");
         }
         Command::Save { path } => save(session, &home(path)).await?,
         Command::Load { .. } | Command::Reset | Command::Quit => {}
@@ -317,6 +334,18 @@ pub(crate) fn home(path: &str) -> PathBuf {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
     }
+}
+
+/// The copies of a session as a table.
+fn checkpoints(copies: Vec<Checkpoint>) -> String {
+    let rows = copies.into_iter().map(|copy| {
+        [
+            copy.cell.to_string(),
+            copy.name.unwrap_or_default(),
+            copy.memory_bytes.map(size).unwrap_or_default(),
+        ]
+    });
+    table(&["cell", "name", "memory"], &[true, false, true], rows)
 }
 
 /// The manifest as a table.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use belljar_sandbox::{
-    AllowList, Engine, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Limits,
-    Network, SessionOptions,
+    AllowList, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentError, EnvironmentSpec,
+    EnvironmentStore, Limits, Network, SessionOptions,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -69,7 +69,7 @@ impl SessionArgs {
         self.walls == WallsChoice::Full
     }
 
-    /// What a session is asked for with.
+    /// What a session is asked for with: no copies, for a command that ends with its session.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let network = if self.allow.is_empty() {
             Network::None
@@ -83,6 +83,7 @@ impl SessionArgs {
         Ok(SessionOptions {
             limits: self.limits(),
             network,
+            checkpoints: Checkpoints::Off,
             ..SessionOptions::default()
         })
     }
@@ -103,7 +104,7 @@ impl SessionArgs {
 
     /// An engine of this environment, warm. It takes about a second, which is shown.
     pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
-        let mut engine = Engine::builder(environment).limits(self.limits());
+        let mut engine = self.builder(environment);
         if self.walls == WallsChoice::None {
             show::note(
                 "[--walls=none: the code runs on this machine as you, with nothing in between]",
@@ -116,6 +117,13 @@ impl SessionArgs {
         starting.finish_and_clear();
         warm?;
         Ok(engine)
+    }
+
+    /// An engine whose sessions keep no copies unless they are asked to.
+    pub(crate) fn builder(&self, environment: Environment) -> EngineBuilder {
+        Engine::builder(environment)
+            .limits(self.limits())
+            .checkpoints(Checkpoints::Off)
     }
 
     /// The environment; `default` is built if it is not there yet.

@@ -94,6 +94,9 @@ class Session:
                 self.run(request["cell"], request["nonce"], request["code"])
             elif kind == "seed":
                 send({"type": "seeded", "refused": self.seed(request["values"])})
+            elif kind == "keep":
+                if self._keep(request["cell"], asked=True):
+                    send({"type": "copied"})
             elif kind == "manifest":
                 send({"type": "manifest", "names": self.manifest.names()})
             elif kind == "complete":
@@ -136,18 +139,18 @@ class Session:
             return True
         return not self.reader.is_waited_for(_PAUSE_MS)
 
-    def _keep(self, cell):
+    def _keep(self, cell, asked=False):
         """Makes a copy and tells the host; false in a copy that was woken."""
         lacking = lacks()
         woken = False
         copy = keep()
         while copy is None:
             # Its place among the copies is taken again before the next request is read.
-            woken = True
+            woken = asked = True
             send({"type": "woke", "cell": cell, **lacking})
             copy = keep()
-        if copy:
-            send({"type": "kept", "cell": cell, "pid": copy})
+        if copy or asked:
+            send({"type": "kept", "cell": cell, "pid": copy, "asked": asked})
         self.kept_at = _now()
         return not woken
 

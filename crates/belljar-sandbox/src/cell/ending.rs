@@ -54,7 +54,7 @@ impl CellDriver<'_> {
                 let _ = self.shared.interpreter().kill();
                 wait_status = self.guest.wait_status(DEATH_TIME).await;
             }
-            let restored = restore(self.shared, self.guest, None).await;
+            let restored = restore(self.shared, self.guest, self.before).await;
             self.read_rest();
             if restored.is_some() {
                 return Death {
@@ -85,6 +85,34 @@ impl CellDriver<'_> {
         }
     }
 
+    /// Goes back to before an all-or-nothing cell whose guest lives, if it did not succeed.
+    pub(super) async fn undo(&mut self, report: &CellReport) -> Death {
+        self.guest.copies.state = self.cell;
+        let (status, _) = self.verdict(report);
+        let mut death = Death::default();
+        if self.before.is_some() && status != Status::Success {
+            death.restored = restore(self.shared, self.guest, self.before).await;
+            if death.restored.is_none() {
+                self.shared.kill();
+                self.shared.end("it could not be restored");
+            }
+        }
+        death
+    }
+
+    fn verdict(&self, report: &CellReport) -> (Status, Cause) {
+        let exit_code = report.exit_code.unwrap_or(0);
+        match (self.stop, report.end) {
+            (Some(stop), _) => self.stopped(stop),
+            (None, CellEnd::Ok) => (Status::Success, Cause::Completed),
+            (None, CellEnd::Exception) => (Status::Failure, Cause::Exception),
+            (None, CellEnd::Syntax) => (Status::Failure, Cause::Syntax),
+            (None, CellEnd::Interrupted) => (Status::Failure, Cause::Interrupted),
+            (None, CellEnd::Exit) if exit_code == 0 => (Status::Success, Cause::Exit { code: 0 }),
+            (None, CellEnd::Exit) => (Status::Failure, Cause::Exit { code: exit_code }),
+        }
+    }
+
     /// What the session did on the network since the last cell ended, if it may reach any.
     fn traffic(&mut self) -> Option<Traffic> {
         let now = self.shared.proxy()?.traffic();
@@ -96,20 +124,17 @@ impl CellDriver<'_> {
     pub(super) fn reported(
         mut self,
         mut report: CellReport,
+        death: &Death,
         mut durations: Durations,
         peak: Option<u64>,
     ) -> Outcome {
         durations.run_us = report.run_us;
-        let exit_code = report.exit_code.unwrap_or(0);
-        let (status, cause) = match (self.stop, report.end) {
-            (Some(stop), _) => self.stopped(stop),
-            (None, CellEnd::Ok) => (Status::Success, Cause::Completed),
-            (None, CellEnd::Exception) => (Status::Failure, Cause::Exception),
-            (None, CellEnd::Syntax) => (Status::Failure, Cause::Syntax),
-            (None, CellEnd::Interrupted) => (Status::Failure, Cause::Interrupted),
-            (None, CellEnd::Exit) if exit_code == 0 => (Status::Success, Cause::Exit { code: 0 }),
-            (None, CellEnd::Exit) => (Status::Failure, Cause::Exit { code: exit_code }),
-        };
+        let (status, cause) = self.verdict(&report);
+        let mut state = Fate::Kept;
+        if self.before.is_some() && status != Status::Success {
+            state = self.fate(death);
+            report.changes = Changes::default();
+        }
         let dropped = &mut self.dropped;
         cap(&mut report.artifacts, "files", dropped);
         cap(&mut report.changes.added, "new names", dropped);
@@ -118,11 +143,11 @@ impl CellDriver<'_> {
         cap(&mut report.dropped, "notes of the session", dropped);
         self.dropped.extend(report.dropped);
         Outcome {
-            exit_code,
+            exit_code: report.exit_code.unwrap_or(0),
             exception: report.exception,
             artifacts: report.artifacts,
             changes: report.changes,
-            ..self.outcome(status, cause, Fate::Kept, durations, peak)
+            ..self.outcome(status, cause, state, durations, peak)
         }
     }
 
@@ -218,6 +243,17 @@ impl CellDriver<'_> {
         Ok(self.ended(Status::Crashed, cause, &death, durations, peak))
     }
 
+    /// What became of the variables of a process that is gone.
+    fn fate(&mut self, death: &Death) -> Fate {
+        match death.restored {
+            None => Fate::Lost,
+            Some(copy) => {
+                self.dropped.extend(lacking(copy));
+                Fate::Restored { cell: copy.cell }
+            }
+        }
+    }
+
     pub(super) fn ended(
         mut self,
         status: Status,
@@ -226,13 +262,7 @@ impl CellDriver<'_> {
         durations: Durations,
         peak: Option<u64>,
     ) -> Outcome {
-        let state = match death.restored {
-            None => Fate::Lost,
-            Some(copy) => {
-                self.dropped.extend(lacking(copy));
-                Fate::Restored { cell: copy.cell }
-            }
-        };
+        let state = self.fate(death);
         let exit_code = death.wait_status.map_or(-9, |status| {
             exit_or_signal(status).unwrap_or_else(|signal| -i64::from(signal))
         });

@@ -216,6 +216,7 @@ impl Engine {
         report.names = compare(saved, loaded, why);
         // Tracebacks tell cells by their numbers, so none is given twice.
         guest.cells = report.cells;
+        guest.copies.state = report.cells;
         drop(guest);
         Ok((session, report))
     }

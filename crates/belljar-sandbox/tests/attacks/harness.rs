@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status};
-use belljar_sandbox::{Cell, Engine, EngineBuilder, Error, Limits, Session};
+use belljar_sandbox::{Cell, Checkpoints, Engine, EngineBuilder, Error, Limits, Session};
 
 use crate::control::{self, ControlResult};
 use crate::oracle::{self, Baseline, Kernel, Latencies};
-use crate::support::{bare_environment, good, printed, processes_below};
+use crate::support::{bare_environment, good, printed, processes_below, without_copies};
 
 /// What an attack would win, from the worst on.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +176,7 @@ impl Case {
         tokio::task::spawn_blocking(|| ()).await.unwrap();
         let canaries = Canaries::plant(environment);
         let baseline = Baseline::note();
-        let engine = builder.build();
+        let engine = builder.checkpoints(Checkpoints::Off).build();
         let sibling = engine.session().await.unwrap();
         let mut sibling_latencies = Latencies::default();
         let keep = format!(
@@ -222,7 +222,8 @@ impl Case {
 
     /// A session for the attack with limits of its own. One cell has run in it.
     pub(crate) async fn session_with(&self, limits: Limits) -> Session {
-        let mut session = self.engine.session_with(limits).await.unwrap();
+        let options = without_copies(limits);
+        let mut session = self.engine.session_with(options).await.unwrap();
         good(&session, "pass").await;
         if is_on_forks() {
             // The fork lives on in its parent's namespaces.

@@ -1,7 +1,9 @@
 //! State that outlives the death of its process.
 
-use belljar_sandbox::protocol::{Cause, Fate, Status};
-use belljar_sandbox::{Checkpoints, Engine, Error, Limits, Session, SessionOptions};
+use belljar_sandbox::protocol::{Cause, Changes, Fate, Status};
+use belljar_sandbox::{
+    Cell, CheckpointRef, Checkpoints, Engine, Error, Limits, OnFailure, Session, SessionOptions,
+};
 
 use crate::support::{bare_environment, data_engine, engine, good, printed, seconds, timed};
 
@@ -23,6 +25,22 @@ async fn session(checkpoints: Checkpoints) -> Session {
         .session_with(kept(checkpoints))
         .await
         .unwrap()
+}
+
+/// The cells and names of the copies that are kept.
+async fn copies(session: &Session) -> Vec<(u32, Option<String>)> {
+    let list = session.checkpoints().await.unwrap();
+    list.into_iter()
+        .map(|copy| (copy.cell, copy.name))
+        .collect()
+}
+
+async fn cells(session: &Session) -> Vec<u32> {
+    copies(session)
+        .await
+        .iter()
+        .map(|(cell, _)| *cell)
+        .collect()
 }
 
 /// Ways to lose a process.
@@ -125,15 +143,261 @@ async fn going_back_to_a_cell() {
     for n in 1..=6 {
         good(&session, &format!("x = {n}")).await;
     }
-    assert_eq!(session.checkpoints().await.unwrap(), [3, 4, 5, 6]);
+    assert_eq!(cells(&session).await, [3, 4, 5, 6]);
     session.restore(4).await.unwrap();
-    assert_eq!(session.checkpoints().await.unwrap(), [3, 4]);
+    assert_eq!(cells(&session).await, [3, 4]);
     assert_eq!(printed(&session, "print(x)").await, "4\n");
     session.restore(3).await.unwrap();
     assert_eq!(printed(&session, "print(x)").await, "3\n");
     let error = session.restore(5).await.unwrap_err();
-    assert!(matches!(error, Error::NoCheckpoint { cell: 5 }), "{error}");
+    assert!(
+        matches!(error, Error::NoCheckpoint(CheckpointRef::Cell(5))),
+        "{error}"
+    );
     assert_eq!(printed(&session, "print(x)").await, "3\n");
+}
+
+/// Named copies are kept beside the recent ones with every policy, through restores and crashes,
+/// until their name is used again or forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn going_back_to_a_name() {
+    for checkpoints in [Checkpoints::Off, Checkpoints::Auto, Checkpoints::Every] {
+        let session = session(checkpoints).await;
+        session.checkpoint("start").await.unwrap();
+        good(&session, "x = 1").await;
+        session.checkpoint("one").await.unwrap();
+        for n in 2..=7 {
+            good(&session, &format!("x = {n}")).await;
+        }
+        let named = |all: Vec<(u32, Option<String>)>| -> Vec<_> {
+            let named = all.into_iter();
+            named
+                .filter_map(|(cell, name)| Some((name?, cell)))
+                .collect()
+        };
+        let both = [("start".to_owned(), 0), ("one".to_owned(), 1)];
+        assert_eq!(named(copies(&session).await), both);
+        // Twice: it is kept again, as the newest one.
+        for _ in 0..2 {
+            session.restore("one").await.unwrap();
+            assert_eq!(named(copies(&session).await), both);
+            assert_eq!(printed(&session, "print(x); x = 9").await, "1\n");
+        }
+        session.restore("start").await.unwrap();
+        assert_eq!(
+            printed(&session, "print('x' in globals())").await,
+            "False\n"
+        );
+        let error = session.restore("two").await.unwrap_err();
+        assert!(
+            error.to_string().contains("under the name `two`"),
+            "{error}"
+        );
+        // The name of a copy of before is used again. A crash goes back to the newest copy.
+        good(&session, "x = 2").await;
+        session.checkpoint("one").await.unwrap();
+        let outcome = session.run("import os; os.abort()").await.unwrap();
+        assert_eq!(outcome.state, Fate::Restored { cell: 11 }, "{outcome:?}");
+        assert_eq!(
+            named(copies(&session).await).last(),
+            Some(&("one".into(), 11))
+        );
+        session.restore("one").await.unwrap();
+        assert_eq!(printed(&session, "print(x)").await, "2\n");
+        session.forget("one").await.unwrap();
+        let error = session.restore("one").await.unwrap_err();
+        assert!(
+            matches!(error, Error::NoCheckpoint(CheckpointRef::Name(_))),
+            "{error}"
+        );
+    }
+}
+
+/// A copy by name waits for the cell that runs, and there is a most of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn named_copies_are_counted() {
+    let session = session(Checkpoints::Off).await;
+    let running = session.run("import time; time.sleep(0.3); x = 5");
+    tokio::time::sleep(seconds(0.1)).await;
+    session.checkpoint("0").await.unwrap();
+    running.await.unwrap();
+    for n in 1..16 {
+        session.checkpoint(&n.to_string()).await.unwrap();
+    }
+    let error = session.checkpoint("16").await.unwrap_err();
+    assert!(
+        matches!(error, Error::TooManyCheckpoints { limit: 16 }),
+        "{error}"
+    );
+    session.checkpoint("3").await.unwrap();
+    session.forget("4").await.unwrap();
+    session.checkpoint("16").await.unwrap();
+    assert_eq!(copies(&session).await.len(), 16);
+    good(&session, "del x").await;
+    session.restore("0").await.unwrap();
+    assert_eq!(printed(&session, "print(x)").await, "5\n");
+}
+
+/// What a copy holds alone is told: nothing of the data at first, all of it once the session wrote.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_of_a_copy_is_told() {
+    let session = session(Checkpoints::Off).await;
+    good(&session, "data = bytearray(b'x') * (50 << 20)").await;
+    session.checkpoint("data").await.unwrap();
+    let held = async || {
+        session.checkpoints().await.unwrap()[0]
+            .memory_bytes
+            .unwrap()
+    };
+    assert!(held().await < 20 << 20, "{}", held().await);
+    good(&session, "for i in range(0, len(data), 4096): data[i] = 0").await;
+    assert!(
+        (50 << 20..70 << 20).contains(&held().await),
+        "{}",
+        held().await
+    );
+}
+
+/// Cells that rewrite all of their data again and again: older copies are given up, and no cell is
+/// ended for the memory that they hold. Named ones stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_make_room() {
+    for checkpoints in [Checkpoints::Auto, Checkpoints::Every] {
+        let mut options = kept(checkpoints);
+        options.limits.memory_bytes = 512 << 20;
+        let session = engine().session_with(options).await.unwrap();
+        session.checkpoint("start").await.unwrap();
+        good(&session, "data = bytearray(100 << 20)").await;
+        for n in 1..=10 {
+            good(&session, &format!("part = bytes([{n}]) * (1 << 20)")).await;
+            good(
+                &session,
+                "for at in range(0, len(data), 1 << 20): data[at:at + (1 << 20)] = part",
+            )
+            .await;
+            // The caller thinks.
+            tokio::time::sleep(seconds(0.03)).await;
+        }
+        let list = session.checkpoints().await.unwrap();
+        assert_eq!(list[0].name.as_deref(), Some("start"));
+        let total: u64 = list.iter().filter_map(|copy| copy.memory_bytes).sum();
+        assert!(total < 350 << 20, "{list:?}");
+        let outcome = session.run("import os; os.abort()").await.unwrap();
+        assert_eq!(outcome.state, Fate::Restored { cell: 21 }, "{outcome:?}");
+        assert_eq!(
+            printed(&session, "print(data[0], data[-1], len(data))").await,
+            "10 10 104857600\n"
+        );
+    }
+}
+
+/// The copy that a cell may go back to is not given up for want of memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_is_undone_also_where_memory_is_short() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "data = b'x' * (160 << 20)").await;
+    let cell = Cell {
+        on_failure: OnFailure::Restore,
+        ..Cell::from("y = 1; 1 / 0")
+    };
+    let outcome = session.run(cell).await.unwrap();
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    assert_eq!(
+        printed(&session, "print(len(data), 'y' in globals())").await,
+        "167772160 False\n"
+    );
+}
+
+/// Where memory runs out, the session's process is ended and not its copy, also if that is larger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_outlives_the_memory_kill() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "data = b'x' * (160 << 20)").await;
+    let outcome = session
+        .run("import mmap\ndel data\nhogs = []\nwhile True:\n    hog = mmap.mmap(-1, 1 << 22); hog.write(b'x' * (1 << 22)); hogs.append(hog)")
+        .await
+        .unwrap();
+    assert!(matches!(outcome.cause, Cause::Memory { .. }), "{outcome:?}");
+    assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    assert_eq!(printed(&session, "print(len(data))").await, "167772160\n");
+}
+
+/// A session that has no room for a process more says so and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_can_not_be_made() {
+    let session = session(Checkpoints::Off).await;
+    let fill = "import os, signal\nchildren = []\ntry:\n    while True:\n        child = os.fork()\n        if child == 0: signal.pause()\n        children.append(child)\nexcept OSError: pass";
+    good(&session, fill).await;
+    let error = session.checkpoint("full").await.unwrap_err();
+    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    good(
+        &session,
+        "for child in children: os.kill(child, 9)\nfor child in children: os.waitpid(child, 0)",
+    )
+    .await;
+    session.checkpoint("full").await.unwrap();
+}
+
+/// All or nothing: a cell that does not succeed leaves nothing behind but its outcome and its files.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cell_that_fails_is_undone() {
+    for checkpoints in [Checkpoints::Off, Checkpoints::Auto, Checkpoints::Every] {
+        let session = session(checkpoints).await;
+        let run = async |code: &str| {
+            let cell = Cell {
+                on_failure: OnFailure::Restore,
+                ..timed(code, seconds(2.0))
+            };
+            session.run(cell).await.unwrap()
+        };
+        // Before the first cell as well.
+        let outcome = run("x = 0; 1 / 0").await;
+        assert_eq!(outcome.state, Fate::Restored { cell: 0 }, "{outcome:?}");
+        assert_eq!(outcome.exception.unwrap().type_name, "ZeroDivisionError");
+        let values = serde_json::json!({"seeded": 7});
+        session.seed(values.as_object().unwrap()).await.unwrap();
+        let outcome = run("del seeded; x = 1; import sys; sys.exit(3)").await;
+        assert_eq!(outcome.cause, Cause::Exit { code: 3 });
+        assert_eq!(outcome.state, Fate::Restored { cell: 0 }, "{outcome:?}");
+        assert_eq!(outcome.changes, Changes::default());
+        assert_eq!(
+            printed(&session, "print(seeded, 'x' in globals())").await,
+            "7 False\n"
+        );
+
+        let outcome = run("x = [1]").await;
+        assert_eq!(
+            (outcome.status, outcome.state),
+            (Status::Success, Fate::Kept)
+        );
+        let last = outcome.cell;
+        for (name, code) in DEATHS {
+            let outcome = run(&format!(
+                "x.append(2); open('made', 'w').write('1')\n{code}"
+            ))
+            .await;
+            assert_ne!(outcome.status, Status::Success, "{name}");
+            assert_eq!(
+                outcome.state,
+                Fate::Restored { cell: last },
+                "{name}: {outcome:?}"
+            );
+        }
+        let outcome = run("x.append(2)\nwhile True: pass").await;
+        assert_eq!(outcome.status, Status::Timeout);
+        assert_eq!(outcome.state, Fate::Restored { cell: last }, "{outcome:?}");
+        assert_eq!(
+            printed(&session, "print(x, open('made').read())").await,
+            "[1] 1\n"
+        );
+        if checkpoints == Checkpoints::Off {
+            assert_eq!(copies(&session).await, []);
+        }
+        // As ever, for the others.
+        let outcome = session.run("x.append(2); 1 / 0").await.unwrap();
+        assert_eq!(outcome.state, Fate::Kept);
+        assert_eq!(printed(&session, "print(x)").await, "[1, 2]\n");
+    }
 }
 
 /// `auto`: a copy is made in a pause, and cells that follow each other at once don't wait for one.
@@ -143,9 +407,9 @@ async fn copies_are_made_in_pauses() {
     for n in 1..=200 {
         good(&session, &format!("x = {n}")).await;
     }
-    assert!(session.checkpoints().await.unwrap().last() < Some(&200));
+    assert!(cells(&session).await.last() < Some(&200));
     for _ in 0..500 {
-        if session.checkpoints().await.unwrap().last() == Some(&200) {
+        if cells(&session).await.last() == Some(&200) {
             return;
         }
         tokio::time::sleep(seconds(0.01)).await;
@@ -163,6 +427,56 @@ async fn a_fork_bomb_is_cleared_away() {
     assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
     let count = "import os; print(x, len([p for p in os.listdir('/proc') if p.isdigit()]) <= 4)";
     assert_eq!(printed(&session, count).await, "1 True\n");
+}
+
+/// The default, also for spares. Without walls there are none, and who insists is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_are_made_by_default() {
+    for spares in [0, 1] {
+        let engine = Engine::builder(bare_environment()).spares(spares).build();
+        engine.warm().await.unwrap();
+        let session = engine.session().await.unwrap();
+        good(&session, "x = 1").await;
+        tokio::time::sleep(seconds(0.2)).await;
+        let outcome = session.run("import os; os.abort()").await.unwrap();
+        assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
+    }
+    let engine = Engine::builder(bare_environment()).without_walls().build();
+    let session = engine.session().await.unwrap();
+    good(&session, "x = 1").await;
+    assert_eq!(copies(&session).await, []);
+    let error = session.checkpoint("one").await.unwrap_err();
+    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    let all_or_nothing = Cell {
+        on_failure: OnFailure::Restore,
+        ..Cell::from("x = 2")
+    };
+    let error = session.run(all_or_nothing).await.unwrap_err();
+    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    assert_eq!(printed(&session, "print(x)").await, "1\n");
+    let outcome = session.run("import os; os.abort()").await.unwrap();
+    assert_eq!(outcome.state, Fate::Lost);
+    let error = engine
+        .session_with(kept(Checkpoints::Every))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("without walls"), "{error}");
+}
+
+/// H5b: code that takes every limit from its init still has a session that is restored.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_init_without_limits_still_tells() {
+    let session = session(Checkpoints::Every).await;
+    good(&session, "import os, resource\nfor kind in range(16):\n    try: resource.prlimit(1, kind, (0, 0))\n    except PermissionError: pass").await;
+    for _ in 0..30 {
+        good(&session, "x = 1").await;
+        let outcome = session.run("os._exit(3)").await.unwrap();
+        assert_eq!(outcome.cause, Cause::Exit { code: 3 }, "{outcome:?}");
+        assert!(
+            matches!(outcome.state, Fate::Restored { .. }),
+            "{outcome:?}"
+        );
+    }
 }
 
 /// Off: as if there were none.
@@ -266,13 +580,16 @@ async fn forged_copies_win_nothing() {
         );
         assert_eq!(printed(&session, "print(x)").await, "1\n");
     }
-    let session = session(Checkpoints::Off).await;
-    let outcome = session.run(forge(2, 1)).await.unwrap();
-    assert!(
-        matches!(outcome.cause, Cause::Protocol { .. }),
-        "{outcome:?}"
-    );
-    assert_eq!(outcome.state, Fate::Lost);
+    for asked in ["False", "True"] {
+        let session = session(Checkpoints::Off).await;
+        let forged = forge(2, 1).replace("'cell'", &format!("'asked': {asked}, 'cell'"));
+        let outcome = session.run(forged).await.unwrap();
+        assert!(
+            matches!(outcome.cause, Cause::Protocol { .. }),
+            "{outcome:?}"
+        );
+        assert_eq!(outcome.state, Fate::Lost);
+    }
 }
 
 /// A snapshot is made and loaded as well by sessions that keep copies, restored ones too.

@@ -4,12 +4,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use belljar_sandbox::protocol::Status;
-use belljar_sandbox::{Engine, Error, Limits};
+use belljar_sandbox::{Error, Limits};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    bare_environment, data_session, descriptors, engine, eventually, good, inits, name, printed,
-    processes_below, resident, seconds, session_with, template, timed, traces,
+    bare_environment, builder, data_session, descriptors, engine, eventually, good, inits, name,
+    printed, processes_below, resident, seconds, session_with, template, timed, traces,
+    without_copies,
 };
 
 /// A number below `limit`, another one each time.
@@ -106,7 +107,7 @@ async fn heavy_killing_template_and_init_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a part of heavy_killing_the_caller_leaves_nothing, which starts and kills it"]
 async fn caller() {
-    let engine = Engine::builder(bare_environment()).spares(2).build();
+    let engine = builder(bare_environment()).spares(2).build();
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..3 {
         let engine = engine.clone();
@@ -196,7 +197,7 @@ async fn heavy_two_gigabytes_of_heap() {
         ..Limits::default()
     };
     let engine = crate::support::data_engine();
-    let session = engine.session_with(limits).await.unwrap();
+    let session = engine.session_with(without_copies(limits)).await.unwrap();
     let before = resident();
     let outcome = good(&session, "import numpy as np\nbig = np.ones(1 << 28)").await;
     assert!(outcome.peak_memory_bytes.unwrap() > 2 << 30);

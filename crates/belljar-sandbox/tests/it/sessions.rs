@@ -1,11 +1,11 @@
 //! SES-1 to SES-6: what a session is.
 
 use belljar_sandbox::protocol::{Cause, Event, Fate, Status, Stream};
-use belljar_sandbox::{Cell, Engine, Error, WhenBusy};
+use belljar_sandbox::{Cell, Error, WhenBusy};
 use serde_json::json;
 
 use crate::support::{
-    bare_environment, data_session, engine, good, inits, printed, seconds, session, timed,
+    bare_environment, builder, data_session, engine, good, inits, printed, seconds, session, timed,
 };
 
 /// SES-1: names, functions, classes, imports and instances persist.
@@ -269,7 +269,7 @@ async fn ses_6_one_cell_at_a_time() {
 /// SES-6: nothing is started before the first session is asked for.
 #[tokio::test]
 async fn ses_6_an_engine_is_lazy() {
-    let engine = Engine::builder(bare_environment()).build();
+    let engine = builder(bare_environment()).build();
     assert!(crate::support::processes_below(std::process::id()).is_empty());
     let session = engine.session().await.unwrap();
     assert!(!crate::support::processes_below(std::process::id()).is_empty());
@@ -340,7 +340,7 @@ async fn manifest_and_changes() {
 /// Spares are made ahead, are no more than asked for, and look like any other session.
 #[tokio::test(flavor = "multi_thread")]
 async fn spares_are_ordinary_sessions() {
-    let engine = Engine::builder(crate::support::data_environment())
+    let engine = builder(crate::support::data_environment())
         .spares(2)
         .build();
     engine.warm().await.unwrap();

@@ -9,7 +9,8 @@ use belljar_sandbox::{Engine, Error, Limits, LoadReport, Session, SnapshotError,
 use sha2::{Digest, Sha256};
 
 use crate::support::{
-    data_engine, engine, forget_highest_resident, good, highest_resident, printed, seconds, session,
+    data_engine, engine, forget_highest_resident, good, highest_resident, printed, seconds,
+    session, without_copies,
 };
 
 struct Place(tempfile::TempDir);
@@ -372,7 +373,10 @@ async fn time_and_size_have_bounds() {
         memory_bytes: 256 << 20,
         ..Limits::default()
     };
-    let session = data_engine().session_with(limits.clone()).await.unwrap();
+    let session = data_engine()
+        .session_with(without_copies(limits.clone()))
+        .await
+        .unwrap();
     good(&session, "import time, numpy as np\nclass Slow:\n    def __reduce__(self):\n        time.sleep(60)\nclass Endless:\n    def __reduce__(self):\n        while True:\n            try: time.sleep(60)\n            except BaseException as e: raise RuntimeError('caught') from e\nslow = Slow(); endless = Endless(); x = 1\nbase = np.zeros(80 << 20, dtype=np.uint8)\none, two, three = base[1:], base[2:], base[3:]\nlast = 2").await;
     let place = Place::new();
     let saved = session.snapshot(&place.path()).await.unwrap();
@@ -774,7 +778,10 @@ async fn heavy_variables_of_300_mb_pass_through() {
         ..Limits::default()
     };
     let engine = data_engine();
-    let session = engine.session_with(limits.clone()).await.unwrap();
+    let session = engine
+        .session_with(without_copies(limits.clone()))
+        .await
+        .unwrap();
     good(
         &session,
         "import numpy as np\na = np.arange(25_000_000)\nb = bytes(100_000_000)",

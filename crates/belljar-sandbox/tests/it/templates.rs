@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use belljar_sandbox::{Backend, Engine, Rotation, Session, SessionOptions};
 
-use crate::support::{bare_environment, engine, eventually, good, printed};
+use crate::support::{bare_environment, builder, engine, eventually, good, printed};
 
 /// What two forks of one template have in common.
 async fn layout(session: &Session) -> String {
@@ -80,9 +80,7 @@ async fn templates_are_replaced_by_count_and_by_age() {
 /// The `fresh` backend: an interpreter for each session, and nothing of it is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn fresh_sessions_share_nothing() {
-    let engine = Engine::builder(bare_environment())
-        .backend(Backend::Fresh)
-        .build();
+    let engine = builder(bare_environment()).backend(Backend::Fresh).build();
     let (one, two) = (
         engine.session().await.unwrap(),
         engine.session().await.unwrap(),

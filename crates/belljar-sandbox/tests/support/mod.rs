@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use belljar_sandbox::protocol::Outcome;
 use belljar_sandbox::{
-    Cell, Engine, Environment, EnvironmentSpec, EnvironmentStore, Limits, Session,
+    Cell, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentSpec, EnvironmentStore,
+    Limits, Session, SessionOptions,
 };
 
 /// The `default` environment; built if it is not there, which takes half a minute.
@@ -34,12 +35,26 @@ pub(crate) fn bare_environment() -> Environment {
     .clone()
 }
 
+/// An engine whose sessions keep no copies: what a cell alone does, costs and loses is looked at.
+pub(crate) fn builder(environment: Environment) -> EngineBuilder {
+    Engine::builder(environment).checkpoints(Checkpoints::Off)
+}
+
+/// The same for a session with limits of its own.
+pub(crate) fn without_copies(limits: Limits) -> SessionOptions {
+    SessionOptions {
+        limits,
+        checkpoints: Checkpoints::Off,
+        ..SessionOptions::default()
+    }
+}
+
 pub(crate) fn engine() -> Engine {
-    Engine::builder(bare_environment()).build()
+    builder(bare_environment()).build()
 }
 
 pub(crate) fn data_engine() -> Engine {
-    Engine::builder(data_environment()).build()
+    builder(data_environment()).build()
 }
 
 pub(crate) async fn session() -> Session {
@@ -51,7 +66,7 @@ pub(crate) async fn data_session() -> Session {
 }
 
 pub(crate) async fn session_with(limits: Limits) -> Session {
-    engine().session_with(limits).await.unwrap()
+    engine().session_with(without_copies(limits)).await.unwrap()
 }
 
 /// Runs a cell that must succeed and returns its outcome.
