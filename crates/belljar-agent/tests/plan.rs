@@ -8,10 +8,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn call(plan: &mut Plan, nodes: Value) -> Result<belljar_agent::PlanUpdate, PlanFault> {
-    plan.call(&json!({
+    let mut arguments = json!({
         "tool_call_purpose": "plan",
-        "recursive_plan_tree": { "core_goal": "goal", "tree_nodes": nodes },
-    }))
+        "recursive_plan_tree": { "core_goal": "goal" },
+    });
+    arguments["recursive_plan_tree"]["tree_nodes"] = nodes;
+    plan.call(&arguments)
 }
 
 /// S16: the plan of two versions.
