@@ -5,6 +5,7 @@
 //! machine that says what to do next.
 
 mod dialect;
+mod driver;
 mod model;
 mod run;
 mod tool;
@@ -13,6 +14,7 @@ pub use dialect::{
     ANSWER, Action, Dialect, Mending, PYTHON, Parsed, Problem, RawToolCall, Rendered, ReplyParts,
     Unparsed,
 };
+pub use driver::{Agent, Control, Listener, LiveRun, Progress, RunError, read_events};
 pub use model::{
     ApiKey, Finish, Message, ModelError, ModelFault, ModelName, ModelNameError, ModelRequest, Part,
     Phase, Prices, Profile, Provider, Reply, ReplyEvent, Retries, Timeouts, ToolCall, ToolSpec,

@@ -9,6 +9,9 @@ mod python_input;
 mod repl_actions;
 mod repl_command;
 mod repl_editor;
+mod run_command;
+mod run_screen;
+mod runs_command;
 mod show;
 mod show_image;
 mod start;
@@ -45,6 +48,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Give a task to a model that works in a session, and get an answer with evidence
+    Run(Box<run_command::RunArgs>),
+    /// List earlier runs, show what they did, go on with them, check them
+    #[command(subcommand)]
+    Runs(runs_command::RunsCommand),
     /// Run a piece of Python in a new session and show what happened
     Exec(exec_command::ExecArgs),
     /// Type cells into a live session, which keeps variables and files between them
@@ -80,6 +88,8 @@ fn main() -> ExitCode {
     // A session costs about ten descriptors; the usual soft limit of 1024 would be a hundred.
     let _ = belljar_walls::raise_open_files();
     let result = match Cli::parse().command {
+        Command::Run(args) => start::block_on(run_command::run(*args)),
+        Command::Runs(command) => start::block_on(runs_command::run(command)),
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Env(command) => start::store()

@@ -153,6 +153,8 @@ pub struct TaskFile {
     /// How it begins, if it is text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub head: String,
+    /// Its contents.
+    pub contents: BlobRef,
 }
 
 /// What a call gave.
@@ -175,7 +177,7 @@ pub struct CallResult {
 }
 
 /// What came of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellResult {
     /// Its number in the session.
     pub number: u32,

@@ -19,6 +19,7 @@ pub(crate) fn system(start: &Start) -> String {
              small. Never do it in your head.\n\
              - Copy texts and numbers of the task into the code exactly as they stand there.\n\
              - Print the values that matter. An answer rests on output that you have seen.\n\
+             - Be brief: at most one sentence before the code, no explanations after it.\n\
              - When code fails, read the error, find the cause, and change the code.\n\
              - The answer says what was asked for, with the exact values of the output.\n"
         }
@@ -27,6 +28,7 @@ pub(crate) fn system(start: &Start) -> String {
              - 所有计算、计数和字符处理都交给 Python，再小也不要心算。\n\
              - 把任务中的文本和数字原样复制到代码中。\n\
              - 打印重要的值。答案必须以你看到的输出为依据。\n\
+             - 保持简短：代码前最多一句话，代码后不要解释。\n\
              - 代码出错时，阅读错误，找到原因，修改代码。\n\
              - 答案给出所要求的内容，使用输出中的确切值。\n"
         }

@@ -1,0 +1,448 @@
+//! The driver: performs what a run wants, and journals what happened before it tells anyone.
+
+mod control;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use belljar_journal::{AppendError, Blobs, Journal, NewEvent, RunId, Timestamp};
+use belljar_sandbox::Engine;
+use serde_json::Value;
+
+use crate::dialect::{ANSWER, PYTHON};
+use crate::run::{Call, CallResult, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent, Start};
+use crate::run::{TaskFile, cut_middle};
+use crate::tool::{COMPUTE, Computed, Evaluator, PLAN, READ_FILE, ReadFile, read};
+use crate::{ModelFault, ModelRequest, Provider, ReplyEvent};
+
+pub use control::Control;
+use session::RunSession;
+
+/// The largest file that a run starts with, or leaves behind.
+const FILE_BYTES: u64 = 256 << 20;
+
+/// Lines and bytes of a file that the model is shown before it asks.
+const HEAD_LINES: usize = 3;
+const HEAD_BYTES: usize = 400;
+
+/// Why a run can't go on. What the model or the code does wrong is a part of the run instead.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The journal can't be read or written.
+    #[error(transparent)]
+    Journal(#[from] belljar_journal::Error),
+    /// An event could not be appended.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The journal is not one of a run.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// An event of the journal can't be read.
+    #[error("event {seq} of the run can't be read: {source}")]
+    Event {
+        /// Its number.
+        seq: u64,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// The run was written by a newer Belljar.
+    #[error("the run was written by a newer Belljar (version {version} of its events)")]
+    Newer {
+        /// The version.
+        version: u32,
+    },
+    /// A session can't be had.
+    #[error(transparent)]
+    Session(#[from] belljar_sandbox::Error),
+    /// A file can't be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What is heard of a run while it goes on.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// An event, which is in the journal by now.
+    Event(&'a RunEvent, &'a Run),
+    /// A part of the model's reply that is on its way.
+    Reply(&'a ReplyEvent),
+    /// What the cell that runs says.
+    Cell(&'a belljar_protocol::Event),
+}
+
+/// Whoever wants to hear of a run.
+pub type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+
+/// What runs need.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    journal: Journal,
+    blobs: Blobs,
+    directory: PathBuf,
+    engine: Engine,
+    provider: Provider,
+    evaluator: Option<Evaluator>,
+}
+
+impl Agent {
+    /// An agent whose runs are kept in this directory.
+    pub async fn open(
+        directory: &Path,
+        engine: Engine,
+        provider: Provider,
+        evaluator: Option<Evaluator>,
+    ) -> Result<Self, RunError> {
+        Ok(Self {
+            journal: Journal::open(directory).await?,
+            blobs: Blobs::open(directory, FILE_BYTES).await?,
+            directory: directory.to_owned(),
+            engine,
+            provider,
+            evaluator,
+        })
+    }
+
+    /// Puts a file beside the journal, and looks how it begins.
+    pub async fn file(&self, name: &str, contents: Vec<u8>) -> Result<TaskFile, RunError> {
+        Ok(TaskFile {
+            name: name.to_owned(),
+            bytes: contents.len() as u64,
+            head: head(&contents),
+            contents: self.blobs.put(contents, "application/octet-stream").await?,
+        })
+    }
+
+    /// Begins a run.
+    pub async fn start(&self, start: Start) -> Result<LiveRun, RunError> {
+        let mut live = self.live(new_id(), Run::default(), 0);
+        live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ()).await?;
+        Ok(live)
+    }
+
+    /// Goes on with a run from where its journal ends.
+    pub async fn resume(&self, id: &RunId) -> Result<LiveRun, RunError> {
+        let (events, seq) = read_events(&self.journal, id).await?;
+        Ok(self.live(id.clone(), Run::fold(&events)?, seq))
+    }
+
+    fn live(&self, id: RunId, run: Run, seq: u64) -> LiveRun {
+        let directory = self.directory.join("runs").join(id.as_str());
+        LiveRun {
+            session: RunSession::new(self.engine.clone(), self.blobs.clone(), directory),
+            agent: self.clone(),
+            id,
+            run,
+            seq,
+            control: Control::default(),
+        }
+    }
+}
+
+/// All events of a run, and the number of the last.
+pub async fn read_events(journal: &Journal, id: &RunId) -> Result<(Vec<RunEvent>, u64), RunError> {
+    let (mut events, mut seq) = (Vec::new(), 0);
+    loop {
+        let page = journal.read(id, seq, 500).await?;
+        if page.is_empty() {
+            return Ok((events, seq));
+        }
+        for entry in page {
+            if entry.version > EVENT_VERSION {
+                let version = entry.version;
+                return Err(RunError::Newer { version });
+            }
+            seq = entry.seq;
+            let event = entry.decode().map_err(|source| RunError::Event { seq, source })?;
+            events.push(event);
+        }
+    }
+}
+
+/// A run that is being driven.
+#[derive(Debug)]
+pub struct LiveRun {
+    agent: Agent,
+    id: RunId,
+    run: Run,
+    seq: u64,
+    session: RunSession,
+    control: Control,
+}
+
+impl LiveRun {
+    /// Its name.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// As far as it has come.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// By which it can be interrupted and stopped from elsewhere.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Where the files that it made are, once it has ended.
+    pub fn artifacts(&self) -> PathBuf {
+        self.session.artifacts()
+    }
+
+    /// Drives it to its end.
+    pub async fn drive(mut self, listener: Listener<'_>) -> Result<Run, RunError> {
+        loop {
+            if self.control.is_stopped() && self.run.ending().is_none() {
+                self.record(&[RunEvent::Stopped], listener).await?;
+                self.control.clear();
+            }
+            match self.run.effect() {
+                Effect::AskModel { step, request } => self.ask(step, &request, listener).await?,
+                Effect::Perform { step, calls } => self.perform(step, calls, listener).await?,
+                Effect::NoteLost { step, call } => {
+                    let lost = RunEvent::CallLost { step, call };
+                    self.record(&[lost], listener).await?;
+                }
+                Effect::RollBack { step, cell } => {
+                    let (restored, manifest) = self.session.go_back(cell, &self.run).await?;
+                    let event = RunEvent::RolledBack {
+                        step,
+                        restored,
+                        manifest,
+                    };
+                    self.record(&[event], listener).await?;
+                }
+                Effect::Finish(ending) => self.finish(*ending, listener).await?,
+                Effect::Nothing => return Ok(self.run),
+            }
+        }
+    }
+
+    /// Journals events, takes them in, and only then tells of them.
+    async fn record(&mut self, events: &[RunEvent], listener: Listener<'_>) -> Result<(), RunError> {
+        let mut new = Vec::new();
+        for event in events {
+            let made = NewEvent::new(event.kind(), EVENT_VERSION, Timestamp::now(), event);
+            let seq = self.seq + 1;
+            new.push(made.map_err(|source| RunError::Event { seq, source })?);
+        }
+        self.seq = self.agent.journal.append(&self.id, self.seq, &new).await?;
+        for event in events {
+            self.run.apply(event)?;
+            listener(Progress::Event(event, &self.run));
+        }
+        Ok(())
+    }
+
+    async fn ask(
+        &mut self,
+        step: u32,
+        request: &ModelRequest,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let provider = self.agent.provider.clone();
+        let body = provider.body(request).to_string();
+        let body = self.agent.blobs.put(body.into_bytes(), "application/json").await?;
+        self.record(&[RunEvent::Asked { step, body }], listener).await?;
+        let started = Instant::now();
+        let control = self.control.clone();
+        let told = std::sync::Mutex::new(&mut *listener);
+        let sent = provider.send(request, |event| {
+            if let Ok(mut listener) = told.lock() {
+                listener(Progress::Reply(&event));
+            }
+        });
+        let sent = tokio::select! {
+            sent = sent => sent,
+            () = control.stopped() => return Ok(()),
+        };
+        let event = match sent {
+            Ok(reply) => RunEvent::Replied {
+                step,
+                took_ms: millis(started),
+                cost: provider.profile().prices.map(|prices| prices.cost(&reply.usage)),
+                reply: Box::new(reply),
+            },
+            // The model can be told of it.
+            Err(error) if matches!(error.fault, ModelFault::Empty) => RunEvent::Replied {
+                step,
+                took_ms: millis(started),
+                cost: None,
+                reply: Box::default(),
+            },
+            Err(error) => RunEvent::ModelFailed {
+                step,
+                error: error.to_string(),
+            },
+        };
+        self.record(&[event], listener).await
+    }
+
+    /// Performs the calls of a step: cells one after the other, the rest at the same time.
+    async fn perform(
+        &mut self,
+        step: u32,
+        calls: Vec<(u32, Call)>,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let (cells, others): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|(_, call)| call.tool == PYTHON);
+        if !others.is_empty() {
+            let begun: Vec<RunEvent> = others
+                .iter()
+                .map(|(place, _)| RunEvent::CallStarted { step, call: *place })
+                .collect();
+            self.record(&begun, listener).await?;
+            let files: Vec<Option<Vec<u8>>> = self.files_for(&others).await?;
+            let work = others.iter().zip(files).map(|((place, call), file)| {
+                let work = self.other(call, file);
+                async move { (*place, work.await) }
+            });
+            for (place, result) in futures_util::future::join_all(work).await {
+                let result = Box::new(result);
+                let event = RunEvent::CallEnded {
+                    step,
+                    call: place,
+                    result,
+                };
+                self.record(&[event], listener).await?;
+            }
+        }
+        for (place, call) in cells {
+            if self.control.is_stopped() {
+                return Ok(());
+            }
+            if let Some(event) = self.session.ensure(&self.run, &self.control).await? {
+                self.record(&[event], listener).await?;
+            }
+            let begun = RunEvent::CallStarted { step, call: place };
+            self.record(&[begun], listener).await?;
+            let code = call.arguments.get("code").and_then(Value::as_str).unwrap_or("");
+            let result = self.session.run_cell(code, &self.run, listener).await?;
+            let ended = RunEvent::CallEnded {
+                step,
+                call: place,
+                result: Box::new(result),
+            };
+            self.record(&[ended], listener).await?;
+            self.session.save(&self.run).await;
+        }
+        Ok(())
+    }
+
+    /// Contents of the files that calls want to read.
+    async fn files_for(&mut self, calls: &[(u32, Call)]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
+        let mut files = Vec::new();
+        for (_, call) in calls {
+            let wanted = (call.tool == READ_FILE)
+                .then(|| serde_json::from_value::<ReadFile>(call.arguments.clone()).ok())
+                .flatten();
+            files.push(match wanted {
+                Some(wanted) => self.session.read(&wanted.file_path, &self.run, &self.control).await?,
+                None => None,
+            });
+        }
+        Ok(files)
+    }
+
+    /// A call that needs no cell.
+    async fn other(&self, call: &Call, file: Option<Vec<u8>>) -> CallResult {
+        let started = Instant::now();
+        let language = self.run.start().map(|start| start.language).unwrap_or_default();
+        let result = match call.tool.as_str() {
+            PLAN => {
+                let mut plan = self.run.plan().clone();
+                match plan.call(&call.arguments) {
+                    Ok(update) => Ok((update.text(language), None)),
+                    Err(fault) => Err(fault.to_string()),
+                }
+            }
+            COMPUTE => self.compute(&call.arguments).await,
+            READ_FILE => match serde_json::from_value::<ReadFile>(call.arguments.clone()) {
+                Ok(wanted) => read(&wanted, file.as_deref()).map(|text| (text, None)),
+                Err(error) => Err(format!("Error: {error}")),
+            },
+            ANSWER => Ok((String::new(), None)),
+            other => Err(format!("There is no tool `{other}`.")),
+        };
+        let failed = result.is_err();
+        let (mut text, value) = result.unwrap_or_else(|text| (text, None));
+        if let Some(start) = self.run.start() {
+            cut_middle(&mut text, start.result_bytes(), language);
+        }
+        CallResult {
+            text,
+            failed,
+            value,
+            cell: None,
+            took_ms: millis(started),
+        }
+    }
+
+    async fn compute(&self, arguments: &Value) -> Result<(String, Option<Value>), String> {
+        let Some(evaluator) = &self.agent.evaluator else {
+            return Err("There is no tool for expressions here; use `python`.".into());
+        };
+        let code = arguments.get("code").and_then(Value::as_str).unwrap_or("");
+        let last = self.run.computations().last_result.as_ref();
+        match evaluator.evaluate(code, last).await {
+            Ok(computed @ Computed::Value { .. }) => {
+                let text = computed.text();
+                let Computed::Value { value, .. } = computed else {
+                    return Ok((text, None));
+                };
+                Ok((text, value))
+            }
+            Ok(error @ Computed::Error { .. }) => Err(error.text()),
+            Err(error) => Err(format!("The expression could not be evaluated: {error}")),
+        }
+    }
+
+    async fn finish(&mut self, ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
+        self.session.keep_artifacts(&ending.artifacts)?;
+        self.record(&[RunEvent::Ended(Box::new(ending))], listener).await?;
+        self.session.close().await;
+        Ok(())
+    }
+}
+
+/// How a file begins, if it is text.
+fn head(contents: &[u8]) -> String {
+    let start = &contents[..contents.len().min(HEAD_BYTES)];
+    let text = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        // Cut within a character.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return String::new(),
+    };
+    if text.chars().any(|c| c.is_control() && !c.is_whitespace()) {
+        return String::new();
+    }
+    text.lines().take(HEAD_LINES).collect::<Vec<_>>().join("\n")
+}
+
+/// A name for a run: those of later runs come later in the alphabet.
+fn new_id() -> RunId {
+    use std::hash::{BuildHasher, RandomState};
+    let chance = RandomState::new().hash_one(std::process::id());
+    let time = Timestamp::now().0;
+    let name = format!("{time:013x}{:04x}", chance & 0xffff);
+    match name.parse() {
+        Ok(id) => id,
+        Err(_) => unreachable!("hexadecimal digits are a name"),
+    }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

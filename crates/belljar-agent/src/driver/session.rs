@@ -1,0 +1,347 @@
+//! The session of a run: started when it is first needed, saved after each cell, loaded by who
+//! resumes the run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use belljar_journal::Blobs;
+use belljar_protocol::{Artifact, Event, Fate, Language, NameInfo, Outcome, Status};
+use belljar_sandbox::{Checkpoints, Engine, Error, Session, SessionOptions};
+
+use super::{Control, Listener, Progress, RunError, millis};
+use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, names};
+
+/// A session whose variables are larger is not saved after each cell: that would take longer than
+/// the cell.
+const SAVED_BYTES: u64 = 64 << 20;
+
+#[derive(Debug)]
+pub(super) struct RunSession {
+    engine: Engine,
+    blobs: Blobs,
+    /// Where the snapshot and the artifacts are.
+    directory: PathBuf,
+    live: Option<Arc<Session>>,
+}
+
+impl RunSession {
+    pub(super) fn new(engine: Engine, blobs: Blobs, directory: PathBuf) -> Self {
+        Self {
+            engine,
+            blobs,
+            directory,
+            live: None,
+        }
+    }
+
+    pub(super) fn artifacts(&self) -> PathBuf {
+        self.directory.join("artifacts")
+    }
+
+    fn snapshot(&self) -> PathBuf {
+        self.directory.join("session.snapshot")
+    }
+
+    /// Makes sure that there is a session; tells of a new one.
+    pub(super) async fn ensure(
+        &mut self,
+        run: &Run,
+        control: &Control,
+    ) -> Result<Option<RunEvent>, RunError> {
+        if self.live.is_some() {
+            return Ok(None);
+        }
+        let (session, note) = self.begin(run).await?;
+        let session = Arc::new(session);
+        control.watch(&session);
+        let manifest = session.manifest().await.unwrap_or_default();
+        self.live = Some(session);
+        Ok(Some(RunEvent::SessionStarted { note, manifest }))
+    }
+
+    /// A session that goes on from the run's snapshot if it is of its last cell, else a new one.
+    async fn begin(&self, run: &Run) -> Result<(Session, Option<String>), RunError> {
+        let language = run.start().map(|start| start.language).unwrap_or_default();
+        let options = SessionOptions {
+            limits: self.engine.limits().clone(),
+            checkpoints: Checkpoints::Every,
+            ..SessionOptions::default()
+        };
+        let path = self.snapshot();
+        if run.last_cell() > 0
+            && path.exists()
+            && let Ok((session, report)) = self.engine.load(&path, options.clone()).await
+            && report.cells == run.last_cell()
+        {
+            let missing: Vec<String> = report
+                .names
+                .iter()
+                .filter_map(|name| Some(format!("{} ({})", name.name, name.why.as_ref()?)))
+                .collect();
+            return Ok((session, Some(words_loaded(&missing, language))));
+        }
+        let session = self.engine.session_with(options).await?;
+        if let Some(start) = run.start() {
+            for file in &start.files {
+                let contents = self.blobs.get(&file.contents).await?;
+                session.put(&file.name, &contents)?;
+            }
+        }
+        let note = (run.last_cell() > 0).then(|| words_lost(run.manifest(), language));
+        Ok((session, note))
+    }
+
+    /// Runs a cell and makes a result of its outcome.
+    pub(super) async fn run_cell(
+        &mut self,
+        code: &str,
+        run: &Run,
+        listener: Listener<'_>,
+    ) -> Result<CallResult, RunError> {
+        let started = Instant::now();
+        let Some(session) = self.live.clone() else {
+            return Err(Error::Ended("it was not started".into()).into());
+        };
+        let language = run.start().map(|start| start.language).unwrap_or_default();
+        let mut cell = session.run(code);
+        let mut ended = None;
+        while let Some(event) = cell.next().await {
+            match event {
+                Ok(event) => {
+                    listener(Progress::Cell(&event));
+                    if let Event::Outcome(outcome) = event {
+                        ended = Some(*outcome);
+                    }
+                }
+                Err(error @ (Error::CellTooLarge { .. } | Error::Ended(_) | Error::Unresponsive)) => {
+                    if !matches!(error, Error::CellTooLarge { .. }) {
+                        self.live = None;
+                    }
+                    return Ok(CallResult {
+                        text: error.to_string(),
+                        failed: true,
+                        took_ms: millis(started),
+                        ..CallResult::default()
+                    });
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some(outcome) = ended else {
+            self.live = None;
+            return Err(Error::Ended("its cell had no outcome".into()).into());
+        };
+        let lost = outcome.state == Fate::Lost;
+        let manifest = if lost {
+            self.live = None;
+            Vec::new()
+        } else {
+            session.manifest().await.unwrap_or_default()
+        };
+        let result = self.result(&session, code, &outcome, run.start(), manifest).await?;
+        let mut text = outcome.text(code, language);
+        if let Some(start) = run.start() {
+            self.cap(&mut text, &session, &outcome, start, lost);
+        }
+        Ok(CallResult {
+            text,
+            failed: outcome.status != Status::Success,
+            value: None,
+            cell: Some(result),
+            took_ms: millis(started),
+        })
+    }
+
+    async fn result(
+        &self,
+        _session: &Session,
+        _code: &str,
+        outcome: &Outcome,
+        _start: Option<&Start>,
+        manifest: Vec<NameInfo>,
+    ) -> Result<CellResult, RunError> {
+        let mut output = outcome.transcript.clone();
+        let mut images = Vec::new();
+        for display in &outcome.displays {
+            if let Some(text) = display.text() {
+                output.push_str(text);
+                output.push('\n');
+            }
+            for part in &display.parts {
+                if part.mime.starts_with("image/") {
+                    images.push(self.blobs.put(part.data.clone(), &part.mime).await?);
+                }
+            }
+        }
+        let whole = serde_json::to_vec(outcome).map_err(|source| RunError::Event { seq: 0, source })?;
+        Ok(CellResult {
+            number: outcome.cell,
+            outcome: self.blobs.put(whole, "application/json").await?,
+            output,
+            images,
+            artifacts: outcome.artifacts.clone(),
+            manifest,
+            lost: outcome.state == Fate::Lost,
+        })
+    }
+
+    /// Cuts what is too long for the conversation; all of it is then in a file of the workspace.
+    fn cap(
+        &self,
+        text: &mut String,
+        session: &Session,
+        outcome: &Outcome,
+        start: &Start,
+        lost: bool,
+    ) {
+        let most = start.result_bytes();
+        if text.len() <= most {
+            return;
+        }
+        let name = format!("output-of-cell-{}.txt", outcome.cell);
+        let kept = !lost && session.put(&name, text.as_bytes()).is_ok();
+        cut_middle(text, most, start.language);
+        if kept {
+            text.push_str(&match start.language {
+                Language::English => format!("\n[all of it is in the file {name}]"),
+                Language::Chinese => format!("\n[完整内容在文件 {name} 中]"),
+            });
+        }
+    }
+
+    /// Saves the session, for whoever resumes the run.
+    pub(super) async fn save(&self, run: &Run) {
+        let Some(session) = &self.live else { return };
+        let held: u64 = run.manifest().iter().filter_map(|name| name.size_bytes).sum();
+        if held > SAVED_BYTES {
+            let _ = fs::remove_file(self.snapshot());
+            return;
+        }
+        let saved = match make_directory(&self.directory) {
+            Ok(()) => session.snapshot(&self.snapshot()).await.map(drop).map_err(|e| e.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = saved {
+            tracing::warn!(error, "the session of a run could not be saved");
+        }
+    }
+
+    /// Takes the session back to how it was after a cell; 0 is before the first. Whether that was
+    /// possible, and what the namespace holds then.
+    pub(super) async fn go_back(
+        &mut self,
+        cell: u32,
+        run: &Run,
+    ) -> Result<(bool, Vec<NameInfo>), RunError> {
+        let Some(session) = &self.live else {
+            return Ok((cell == 0, Vec::new()));
+        };
+        if cell == 0 {
+            self.live = None;
+            let _ = fs::remove_file(self.snapshot());
+            return Ok((true, Vec::new()));
+        }
+        match session.restore(cell).await {
+            Ok(()) => Ok((true, session.manifest().await.unwrap_or_default())),
+            Err(Error::NoCheckpoint(_)) => Ok((false, run.manifest().to_vec())),
+            Err(Error::Ended(_)) => {
+                self.live = None;
+                Ok((false, Vec::new()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The contents of a file of the workspace, if it is there.
+    pub(super) async fn read(
+        &mut self,
+        path: &str,
+        run: &Run,
+        control: &Control,
+    ) -> Result<Option<Vec<u8>>, RunError> {
+        self.ensure(run, control).await?;
+        Ok(self.live.as_ref().and_then(|session| session.get(path).ok()))
+    }
+
+    /// Copies files that the run made out of the session.
+    pub(super) fn keep_artifacts(&self, artifacts: &[Artifact]) -> Result<(), RunError> {
+        let Some(session) = &self.live else { return Ok(()) };
+        let root = self.artifacts();
+        for artifact in artifacts {
+            // A name of the session's is a name below this directory, and of a file of its own.
+            let Some(path) = below(&root, &artifact.path) else {
+                continue;
+            };
+            let Ok(contents) = session.get(&artifact.path) else {
+                continue;
+            };
+            let file = |source| RunError::File {
+                path: path.clone(),
+                source,
+            };
+            if let Some(parent) = path.parent() {
+                make_directory(parent).map_err(file)?;
+            }
+            fs::write(&path, contents).map_err(file)?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn close(&mut self) {
+        let _ = fs::remove_file(self.snapshot());
+        if let Some(session) = self.live.take().and_then(Arc::into_inner) {
+            let _ = session.close().await;
+        }
+    }
+}
+
+/// A path below a directory; none for one that leads out of it.
+fn below(root: &Path, path: &str) -> Option<PathBuf> {
+    let mut out = root.to_owned();
+    for part in path.split('/') {
+        if part.is_empty() || part == "." || part == ".." {
+            return None;
+        }
+        out.push(part);
+    }
+    Some(out)
+}
+
+/// For this user alone.
+fn make_directory(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn words_loaded(missing: &[String], language: Language) -> String {
+    match (missing.is_empty(), language) {
+        (true, Language::English) => {
+            "The host was restarted. The session was loaded again: all variables and files are there; threads, open files and connections are not.".into()
+        }
+        (false, Language::English) => format!(
+            "The host was restarted. The session was loaded again; these names did not come back: {}. Threads, open files and connections are gone.",
+            missing.join(", ")
+        ),
+        (true, Language::Chinese) => {
+            "主机重新启动。会话已重新载入：变量和文件都在；线程、打开的文件和连接不在。".into()
+        }
+        (false, Language::Chinese) => format!(
+            "主机重新启动。会话已重新载入；以下名称没有恢复：{}。线程、打开的文件和连接已丢失。",
+            missing.join("、")
+        ),
+    }
+}
+
+fn words_lost(manifest: &[NameInfo], language: Language) -> String {
+    let held = names(manifest);
+    match language {
+        Language::English => format!(
+            "The session was lost and a new one was started: all variables are gone, and of the files only those that the task came with are there. It held: {held}"
+        ),
+        Language::Chinese => {
+            format!("会话已丢失，并启动了新的会话：所有变量都已丢失，文件只剩任务自带的。之前有：{held}")
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! When a run is reminded, taken back, sent on, or ended.
+
+use belljar_agent::{Budget, BudgetPart, ExitReason, Mending, RunEvent};
+use belljar_test_model::{Scripted, ScriptedModel};
+
+use crate::support::{Desk, answer, answer_of, code, drive, start};
+
+/// An answer whose value stands in no output is sent back; one that repeats itself is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_rests_on_nothing_is_sent_back() {
+    let desk = Desk::new([
+        answer("It is 4242."),
+        code("print(6 * 7)"),
+        answer("It is 4242."),
+        answer("It is 42."),
+    ]);
+    let run = desk.run(start("What is six times seven?")).await;
+    assert_eq!(answer_of(&run), "It is 4242.", "said twice, it is taken");
+    let desk = Desk::new([
+        answer("It is 41."),
+        code("print(6 * 7)"),
+        answer("It is 43."),
+        answer("It is 42."),
+    ]);
+    let run = desk.run(start("What is six times seven?")).await;
+    assert_eq!(answer_of(&run), "It is 42.");
+    let talk = desk.last_conversation();
+    assert!(talk.contains("nothing was run yet"), "{talk}");
+    assert!(talk.contains("`43` stands in it, but in no output"), "{talk}");
+}
+
+/// The same deed with the same result: told at the second time, taken back at the third, with the
+/// session; after that the run ends with what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn circles_are_taken_back_and_end() {
+    let model = ScriptedModel::react(|request| {
+        let talk = request.json().to_string();
+        if talk.matches("Output of cell").count() == 0 {
+            return code("n = 1\nprint('n is', n)");
+        }
+        code("# again\nprint('stuck', n)")
+    })
+    .unwrap();
+    let desk = Desk::with(model);
+    let agent = desk.agent().await;
+    let live = agent.start(start("Go on for ever.")).await.unwrap();
+    let id = live.id().clone();
+    let run = drive(live).await;
+    let ending = run.ending().unwrap();
+    assert_eq!(ending.reason, ExitReason::WentInCircles, "{ending:?}");
+    assert!(ending.answer.as_deref().unwrap().contains("stuck 1"));
+    let events = desk.events(&id).await;
+    let back: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            RunEvent::RolledBack { restored, manifest, .. } => Some((*restored, manifest.len())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(back, [(true, 1), (true, 1)], "the session went back, too");
+    let told: Vec<_> = desk.model.requests().iter().map(|r| r.json().to_string()).collect();
+    assert!(told.iter().any(|talk| talk.contains("You did exactly this in step")));
+    assert!(told.iter().any(|talk| talk.contains("taken back to before it")));
+}
+
+/// Every part of the budget ends a run, with the best answer there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_end_a_run() {
+    let numbered = || {
+        let mut count = 0;
+        ScriptedModel::react(move |_| {
+            count += 1;
+            code(&format!("print('result {count}')")).usage(1000, 10, 0)
+        })
+        .unwrap()
+    };
+    for (budget, part) in [
+        (Budget { steps: 3, ..Budget::default() }, BudgetPart::Steps),
+        (Budget { tokens: Some(3000), ..Budget::default() }, BudgetPart::Tokens),
+        (Budget { calls: 2, ..Budget::default() }, BudgetPart::Calls),
+    ] {
+        let desk = Desk::with(numbered());
+        let run = desk.run(belljar_agent::Start { budget, ..start("Count.") }).await;
+        let ending = run.ending().unwrap();
+        assert_eq!(ending.reason, ExitReason::Budget { part });
+        assert!(ending.answer.as_deref().unwrap().starts_with("result"), "{ending:?}");
+        if part == BudgetPart::Steps {
+            assert!(desk.last_conversation().contains("This is your last step"));
+        }
+    }
+}
+
+/// Replies that can't be understood get a repair request; four in a row end the run (AGT-2, AGT-6).
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_understood_is_repaired_or_ends() {
+    let desk = Desk::new([
+        Scripted::empty(),
+        Scripted::text("python\nprint(6*7)"),
+        answer("42"),
+    ]);
+    let run = desk.run(start("Six times seven?")).await;
+    assert_eq!(answer_of(&run), "42");
+    assert!(run.steps().iter().any(|step| step.mended.contains(&Mending::FenceMissing) || !step.mended.is_empty()));
+    let desk = Desk::with(ScriptedModel::react(|_| Scripted::text("I am thinking about it.")).unwrap());
+    let run = desk.run(start("Six times seven?")).await;
+    assert_eq!(run.ending().unwrap().reason, ExitReason::NotUnderstood);
+}
+
+/// A server that fails for good ends the run, typed; one that recovers does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_fails() {
+    let desk = Desk::new([Scripted::status(500, "broken"), code("print(42)"), answer("42")]);
+    let run = desk.run(start("Six times seven?")).await;
+    assert_eq!(answer_of(&run), "42");
+    let desk = Desk::new([Scripted::status(401, "no key"), Scripted::status(401, "no key")]);
+    let run = desk.run(start("Six times seven?")).await;
+    let reason = &run.ending().unwrap().reason;
+    assert!(matches!(reason, ExitReason::ModelFailed { .. }), "{reason:?}");
+}
+
+/// A run of 500 steps in a window of 16k tokens: it never overflows, and the model is told every
+/// variable and what it did last. Time and memory of a step stay flat.
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_five_hundred_steps_in_a_small_window() {
+    let mut count = 0;
+    let model = ScriptedModel::react(move |request| {
+        count += 1;
+        let talk = request.json().to_string();
+        assert!(talk.len() / 4 < 16_384, "request {count} has {} bytes", talk.len());
+        if count == 500 {
+            return answer("done");
+        }
+        code(&format!("v{count} = {count}\nprint('step {count}', 'x' * 500)"))
+    })
+    .unwrap();
+    let desk = Desk::with(model);
+    let mut wanted = start("Count to 499.");
+    wanted.budget = Budget {
+        steps: 1000,
+        calls: 1000,
+        ..Budget::default()
+    };
+    let agent = desk.agent().await;
+    let live = agent.start(wanted).await.unwrap();
+    let (mut times, mut last) = (Vec::new(), std::time::Instant::now());
+    let run = live
+        .drive(&mut |progress| {
+            if let belljar_agent::Progress::Event(RunEvent::Replied { .. }, _) = progress {
+                times.push(last.elapsed());
+                last = std::time::Instant::now();
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!(answer_of(&run), "done");
+    assert_eq!(run.manifest().len(), 499);
+    let talk = desk.last_conversation();
+    for number in [1, 250, 499] {
+        assert!(talk.contains(&format!("v{number}")), "v{number} is forgotten");
+    }
+    let median = |times: &[std::time::Duration]| {
+        let mut times = times.to_vec();
+        times.sort();
+        times[times.len() / 2]
+    };
+    let (early, late) = (median(&times[50..150]), median(&times[400..500]));
+    assert!(late < early * 4, "a step took {early:?}, and then {late:?}");
+}

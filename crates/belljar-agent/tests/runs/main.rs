@@ -1,0 +1,11 @@
+//! Runs from end to end: a scripted model, real sessions, a real journal.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod judgement;
+mod recovery;
+mod scenarios;
+mod support;

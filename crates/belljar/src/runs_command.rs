@@ -1,0 +1,229 @@
+//! `belljar runs`: what earlier runs did.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use belljar_agent::{
+    Agent, Effect, ExitReason, ModelName, Profile, Provider, Run, RunEvent, read_events,
+};
+use belljar_journal::{Blobs, Journal, RunId};
+use clap::{Args, Subcommand};
+
+use crate::run_command::{evaluator, follow, runs_directory};
+use crate::run_screen::RunScreen;
+use crate::show;
+use crate::start::SessionArgs;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List runs, the newest first
+    List {
+        /// The most runs that are listed
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Show what a run did
+    Show {
+        /// The run, or how its name begins
+        run: String,
+        /// Where the time went instead: steps, tools, tokens, money
+        #[arg(long)]
+        timing: bool,
+        /// The events as they are in the journal, one JSON object in each line
+        #[arg(long, conflicts_with = "timing")]
+        json: bool,
+    },
+    /// Go on with a run whose host died
+    Resume(Box<ResumeArgs>),
+    /// Ask a run's questions again without a model, and say where they differ from those that it asked
+    Replay {
+        /// The run, or how its name begins
+        run: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The run, or how its name begins
+    run: String,
+    /// Where the model's server is, if not where the provider's usually is
+    #[arg(long, value_name = "URL", env = "BELLJAR_BASE_URL")]
+    base_url: Option<String>,
+    /// Write one JSON object to standard output instead of the answer
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
+    let directory = runs_directory()?;
+    let journal = Journal::open(&directory).await?;
+    match command {
+        RunsCommand::List { limit } => list(&journal, limit).await,
+        RunsCommand::Show { run, timing, json } => {
+            let id = find(&journal, &run).await?;
+            let (events, _) = read_events(&journal, &id).await?;
+            if json {
+                let mut out = std::io::stdout().lock();
+                for event in &events {
+                    writeln!(out, "{}", serde_json::to_string(event)?)?;
+                }
+            } else if timing {
+                show_timing(&events)?;
+            } else {
+                let (mut run, mut screen) = (Run::default(), RunScreen::new());
+                for event in &events {
+                    run.apply(event)?;
+                    screen.replay(event, &run);
+                }
+                let artifacts = directory.join("runs").join(id.as_str()).join("artifacts");
+                screen.end(&run, &artifacts);
+                if let Some(answer) = run.ending().and_then(|ending| ending.answer.as_deref()) {
+                    writeln!(std::io::stdout().lock(), "{}", show::message(answer))?;
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        RunsCommand::Resume(args) => {
+            let id = find(&journal, &args.run).await?;
+            let (events, _) = read_events(&journal, &id).await?;
+            let Some(RunEvent::Started(start)) = events.first() else {
+                bail!("the run {} has no beginning", id.as_str());
+            };
+            let name = ModelName::parse(&start.model)?;
+            let mut profile = Profile::built_in(&name.provider)
+                .with_context(|| format!("there is no provider `{}`", name.provider))?;
+            if let Some(url) = &args.base_url {
+                profile.base_url.clone_from(url);
+            }
+            let engine = args.session.engine().await?;
+            let provider = Provider::new(profile, &name.model)?;
+            let agent = Agent::open(&directory, engine.clone(), provider, Some(evaluator()?)).await?;
+            let code = follow(agent.resume(&id).await?, args.json).await;
+            engine.shutdown().await;
+            code
+        }
+        RunsCommand::Replay { run } => {
+            let id = find(&journal, &run).await?;
+            let (events, _) = read_events(&journal, &id).await?;
+            let blobs = Blobs::open(&directory, 256 << 20).await?;
+            replay(&events, &blobs).await
+        }
+    }
+}
+
+/// The run whose name begins so.
+async fn find(journal: &Journal, begins: &str) -> anyhow::Result<RunId> {
+    let mut found = Vec::new();
+    let mut before: Option<RunId> = None;
+    loop {
+        let page = journal.runs(before.as_ref(), 200).await?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.first.run.clone());
+        found.extend(
+            page.into_iter()
+                .map(|summary| summary.first.run)
+                .filter(|id| id.as_str().starts_with(begins)),
+        );
+    }
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => bail!("there is no run `{begins}`\nhint: `belljar runs list` lists them"),
+        several => bail!(
+            "`{begins}` is how {} runs begin; give more of the name",
+            several.len()
+        ),
+    }
+}
+
+async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    for summary in journal.runs(None, limit).await? {
+        let task = match summary.first.decode::<RunEvent>() {
+            Ok(RunEvent::Started(start)) => start.task,
+            _ => "?".into(),
+        };
+        let state = match summary.last.decode::<RunEvent>() {
+            Ok(RunEvent::Ended(ending)) if ending.reason == ExitReason::Answered => "answered",
+            Ok(RunEvent::Ended(_)) => "ended",
+            _ => "open",
+        };
+        let task: String = show::message(&task).chars().take(70).collect();
+        let task = task.replace('\n', " ");
+        writeln!(out, "{}  {state:8}  {task}", summary.first.run.as_str())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the time went: each step, the slowest first, and what was done more than once.
+fn show_timing(events: &[RunEvent]) -> anyhow::Result<()> {
+    let run = Run::fold(events)?;
+    let spent = run.spent();
+    let mut steps: Vec<(u32, u64, u64, u64)> = Vec::new();
+    for event in events {
+        match event {
+            RunEvent::Replied { step, reply, took_ms, .. } => {
+                let tokens = reply.usage.input_tokens + reply.usage.output_tokens;
+                steps.push((*step, *took_ms, 0, tokens));
+            }
+            RunEvent::CallEnded { step, result, .. } => {
+                if let Some(row) = steps.iter_mut().find(|row| row.0 == *step) {
+                    row.2 += result.took_ms;
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "model {} ms, tools {} ms, {} tokens read, {} written, {} steps, {} calls, taken back {} times",
+        spent.model_ms, spent.tool_ms, spent.input_tokens, spent.output_tokens, spent.steps, spent.calls, spent.repeats
+    )?;
+    steps.sort_by_key(|row| std::cmp::Reverse(row.1 + row.2));
+    writeln!(out, "step  model ms  tools ms  tokens")?;
+    for (step, model, tools, tokens) in steps {
+        writeln!(out, "{step:4}  {model:8}  {tools:8}  {tokens:6}")?;
+    }
+    Ok(())
+}
+
+/// Compares each question that the events lead to with the one that was asked.
+async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> {
+    let Some(RunEvent::Started(start)) = events.first() else {
+        bail!("the run has no beginning");
+    };
+    let name = ModelName::parse(&start.model)?;
+    let profile = Profile::built_in(&name.provider)
+        .with_context(|| format!("there is no provider `{}`", name.provider))?;
+    let mut run = Run::default();
+    let mut same = 0;
+    for event in events {
+        if let RunEvent::Asked { step, body } = event {
+            let asked = blobs.get(body).await?;
+            let now = match run.effect() {
+                Effect::AskModel { request, .. } => profile.body(&name.model, &request).to_string(),
+                other => bail!("step {step}: the run would not ask the model now, but {other:?}"),
+            };
+            if asked != now.as_bytes() {
+                let asked = String::from_utf8_lossy(&asked);
+                let at = asked.bytes().zip(now.bytes()).take_while(|(a, b)| a == b).count();
+                let near = |text: &str| -> String {
+                    let from = (0..=at.saturating_sub(40)).rev().find(|i| text.is_char_boundary(*i));
+                    text[from.unwrap_or(0)..].chars().take(120).collect()
+                };
+                let mut out = std::io::stdout().lock();
+                writeln!(out, "step {step} differs at byte {at}:")?;
+                writeln!(out, "  then: {}", show::message(&near(&asked)))?;
+                writeln!(out, "  now:  {}", show::message(&near(&now)))?;
+                return Ok(ExitCode::from(1));
+            }
+            same += 1;
+        }
+        run.apply(event)?;
+    }
+    writeln!(std::io::stdout().lock(), "{same} questions, all as they were asked")?;
+    Ok(ExitCode::SUCCESS)
+}
