@@ -54,7 +54,7 @@ impl Session {
     pub fn directory(&self) -> PathBuf {
         let (shared, _) = self.wires();
         let room = shared.room.as_ref();
-        room.map_or_else(|| PathBuf::from("/workspace"), Room::path)
+        room.map_or_else(|| PathBuf::from("/workspace"), Room::workspace)
     }
 }
 
@@ -113,7 +113,7 @@ async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, G
             continue;
         };
         let told = ForkRoom {
-            workspace: room.path(),
+            workspace: room.workspace(),
             cell: guest.cells,
             nonce: beginning.nonce.clone(),
         };
@@ -153,9 +153,8 @@ impl Beginning {
     /// Asks for a fork's room.
     async fn ask(shared: &Shared, family: &Arc<Family>) -> Result<(Self, Offer), Error> {
         let warm = &shared.warm;
-        let full = || Error::Fork("its family has as many members as it can; drop one".into());
-        let room = Room::find(family, warm).ok_or_else(full)?;
-        let number = room.number;
+        let room = Room::find(family, warm, shared.room.as_ref())?;
+        let path = room.path().to_owned();
         let (id, offer, _) = warm.expect_session()?;
         let beginning = Self {
             id,
@@ -167,7 +166,7 @@ impl Beginning {
         };
         let request = RoomRequest {
             id,
-            room: number,
+            room: path,
             owner: warm.owner(family.id),
             workspace_bytes: shared.limits.workspace_bytes,
             inodes: shared.limits.inodes,
