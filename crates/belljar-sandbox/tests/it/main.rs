@@ -18,6 +18,7 @@ mod posture;
 mod reference;
 mod sessions;
 mod snapshots;
+mod snapshots_hostile;
 #[path = "../support/mod.rs"]
 mod support;
 mod templates;
