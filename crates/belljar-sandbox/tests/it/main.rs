@@ -8,6 +8,7 @@ mod compatibility;
 mod displays;
 mod files;
 mod forks;
+mod hibernate;
 mod hygiene;
 mod limits;
 mod outcomes;
