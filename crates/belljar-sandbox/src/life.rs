@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use belljar_protocol::{Walls, WokenCopy};
+use belljar_protocol::{Stream, Walls, WokenCopy};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::cell::lacking;
@@ -23,6 +23,9 @@ use crate::warm::Warm;
 
 /// The most names and files that the first outcome after a sleep lists as gone.
 const MAX_LOST: usize = 100;
+
+/// The least time without use after which a session falls asleep by itself.
+const LEAST_IDLE: Duration = Duration::from_millis(10);
 
 /// What a session is while it is awake.
 #[derive(Clone, Debug)]
@@ -254,6 +257,7 @@ impl Life {
     /// Lets it fall asleep when nobody has used it for as long as its options say.
     fn watch(&self, guest: Weak<tokio::sync::Mutex<Guest>>) {
         if let Some(after) = self.options.hibernate_after {
+            let after = after.max(LEAST_IDLE);
             tokio::spawn(fall_asleep(self.this.clone(), guest, after));
         }
     }
@@ -316,6 +320,11 @@ fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<St
             &mut lost,
             format!("checkpoints of before are gone: {copies}"),
         );
+    }
+    let unread = |stream| guest.read_now(stream, &mut [0]).is_ok_and(|read| read > 0);
+    if unread(Stream::Stdout) || unread(Stream::Stderr) {
+        let output = "output of threads and child processes after the last cell is gone";
+        tell(&mut lost, output.into());
     }
     if shared.output_directory.exists() {
         let outputs = "the files with the whole of long outputs are gone";

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::protocol::{Cause, Fate, Outcome};
+use belljar_sandbox::protocol::{Cause, Fate, Outcome, Walls};
 use belljar_sandbox::{
-    Cell, Checkpoints, Error, Limits, Session, SessionOptions, SnapshotError, WhenBusy,
+    Cell, Checkpoints, Engine, Error, Limits, Session, SessionOptions, SnapshotError, WhenBusy,
 };
 use rustix::process::getuid;
 
 use crate::support::{
-    data_engine, descriptors, engine, eventually, good, inits, printed, processes_below, seconds,
-    session, traces, without_copies,
+    bare_environment, data_engine, descriptors, engine, eventually, good, inits, printed,
+    processes_below, seconds, session, traces, without_copies,
 };
 
 const SLEPT: &str = "and was started anew: what was not a variable or a file of the workspace is gone (/tmp, environment variables, the current directory)";
@@ -109,10 +109,11 @@ async fn what_is_lost_is_told() {
         .await
         .unwrap();
     session.checkpoint("mine").await.unwrap();
-    let code = "import os, subprocess, threading, time\ngood = 1\ndef count(): yield 1\ngenerator = count()\nlock = threading.Lock()\nfile = open('open.txt', 'w')\nos.symlink('open.txt', 'link')\nthread = threading.Thread(target=time.sleep, args=(600,), daemon=True)\nthread.start()\nchild = subprocess.Popen(['/bin/sleep', '600'])\nprint('x' * 2_000_000)";
+    let code = "import os, subprocess, threading, time\ngood = 1\ndef count(): yield 1\ngenerator = count()\nlock = threading.Lock()\nfile = open('open.txt', 'w')\nos.symlink('open.txt', 'link')\nthread = threading.Thread(target=time.sleep, args=(600,), daemon=True)\nthread.start()\nchild = subprocess.Popen(['/bin/sleep', '600'])\nprint('x' * 2_000_000)\nthreading.Timer(0.1, print, ['late']).start()";
     let outcome = good(&session, code).await;
     let whole = outcome.stdout.file.unwrap();
     assert!(whole.exists());
+    tokio::time::sleep(seconds(0.5)).await;
     asleep(&session).await;
     assert!(!whole.exists());
     let outcome = good(&session, "print(good, os.path.exists('open.txt'))").await;
@@ -126,6 +127,7 @@ async fn what_is_lost_is_told() {
         "1 threads of before are gone".into(),
         "1 child processes of before are gone".into(),
         "checkpoints of before are gone: `mine`".into(),
+        "output of threads and child processes after the last cell is gone".into(),
         "the files with the whole of long outputs are gone".into(),
         pickling("generator", "generator"),
         pickling("lock", "_thread.lock"),
@@ -492,4 +494,19 @@ async fn heavy_sleep_is_measured() {
             );
         }
     }
+}
+
+/// Without walls too, where there is no init, no cgroup and no copy.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_sleeps_without_walls() {
+    let engine = Engine::builder(bare_environment()).without_walls().build();
+    let session = engine.session().await.unwrap();
+    session.put("a", b"1").unwrap();
+    let pid = printed(&session, "import os; x = 1; print(os.getpid())").await;
+    asleep(&session).await;
+    let process = PathBuf::from(format!("/proc/{}", pid.trim()));
+    eventually("the end of its process", || !process.exists()).await;
+    let outcome = good(&session, "print(x, open('a').read())").await;
+    assert_eq!(outcome.stdout.text, "1 1\n");
+    assert_eq!((outcome.cell, outcome.walls), (2, Walls::None));
 }
