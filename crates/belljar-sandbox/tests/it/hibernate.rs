@@ -1,6 +1,7 @@
 //! Sessions that sleep: a snapshot instead of processes, until somebody wants them.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,6 @@ async fn a_session_sleeps_and_wakes() {
     let files = sleepers();
     assert_eq!(files.len(), 1);
     let meta = std::fs::metadata(files.first().unwrap()).unwrap();
-    use std::os::unix::fs::MetadataExt;
     assert_eq!(
         (meta.uid(), meta.mode() & 0o777),
         (getuid().as_raw(), 0o600)
