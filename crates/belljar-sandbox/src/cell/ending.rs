@@ -275,7 +275,7 @@ impl CellDriver<'_> {
 }
 
 /// What a copy does not have of the process that it stands for.
-fn lacking(copy: WokenCopy) -> Vec<String> {
+pub(crate) fn lacking(copy: WokenCopy) -> Vec<String> {
     let mut words = Vec::new();
     if copy.threads > 0 {
         words.push(format!("{} threads of before are gone", copy.threads));

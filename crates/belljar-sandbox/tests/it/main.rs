@@ -11,6 +11,7 @@ mod forks;
 mod forks_files;
 mod forks_shared;
 mod forks_state;
+mod hibernate;
 mod hygiene;
 mod limits;
 mod outcomes;
