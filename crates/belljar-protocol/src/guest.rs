@@ -167,12 +167,7 @@ pub enum GuestFrame {
     SavedPart,
     /// All names are saved, but for those that say why not. The blob is a JSON object: the sources
     /// of the cells by file name.
-    Saved {
-        /// Every name, in the order of the bytes.
-        names: Vec<SavedName>,
-        /// What pickled them.
-        library: String,
-    },
+    Saved(SavedNames),
     /// Names are still being loaded.
     Loading,
     /// All names are loaded, but for those that say why not.
@@ -233,10 +228,7 @@ impl GuestFrame {
                 Self::Completions { start, candidates }
             }
             Kind::SavedPart => Self::SavedPart,
-            Kind::Saved => {
-                let Saved { names, library } = read(frame)?;
-                Self::Saved { names, library }
-            }
+            Kind::Saved => Self::Saved(read(frame)?),
             Kind::Loading => Self::Loading,
             Kind::Loaded => {
                 let Loaded { names, why } = read(frame)?;
@@ -365,10 +357,17 @@ pub struct WokenCopy {
     pub processes: u32,
 }
 
-#[derive(Deserialize)]
-struct Saved {
-    names: Vec<SavedName>,
-    library: String,
+/// What a session saved of itself, and what it could not.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SavedNames {
+    /// Every name, in the order of the bytes.
+    pub names: Vec<SavedName>,
+    /// What pickled them.
+    pub library: String,
+    /// Threads that ran beside the main one.
+    pub threads: u32,
+    /// Child processes that there were.
+    pub processes: u32,
 }
 
 #[derive(Deserialize)]
@@ -483,7 +482,7 @@ mod tests {
             r#"{"type":"copied"}"#,
             r#"{"type":"manifest","names":[]}"#,
             r#"{"type":"completions","start":0,"candidates":["a"]}"#,
-            r#"{"names":[{"name":"a","type":"int"}],"type":"saved","library":"pickle"}"#,
+            r#"{"names":[{"name":"a","type":"int"}],"type":"saved","library":"pickle","threads":0,"processes":0}"#,
             r#"{"type":"loaded","names":[{"name":"a","why":"b"}]}"#,
         ] {
             let kind = parse(header).unwrap_or_else(|error| panic!("{header}: {error}"));

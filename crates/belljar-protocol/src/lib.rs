@@ -18,7 +18,7 @@ pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
     Answer, CellEnd, CellReport, DisplayPart, ForkRoom, GuestFrame, HostFrame, KeptCopy,
-    LoadedName, Question, SavedName, WokenCopy,
+    LoadedName, Question, SavedName, SavedNames, WokenCopy,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use network::{Denial, DeniedReason, Traffic};

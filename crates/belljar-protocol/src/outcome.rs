@@ -266,7 +266,8 @@ pub struct Outcome {
     /// What it did to the namespace.
     #[serde(default)]
     pub changes: Changes,
-    /// What was left out of this outcome, and why.
+    /// What was left out of this outcome, and why; and what the session lacks since it was restored,
+    /// or since it slept before this cell.
     #[serde(default)]
     pub dropped: Vec<String>,
     /// Where the time went.

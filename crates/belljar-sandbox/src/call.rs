@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::error::Error;
+use crate::life::Live;
 use crate::session::{CellRun, Session, Work};
 
 /// What a caller wants of a cell that waits in a call. Who drives the cell does it.
@@ -28,8 +29,8 @@ impl Session {
     ///
     /// [`Event::Asked`]: belljar_protocol::Event::Asked
     pub async fn answer(&self, call: u64, value: Value) -> Result<(), Error> {
-        let (shared, _) = self.wires();
-        if shared.asked.load(Ordering::Acquire) != call {
+        let asked = |live: Live| live.shared.asked.load(Ordering::Acquire);
+        if self.now().map(asked) != Some(call) {
             return Err(Error::NotAsked { call });
         }
         let request = |done| CallRequest::Answer { call, value, done };
@@ -53,7 +54,7 @@ impl Session {
         request: impl FnOnce(oneshot::Sender<T>) -> CallRequest,
     ) -> Option<T> {
         let (done, answer) = oneshot::channel();
-        self.wires().0.calls.send(request(done)).ok()?;
+        self.now()?.shared.calls.send(request(done)).ok()?;
         answer.await.ok()
     }
 }

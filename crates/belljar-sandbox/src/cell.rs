@@ -2,6 +2,8 @@
 
 mod ending;
 
+pub(crate) use ending::lacking;
+
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -132,6 +134,7 @@ impl<'a> CellDriver<'a> {
             questions: 0,
             outgoing: VecDeque::new(),
             capture: Capture::new(limits, &shared.output_directory, cell),
+            dropped: std::mem::take(&mut guest.lost),
             shared,
             guest,
             events,
@@ -140,7 +143,6 @@ impl<'a> CellDriver<'a> {
             nonce,
             displays: Vec::new(),
             display_bytes: 0,
-            dropped: Vec::new(),
             pending: Vec::new(),
             told: Instant::now()
                 .checked_sub(EVENT_PAUSE)
@@ -392,7 +394,7 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Manifest { .. }
             | GuestFrame::Completions { .. }
             | GuestFrame::SavedPart
-            | GuestFrame::Saved { .. }
+            | GuestFrame::Saved(_)
             | GuestFrame::Loading
             | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
         }

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use tokio::sync::MutexGuard;
-
 use crate::copies::restore;
 use crate::error::Error;
 use crate::guest::Guest;
+use crate::life::Wires;
 use crate::measure::private_bytes_of;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -66,7 +65,7 @@ impl Session {
     /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCopied`] where no copy can
     /// be made, as without walls. The session goes on after both.
     pub async fn checkpoint(&self, name: &str) -> Result<(), Error> {
-        let mut guest = self.guest_with_copies().await?;
+        let (shared, mut guest) = self.wires_with_copies().await?;
         let mut named = 0;
         for copy in guest.copies.list() {
             named += usize::from(copy.name.as_deref().is_some_and(|other| other != name));
@@ -74,15 +73,14 @@ impl Session {
         if named >= MOST_NAMED {
             return Err(Error::TooManyCheckpoints { limit: MOST_NAMED });
         }
-        let (shared, _) = self.wires();
-        keep(shared, &mut guest, Some(name.to_owned()))
+        keep(&shared, &mut guest, Some(name.to_owned()))
             .await
             .map(drop)
     }
 
     /// Gives up the copy of a name.
     pub async fn forget(&self, name: &str) -> Result<(), Error> {
-        let mut guest = self.guest_with_copies().await?;
+        let (_, mut guest) = self.wires_with_copies().await?;
         if guest
             .copies
             .give_up(|copy| copy.name.as_deref() == Some(name))
@@ -96,7 +94,7 @@ impl Session {
     /// The copies that are kept, the newest last. What each holds in memory is looked up, which
     /// takes the kernel some 20 ms for a gigabyte.
     pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
-        let mut guest = self.guest_with_copies().await?;
+        let (_, mut guest) = self.wires_with_copies().await?;
         let copies: Vec<_> = guest
             .copies
             .list()
@@ -119,25 +117,25 @@ impl Session {
     /// they are. The copy is kept. Waits for a cell that runs.
     pub async fn restore(&self, checkpoint: impl Into<CheckpointRef>) -> Result<(), Error> {
         let checkpoint = checkpoint.into();
-        let mut guest = self.guest_with_copies().await?;
+        let (shared, mut guest) = self.wires_with_copies().await?;
         let Some(id) = guest.copies.find(&checkpoint) else {
             return Err(Error::NoCheckpoint(checkpoint));
         };
-        let (shared, _) = self.wires();
-        let restored = restore(shared, &mut guest, Some(id)).await;
+        let restored = restore(&shared, &mut guest, Some(id)).await;
         if restored.is_none() || !guest.wait_for_copy(shared.cgroup.as_ref()).await {
-            return Err(end(shared, Error::Ended("it could not be restored".into())));
+            return Err(end(
+                &shared,
+                Error::Ended("it could not be restored".into()),
+            ));
         }
         Ok(())
     }
 
-    /// The guest, after all copies that it has told of are taken up.
-    async fn guest_with_copies(&self) -> Result<MutexGuard<'_, Guest>, Error> {
-        let (shared, guest) = self.wires();
-        let mut guest = guest.lock().await;
-        shared.check()?;
-        hear_of_copies(shared, &mut guest).await?;
-        Ok(guest)
+    /// The wires, after all copies that the guest has told of are taken up.
+    async fn wires_with_copies(&self) -> Result<Wires, Error> {
+        let (shared, mut guest) = self.wires().await?;
+        hear_of_copies(&shared, &mut guest).await?;
+        Ok((shared, guest))
     }
 }
 

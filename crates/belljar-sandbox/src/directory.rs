@@ -76,6 +76,11 @@ impl EngineDirectory {
         self.path.join("workspaces").join(id.to_string())
     }
 
+    /// Where a session that sleeps is kept.
+    pub(crate) fn sleeper(&self, id: u64) -> PathBuf {
+        self.path.join(format!("asleep-{id}"))
+    }
+
     /// A name that no other live engine has.
     pub(crate) fn name(&self) -> &str {
         &self.name

@@ -8,6 +8,7 @@ use belljar_protocol::Walls;
 
 use crate::environment::Environment;
 use crate::error::Error;
+use crate::life::Live;
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
@@ -166,12 +167,12 @@ impl Engine {
             options.checkpoints = Checkpoints::Off;
         }
         let warm = self.behind_walls().await?;
-        let started = warm.start_session(&options, filters).await?;
         let walls = match self.0.walls {
             Walls::Full if !filters => Walls::Unfiltered,
             walls => walls,
         };
-        Session::new(warm, started, options, walls)
+        let live = Live::start(warm, &options, walls).await?;
+        Ok(Session::new(live, options))
     }
 
     /// Ends all sessions of this engine and everything else behind its walls, and waits until

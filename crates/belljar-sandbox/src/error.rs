@@ -63,6 +63,12 @@ pub enum Error {
     /// The session could not be forked.
     #[error("the session could not be forked: {0}")]
     Fork(String),
+    /// The session could not be put to sleep. It goes on as it is.
+    #[error("the session does not sleep: {0}")]
+    NotHibernated(&'static str),
+    /// The session sleeps, and its files with it.
+    #[error("the session sleeps; `wake` it to reach its files")]
+    Asleep,
     /// No cell waits for an answer to this call.
     #[error("no cell waits for the answer to call {call}; `Event::Asked` tells when one does")]
     NotAsked {

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use belljar_walls::{Channel, MOST_FORKS, Orphan, Process, Watch, room_path};
+use belljar_walls::{Channel, MOST_FORKS, Orphan, Process, Watch, room_path, room_workspace};
 use tokio::sync::oneshot;
 
 use crate::channel::AsyncChannel;
+use crate::error::Error;
 use crate::lock::lock;
 use crate::network::Proxy;
 use crate::warm::Warm;
@@ -56,40 +57,77 @@ impl Drop for Family {
     }
 }
 
+/// How deep forks of forks go: the kernel stacks 16 of Landlock's rules, and one is the session's.
+const DEEPEST: usize = 15;
+
 /// A fork's place in its family: a workspace of its own.
 #[derive(Debug)]
-pub(crate) struct Room {
-    pub(crate) number: u32,
+pub(crate) struct Room(Arc<House>);
+
+/// The directory of a room. The rooms of the fork's own forks are in it, since their rules can't
+/// open what its rules close. So it stays as long as the last of them.
+#[derive(Debug)]
+struct House {
+    number: u32,
+    path: PathBuf,
     family: Arc<Family>,
     warm: Arc<Warm>,
+    /// Let go of after this one.
+    above: Option<Arc<Self>>,
 }
 
 impl Room {
-    /// A room that is free; `None` if there is none.
-    pub(crate) fn find(family: &Arc<Family>, warm: &Arc<Warm>) -> Option<Self> {
+    /// A room that is free, for a fork of the one that lives in the room `above`.
+    pub(crate) fn find(
+        family: &Arc<Family>,
+        warm: &Arc<Warm>,
+        above: Option<&Self>,
+    ) -> Result<Self, Error> {
+        let above = above.map(|room| Arc::clone(&room.0));
+        if std::iter::successors(above.as_ref(), |house| house.above.as_ref()).count() >= DEEPEST {
+            let why = format!("forks of forks are at most {DEEPEST} deep");
+            return Err(Error::Fork(why));
+        }
+        let full = || Error::Fork("its family has as many members as it can; drop one".into());
         let mut rooms = lock(&family.rooms);
-        let number = (1..=MOST_FORKS).find(|number| *rooms & (1 << number) == 0)?;
+        let number = (1..=MOST_FORKS)
+            .find(|number| *rooms & (1 << number) == 0)
+            .ok_or_else(full)?;
         *rooms |= 1 << number;
-        Some(Self {
+        Ok(Self(Arc::new(House {
             number,
+            path: room_path(above.as_ref().map(|house| house.path.as_path()), number),
             family: Arc::clone(family),
             warm: Arc::clone(warm),
-        })
+            above,
+        })))
     }
 
-    pub(crate) fn path(&self) -> PathBuf {
-        room_path(self.number)
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Where the fork works.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        room_workspace(&self.0.path)
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
+        // Where forks of the fork live on; else it goes with the house.
+        if Arc::strong_count(&self.0) > 1 {
+            let House { warm, family, .. } = &*self.0;
+            let _ = warm.leave_room(&family.mounts, self.workspace());
+        }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
         // A room that can't be emptied is not given to another.
-        if self
-            .warm
-            .leave_room(&self.family.mounts, self.number)
-            .is_ok()
-        {
+        let left = self.warm.leave_room(&self.family.mounts, self.path.clone());
+        if left.is_ok() {
             *lock(&self.family.rooms) &= !(1 << self.number);
         }
     }

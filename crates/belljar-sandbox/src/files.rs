@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 
-use belljar_walls::{BeneathError, Entry};
+use belljar_walls::{Beneath, BeneathError, Entry};
 
 use crate::error::Error;
+use crate::life::Live;
 use crate::session::Session;
 
 /// The most entries that a listing returns.
@@ -19,16 +20,19 @@ pub struct Listing {
     pub truncated: bool,
 }
 
+/// Of a session that sleeps there are none: [`Error::Asleep`], until it is [woken](Session::wake).
 impl Session {
     /// Writes a file into the workspace, making directories as needed. The path is relative to
     /// the workspace.
     pub fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
         self.check_size(path, contents.len() as u64)?;
-        self.workspace().write(path, |file| {
-            file.write_all(contents).map_err(|source| {
-                Error::File(BeneathError::Io {
-                    path: path.to_owned(),
-                    source,
+        self.with_files(|files| {
+            files.write(path, |file| {
+                file.write_all(contents).map_err(|source| {
+                    Error::File(BeneathError::Io {
+                        path: path.to_owned(),
+                        source,
+                    })
                 })
             })
         })
@@ -40,7 +44,7 @@ impl Session {
             path: path.to_owned(),
             source,
         };
-        let file = self.workspace().read(path)?;
+        let file = self.with_files(|files| Ok(files.read(path)?))?;
         let size = file.metadata().map_err(failed)?.len();
         self.check_size(path, size)?;
         // It may grow while it is read: one byte more than allowed is enough to know.
@@ -53,13 +57,24 @@ impl Session {
 
     /// Lists what is beneath a directory of the workspace, `""` for all of it.
     pub fn list(&self, path: &str) -> Result<Listing, Error> {
-        let (entries, truncated) = self.workspace().list(path, MAX_ENTRIES)?;
+        let list = |files: &Beneath| Ok(files.list(path, MAX_ENTRIES)?);
+        let (entries, truncated) = self.with_files(list)?;
         Ok(Listing { entries, truncated })
     }
 
     /// Deletes a file or an empty directory of the workspace.
     pub fn delete(&self, path: &str) -> Result<(), Error> {
-        Ok(self.workspace().remove(path)?)
+        self.with_files(|files| Ok(files.remove(path)?))
+    }
+
+    /// Does something with the workspace of a session that is awake, and keeps it awake so long.
+    fn with_files<T>(&self, act: impl FnOnce(&Beneath) -> Result<T, Error>) -> Result<T, Error> {
+        let Live { shared, .. } = self.life().now()?.ok_or(Error::Asleep)?;
+        let asleep = shared.asleep();
+        if *asleep {
+            return Err(Error::Asleep);
+        }
+        act(&shared.workspace)
     }
 
     fn check_size(&self, path: &str, bytes: u64) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use belljar_protocol::{ForkRoom, GuestFrame, HostFrame, encode_frame};
@@ -17,7 +17,9 @@ use crate::copies::Copies;
 use crate::error::Error;
 use crate::family::{Family, Room};
 use crate::guest::{Guest, GuestError};
+use crate::life::Live;
 use crate::network::Proxy;
+use crate::options::SessionOptions;
 use crate::plumbing::Plumbing;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -37,24 +39,23 @@ impl Session {
     ///
     /// Forks live in the namespaces of this session; docs/checkpoints.md tells what they share.
     pub async fn fork(&self, count: u32) -> Result<Vec<Self>, Error> {
-        let (shared, guest) = self.wires();
-        if shared.asked.load(Ordering::Acquire) != 0
+        let asked = |live: Live| live.shared.asked.load(Ordering::Acquire) != 0;
+        if self.now().is_some_and(asked)
             && let Some(forks) = self
                 .call_request(|done| CallRequest::Fork { count, done })
                 .await
         {
             return forks;
         }
-        let mut guest = guest.lock().await;
-        shared.check()?;
-        make_forks(shared, &mut guest, count).await
+        let (shared, mut guest) = self.wires().await?;
+        make_forks(&shared, &mut guest, count).await
     }
 
     /// The directory that the session's code works in: `/workspace`, or a fork's own.
     pub fn directory(&self) -> PathBuf {
-        let (shared, _) = self.wires();
-        let room = shared.room.as_ref();
-        room.map_or_else(|| PathBuf::from("/workspace"), Room::path)
+        let path = |live: Live| live.shared.room.as_ref().map(Room::workspace);
+        let room = self.now().and_then(path);
+        room.unwrap_or_else(|| PathBuf::from("/workspace"))
     }
 }
 
@@ -113,7 +114,7 @@ async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, G
             continue;
         };
         let told = ForkRoom {
-            workspace: room.path(),
+            workspace: room.workspace(),
             cell: guest.cells,
             nonce: beginning.nonce.clone(),
         };
@@ -153,9 +154,8 @@ impl Beginning {
     /// Asks for a fork's room.
     async fn ask(shared: &Shared, family: &Arc<Family>) -> Result<(Self, Offer), Error> {
         let warm = &shared.warm;
-        let full = || Error::Fork("its family has as many members as it can; drop one".into());
-        let room = Room::find(family, warm).ok_or_else(full)?;
-        let number = room.number;
+        let room = Room::find(family, warm, shared.room.as_ref())?;
+        let path = room.path().to_owned();
         let (id, offer, _) = warm.expect_session()?;
         let beginning = Self {
             id,
@@ -167,7 +167,7 @@ impl Beginning {
         };
         let request = RoomRequest {
             id,
-            room: number,
+            room: path,
             owner: warm.owner(family.id),
             workspace_bytes: shared.limits.workspace_bytes,
             inodes: shared.limits.inodes,
@@ -237,6 +237,7 @@ impl Beginning {
         guest.cells = parent.cells;
         guest.copies.go_on_from(&parent.copies);
         guest.set_exit(exit);
+        guest.lost.clone_from(&parent.lost);
         guest.traffic = shared.proxy().map(Proxy::traffic).unwrap_or_default();
         guest.question = parent.question.clone();
         if let Some(question) = &mut guest.question {
@@ -255,12 +256,19 @@ impl Beginning {
             cgroup: self.cgroup.take(),
             running: AtomicU32::new(0),
             ended: Mutex::default(),
+            asleep: RwLock::default(),
             asked: AtomicU64::new(guest.question.as_ref().map_or(0, |question| question.call)),
             calls,
             room: self.room.take(),
             warm: Arc::clone(&self.warm),
         };
-        Ok(Session::assemble(fork, guest))
+        // A fork does not sleep.
+        let options = SessionOptions {
+            limits: shared.limits.clone(),
+            checkpoints: shared.checkpoints,
+            ..SessionOptions::default()
+        };
+        Ok(Session::new(Live::new(fork, guest), options))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use belljar_protocol::{
     Denial, FrameDecoder, GuestFrame, HostFrame, Question, RawFrame, Stream, Traffic, encode_frame,
@@ -72,6 +72,10 @@ pub(crate) struct Guest {
     pub(crate) question: Option<Question>,
     /// What callers want of a cell that waits in a call.
     pub(crate) calls: UnboundedReceiver<CallRequest>,
+    /// When it was last used.
+    pub(crate) used: Instant,
+    /// What it lost in its sleep, which no outcome has told of yet.
+    pub(crate) lost: Vec<String>,
     /// Whether it has entered the walls and waits for requests.
     pub(crate) ready: bool,
     decoder: FrameDecoder,
@@ -104,6 +108,8 @@ impl Guest {
             cells: 0,
             question: None,
             calls,
+            used: Instant::now(),
+            lost: Vec::new(),
             ready: false,
             decoder: FrameDecoder::default(),
             held: VecDeque::new(),

@@ -58,6 +58,7 @@ mod files;
 mod fork;
 mod furniture;
 mod guest;
+mod life;
 mod limits;
 mod lock;
 mod measure;

@@ -14,6 +14,10 @@ pub struct SessionOptions {
     pub checkpoints: Checkpoints,
     /// What it may reach on the network: nothing by default.
     pub network: Network,
+    /// How long it may be without a cell, or another use, before it
+    /// [sleeps](crate::Session::hibernate); `None`: as long as it likes. What a snapshot can't hold is
+    /// then lost, and told by the first outcome after it.
+    pub hibernate_after: Option<Duration>,
     /// Whose session it is. Sessions of one template have the same hash seed and memory layout,
     /// which code in one of them could use against another: those of different tenants never come
     /// from the same template. Each tenant's costs its import time once and its memory; it is given

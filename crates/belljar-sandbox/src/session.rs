@@ -1,33 +1,26 @@
 //! A session: one live interpreter behind walls.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome, Walls};
-use belljar_walls::{Beneath, Process};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
+use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome};
+use belljar_walls::Process;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cell::CellDriver;
 use crate::checkpoints::copy_before;
-use crate::copies::Copies;
 use crate::error::Error;
-use crate::family::Family;
 use crate::guest::{DEATH_TIME, Guest};
+use crate::life::{Life, Live, Wires};
 use crate::limits::Limits;
-use crate::network::{Network, Proxy};
 use crate::options::{Checkpoints, SessionOptions};
 use crate::shared::Shared;
-use crate::starting::Started;
-use crate::warm::Warm;
 
 /// The longest cell, in bytes of source.
 const MAX_CODE: usize = 4 << 20;
-
-/// Denials that wait to be told; more are counted.
-const MAX_DENIALS: usize = 64;
 
 /// A piece of code to run, and how.
 #[derive(Clone, Debug, Default)]
@@ -86,98 +79,24 @@ impl<T: Into<String>> From<T> for Cell {
 /// One live Python interpreter behind walls, with a workspace. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Session {
-    shared: Arc<Shared>,
-    guest: Arc<tokio::sync::Mutex<Guest>>,
+    life: Arc<Life>,
 }
 
 impl Session {
-    pub(crate) fn new(
-        warm: Arc<Warm>,
-        started: Started,
-        options: SessionOptions,
-        walls: Walls,
-    ) -> Result<Self, Error> {
-        let Started {
-            id,
-            control,
-            interrupts,
-            stdout,
-            stderr,
-            init,
-            interpreter,
-            workspace,
-            cgroup,
-            listener,
-            watches,
-            exit,
-        } = started;
-        let SessionOptions {
-            limits,
-            network,
-            checkpoints,
-            ..
-        } = options;
-        let (reports, denials) = channel(MAX_DENIALS);
-        let proxy = match (listener, network) {
-            (Some(listener), Network::Allow(list)) => {
-                let proxy = Proxy::start(listener.into(), list, reports);
-                Some(proxy.map_err(Error::io("the session's proxy"))?)
-            }
-            _ => None,
-        };
-        let family = match init.zip(watches) {
-            Some(((init, mounts), watches)) => {
-                let family = Family::new(id, init, mounts, watches, proxy);
-                Some(Arc::new(
-                    family.map_err(Error::io("the session's orphans"))?,
-                ))
-            }
-            None => None,
-        };
-        let orphans = family.as_ref().map(|family| family.orphans.clone());
-        let mut copies = Copies::new(orphans, checkpoints);
-        if checkpoints != Checkpoints::Off {
-            copies.stand_before(&interpreter);
-        }
-        let (calls, requests) = unbounded_channel();
-        Ok(Self::assemble(
-            Shared {
-                id,
-                limits,
-                walls,
-                checkpoints,
-                output_directory: warm.output_directory(id),
-                workspace,
-                family,
-                interpreter: Mutex::new(Arc::new(interpreter)),
-                interrupts,
-                cgroup,
-                running: AtomicU32::new(0),
-                ended: Mutex::default(),
-                asked: AtomicU64::new(0),
-                calls,
-                room: None,
-                warm,
-            },
-            Guest::new(control, stdout, stderr, denials, exit, copies, requests),
-        ))
-    }
-
-    pub(crate) fn assemble(shared: Shared, guest: Guest) -> Self {
+    pub(crate) fn new(live: Live, options: SessionOptions) -> Self {
         Self {
-            shared: Arc::new(shared),
-            guest: Arc::new(tokio::sync::Mutex::new(guest)),
+            life: Life::begin(live, options),
         }
     }
 
     /// A number that no other session of this engine has.
     pub fn id(&self) -> u64 {
-        self.shared.id
+        self.life.id
     }
 
     /// What this session may use.
     pub fn limits(&self) -> &Limits {
-        &self.shared.limits
+        &self.life.options.limits
     }
 
     /// Runs a cell. What comes back is a stream of events that ends in an outcome, and a future
@@ -191,18 +110,20 @@ impl Session {
 
     pub(crate) fn spawn(&self, work: Work) -> CellRun {
         let (sender, events) = unbounded_channel();
-        let (shared, guest) = (Arc::clone(&self.shared), Arc::clone(&self.guest));
+        let life = Arc::clone(&self.life);
         tokio::spawn(async move {
             let result = match work {
-                Work::Cell(cell) => run_cell(&shared, &guest, cell, &sender).await,
-                Work::Answer(value) => resume(&shared, &guest, &value, &sender).await,
+                Work::Cell(cell) => run_cell(&life, cell, &sender).await,
+                Work::Answer(value) => resume(&life, &value, &sender).await,
             };
-            if shared.checkpoints == Checkpoints::Auto {
+            if life.options.checkpoints == Checkpoints::Auto
+                && let Ok(Some(Live { shared, guest })) = life.now()
+            {
                 let (shared, guest) = (Arc::downgrade(&shared), Arc::downgrade(&guest));
                 tokio::spawn(take_up_copies(shared, guest));
             }
             // All of the session is released before the caller can know that the cell is over.
-            drop((shared, guest));
+            drop(life);
             let _ = sender.send(result.map(|outcome| Event::Outcome(Box::new(outcome))));
         });
         CellRun { events }
@@ -211,7 +132,8 @@ impl Session {
     /// Interrupts the cell that runs, as Ctrl-C would; its variables are kept. False if no cell
     /// runs.
     pub fn interrupt(&self) -> bool {
-        self.shared.interrupt_running()
+        self.now()
+            .is_some_and(|live| live.shared.interrupt_running())
     }
 
     /// Binds values before the first cell, or between cells. Fails for names that are bound
@@ -252,49 +174,65 @@ impl Session {
 
     /// Ends the session and waits until its processes are gone.
     pub async fn close(self) -> Result<(), Error> {
-        self.shared.end("it was closed");
-        self.shared.kill();
-        // A cell that runs sees its guest die and gives the guest back.
-        self.guest.lock().await.wait_status(DEATH_TIME).await;
+        if let Some(live) = self.life.end("it was closed") {
+            // A cell that runs sees its guest die and gives the guest back.
+            live.guest.lock().await.wait_status(DEATH_TIME).await;
+        }
         Ok(())
     }
 
-    /// Memory of the session's interpreter, and of its init where there are walls.
+    /// Memory of the session's interpreter, and of its init where there are walls; none while it
+    /// sleeps.
     pub(crate) fn sum_processes(&self, of: impl Fn(&Process) -> Option<u64>) -> Option<u64> {
-        let family = self.shared.family.as_ref();
+        let Some(Live { shared, .. }) = self.now() else {
+            return Some(0);
+        };
+        let family = shared.family.as_ref();
         let init = family.map_or(Some(0), |family| of(&family.init))?;
-        Some(init + of(&self.shared.interpreter())?)
+        Some(init + of(&shared.interpreter())?)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.shared.check().is_ok() && !self.shared.interpreter_is_gone()
+        let live = self.now();
+        live.is_some_and(|Live { shared, .. }| {
+            shared.check().is_ok() && !shared.interpreter_is_gone()
+        })
     }
 
-    /// What the host keeps of it, and its wires: whoever locks them may talk to the guest.
-    pub(crate) fn wires(&self) -> (&Arc<Shared>, &Arc<tokio::sync::Mutex<Guest>>) {
-        (&self.shared, &self.guest)
+    pub(crate) fn life(&self) -> &Arc<Life> {
+        &self.life
     }
 
-    pub(crate) fn workspace(&self) -> &Beneath {
-        &self.shared.workspace
+    /// What there is of it while it is awake.
+    pub(crate) fn now(&self) -> Option<Live> {
+        self.life.now().ok().flatten()
+    }
+
+    /// What the host keeps of it, and its wires: whoever holds them may talk to the guest. Waits for
+    /// a cell that runs, and wakes a session that sleeps.
+    pub(crate) async fn wires(&self) -> Result<Wires, Error> {
+        let (shared, guest) = self.life.wires().await?;
+        shared.check()?;
+        Ok((shared, guest))
     }
 
     /// Ends a session that answered another question than the one it was asked: its next answer
     /// would be taken for something else, too.
     fn broke_the_protocol(&self) -> Error {
         let why = "it broke the protocol: an answer to another question";
-        self.shared.end(why);
-        self.shared.kill();
+        if let Some(Live { shared, .. }) = self.now() {
+            shared.end(why);
+            shared.kill();
+        }
         Error::Ended(why.into())
     }
 
     async fn ask(&self, question: &HostFrame<'_>) -> Result<GuestFrame, Error> {
-        let mut guest = self.guest.lock().await;
-        self.shared.check()?;
-        let answer = guest.ask(question, self.shared.cgroup.as_ref()).await;
+        let (shared, mut guest) = self.wires().await?;
+        let answer = guest.ask(question, shared.cgroup.as_ref()).await;
         if let Err(error) = &answer {
-            self.shared.end(&error.to_string());
-            self.shared.kill();
+            shared.end(&error.to_string());
+            shared.kill();
         }
         answer
     }
@@ -303,8 +241,7 @@ impl Session {
 impl Drop for Session {
     /// A cell that still runs holds what the host keeps of the session, but does not outlive it.
     fn drop(&mut self) {
-        self.shared.end("it was dropped");
-        self.shared.kill();
+        self.life.end("it was dropped");
     }
 }
 
@@ -333,8 +270,7 @@ async fn take_up_copies(shared: Weak<Shared>, guest: Weak<tokio::sync::Mutex<Gue
 }
 
 async fn run_cell(
-    shared: &Shared,
-    guest: &tokio::sync::Mutex<Guest>,
+    life: &Arc<Life>,
     cell: Cell,
     events: &UnboundedSender<Result<Event, Error>>,
 ) -> Result<Outcome, Error> {
@@ -344,10 +280,11 @@ async fn run_cell(
             limit: MAX_CODE,
         });
     }
-    let mut guest = match cell.when_busy {
-        WhenBusy::Wait => guest.lock().await,
-        WhenBusy::Refuse => guest.try_lock().map_err(|_| Error::Busy)?,
+    let (shared, mut guest) = match cell.when_busy {
+        WhenBusy::Wait => life.wires().await?,
+        WhenBusy::Refuse => life.wires_now().await?,
     };
+    let shared = &*shared;
     shared.check()?;
     let before = match cell.on_failure {
         OnFailure::Keep => None,
@@ -364,15 +301,19 @@ async fn run_cell(
         }
         guest.copies.give_up(|copy| copy.name.is_none());
     }
+    guest.used = Instant::now();
     outcome
 }
 
 async fn resume(
-    shared: &Shared,
-    guest: &tokio::sync::Mutex<Guest>,
+    life: &Arc<Life>,
     value: &serde_json::Value,
     events: &UnboundedSender<Result<Event, Error>>,
 ) -> Result<Outcome, Error> {
+    // A fork does not sleep.
+    let Some(Live { shared, guest }) = life.now()? else {
+        return Err(Error::NotAsked { call: 0 });
+    };
     let mut guest = guest.lock().await;
     let Some(question) = guest.question.take() else {
         shared.check()?;
@@ -380,7 +321,7 @@ async fn resume(
     };
     shared.asked.store(0, Ordering::Release);
     shared.check()?;
-    CellDriver::going_on(shared, &mut guest, events, &question)
+    CellDriver::going_on(&shared, &mut guest, events, &question)
         .answer(question.call, value)
         .await
 }

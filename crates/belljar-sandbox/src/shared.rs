@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
 use belljar_protocol::Walls;
 use belljar_walls::{Beneath, Process, SessionCgroup};
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     /// Number of the cell that runs, 0 for none.
     pub(crate) running: AtomicU32,
     pub(crate) ended: Mutex<Option<String>>,
+    /// Whether it is put to sleep, or was: its files are not its own any more.
+    pub(crate) asleep: RwLock<bool>,
     /// The call that the running cell waits in, 0 for none.
     pub(crate) asked: AtomicU64,
     /// What callers want of a cell that waits in a call.
@@ -50,6 +52,16 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn set_running(&self, cell: u32) {
         self.running.store(cell, Ordering::Release);
+    }
+
+    /// Whether it is put to sleep, or was. While the answer is held, it does not change.
+    pub(crate) fn asleep(&self) -> RwLockReadGuard<'_, bool> {
+        self.asleep.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody is at its files.
+    pub(crate) fn set_asleep(&self, asleep: bool) {
+        *self.asleep.write().unwrap_or_else(PoisonError::into_inner) = asleep;
     }
 
     /// Interrupts the running cell; false if none runs. The number goes ahead of the signal, so
@@ -105,6 +117,14 @@ impl Shared {
     pub(crate) fn init_is_gone(&self) -> bool {
         let family = self.family.as_ref();
         family.is_some_and(|family| is_gone(&family.init))
+    }
+
+    /// Waits until init is gone, and so all processes of the session.
+    pub(crate) async fn wait_for_init(&self, patience: Duration) {
+        let started = Instant::now();
+        while self.family.is_some() && !self.init_is_gone() && started.elapsed() < patience {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     pub(crate) fn interpreter_is_gone(&self) -> bool {

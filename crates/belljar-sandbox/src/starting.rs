@@ -2,20 +2,31 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, RwLock};
 
+use belljar_protocol::Walls;
 use belljar_walls::{Beneath, CgroupLimits, Cgroups, MOST_FORKS, Process, SessionCgroup};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::sync::mpsc::{channel, unbounded_channel};
 use tokio::sync::oneshot;
 
+use crate::copies::Copies;
 use crate::error::Error;
+use crate::family::Family;
+use crate::guest::Guest;
+use crate::life::Live;
 use crate::limits::Limits;
-use crate::network::Network;
+use crate::network::{Network, Proxy};
 use crate::options::{Backend, Checkpoints, SessionOptions};
 use crate::plumbing::Plumbing;
+use crate::shared::Shared;
 use crate::template::{ForkLimits, ForkWalls, Template};
 use crate::warm::{PATIENCE, Warm};
+
+/// Denials that wait to be told; more are counted.
+const MAX_DENIALS: usize = 64;
 
 /// A session that was just started.
 #[derive(Debug)]
@@ -36,6 +47,78 @@ pub(crate) struct Started {
     /// Where init is asked how orphans end. None where there are no walls.
     pub(crate) watches: Option<OwnedFd>,
     pub(crate) exit: oneshot::Receiver<i32>,
+}
+
+impl Live {
+    /// Starts a session.
+    pub(crate) async fn start(
+        warm: Arc<Warm>,
+        options: &SessionOptions,
+        walls: Walls,
+    ) -> Result<Self, Error> {
+        let Started {
+            id,
+            control,
+            interrupts,
+            stdout,
+            stderr,
+            init,
+            interpreter,
+            workspace,
+            cgroup,
+            listener,
+            watches,
+            exit,
+        } = warm
+            .start_session(options, walls != Walls::Unfiltered)
+            .await?;
+        let (reports, denials) = channel(MAX_DENIALS);
+        let proxy = match (listener, &options.network) {
+            (Some(listener), Network::Allow(list)) => {
+                let proxy = Proxy::start(listener.into(), list.clone(), reports);
+                Some(proxy.map_err(Error::io("the session's proxy"))?)
+            }
+            _ => None,
+        };
+        let family = match init.zip(watches) {
+            Some(((init, mounts), watches)) => {
+                let family = Family::new(id, init, mounts, watches, proxy);
+                Some(Arc::new(
+                    family.map_err(Error::io("the session's orphans"))?,
+                ))
+            }
+            None => None,
+        };
+        let orphans = family.as_ref().map(|family| family.orphans.clone());
+        let checkpoints = options.checkpoints;
+        let mut copies = Copies::new(orphans, checkpoints);
+        if checkpoints != Checkpoints::Off {
+            copies.stand_before(&interpreter);
+        }
+        let (calls, requests) = unbounded_channel();
+        Ok(Self::new(
+            Shared {
+                id,
+                limits: options.limits.clone(),
+                walls,
+                checkpoints,
+                output_directory: warm.output_directory(id),
+                workspace,
+                family,
+                interpreter: Mutex::new(Arc::new(interpreter)),
+                interrupts,
+                cgroup,
+                running: AtomicU32::new(0),
+                ended: Mutex::default(),
+                asleep: RwLock::default(),
+                asked: AtomicU64::new(0),
+                calls,
+                room: None,
+                warm,
+            },
+            Guest::new(control, stdout, stderr, denials, exit, copies, requests),
+        ))
+    }
 }
 
 impl Warm {

@@ -316,10 +316,10 @@ impl Warm {
             .map_err(Error::io("asking for a room"))
     }
 
-    /// Lets go of a fork's room.
-    pub(crate) fn leave_room(&self, mounts: &OwnedFd, room: u32) -> std::io::Result<()> {
+    /// Lets go of a fork's room, or of the workspace in it.
+    pub(crate) fn leave_room(&self, mounts: &OwnedFd, path: PathBuf) -> std::io::Result<()> {
         self.spawner
-            .send_now(&Request::Leave { room }, &[mounts.as_fd()])
+            .send_now(&Request::Leave { path }, &[mounts.as_fd()])
     }
 
     /// The owner of a session's files and processes, as an id of the spawner's user namespace.

@@ -55,7 +55,8 @@ pub(crate) fn ruleset() -> Result<OwnedFd, String> {
 }
 
 /// The rules that a fork of a session puts itself under in addition: it reaches the files of its own
-/// room, and of no other fork nor of the session that it comes from.
+/// room, which those of its own forks are in, and of no other fork nor of the session that it comes
+/// from.
 pub(crate) fn fork_ruleset(room: &str) -> Result<OwnedFd, String> {
     let entries = fs::read_dir("/").step("reading the root")?;
     let readable: Vec<String> = entries

@@ -36,7 +36,7 @@ pub use message::{
     GUEST_ID, InitRequest, MOST_FORKS, Orphan, PROXY_PORT, Report, Request, RoomRequest, Watch,
 };
 pub use process::{Process, raise_open_files};
-pub use root::{RootSpec, room_path};
+pub use root::{RootSpec, room_path, room_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
 pub use sys::{has_admin_capability, user_namespaces_work};

@@ -1,5 +1,7 @@
 //! What the host, the spawner and the inits say to each other.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// The user and group that code in a session sees itself as.
@@ -23,17 +25,17 @@ pub enum Request {
     Init(InitRequest),
     /// Make room for a fork; the message carries the mount namespace that it will live in.
     Room(RoomRequest),
-    /// Take a fork's room away; carries the mount namespace, too.
+    /// Take a fork's room away, or the workspace in it; carries the mount namespace, too.
     Leave {
-        /// Which of the rooms.
-        room: u32,
+        /// Where it is.
+        path: PathBuf,
     },
 }
 
 /// The most forks that live at once in the namespaces of one session.
 pub const MOST_FORKS: u32 = 63;
 
-/// Where the rooms of forks are: a directory for each, under its number.
+/// Where the rooms of a session's forks are: a directory for each, under its number.
 pub(crate) const FORKS: &str = "/forks";
 
 /// What a fork's room is to be.
@@ -41,8 +43,8 @@ pub(crate) const FORKS: &str = "/forks";
 pub struct RoomRequest {
     /// The fork.
     pub id: u64,
-    /// Which of the rooms, from 1 to [`MOST_FORKS`].
-    pub room: u32,
+    /// Where it is: see [`room_path`](crate::room_path).
+    pub room: PathBuf,
     /// Owner of its files, as an id of the spawner's user namespace.
     pub owner: u32,
     /// Size of its workspace.

@@ -94,9 +94,9 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
     ] {
         fs::create_dir_all(at.join(directory)).step(directory)?;
     }
-    for room in 1..=MOST_FORKS {
-        fs::create_dir_all(inside(at, &room_path(room))).step("making rooms for forks")?;
-    }
+    let forks = inside(at, Path::new(FORKS));
+    fs::create_dir(&forks).step("making rooms for forks")?;
+    make_places(&forks).step("making rooms for forks")?;
     // Shown until the spawner mounts its own: the kernel allows a new one in a user namespace
     // only where one is already visible. It stays below the later ones, locked there.
     let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
@@ -141,14 +141,14 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         fs::write(&path, contents).step(&format!("writing {}", path.display()))?;
     }
     move_in(at).step("moving into the root")?;
-    seal().step("making the root read-only")
+    seal(Path::new("/")).step("making the root read-only")
 }
 
-/// Makes the root itself read-only; the mounts below it keep their own attributes.
-fn seal() -> io::Result<()> {
+/// Makes a mount read-only; the mounts below it keep their own attributes.
+fn seal(path: &Path) -> io::Result<()> {
     let flags =
         libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV;
-    sys::mount_new(c"none", Path::new("/"), flags, "")
+    sys::mount_new(c"none", path, flags, "")
 }
 
 /// `at` + an absolute path, without `.` and `..`.
@@ -291,21 +291,39 @@ fn mount_private(
     .step(&format!("mounting {}", path.display()))
 }
 
-/// Where a fork finds its workspace.
-pub fn room_path(room: u32) -> PathBuf {
-    Path::new(FORKS).join(room.to_string())
+/// The room of a fork with this number; one of a fork is in the room of that fork.
+pub fn room_path(above: Option<&Path>, number: u32) -> PathBuf {
+    above.unwrap_or(Path::new(FORKS)).join(number.to_string())
 }
 
-/// Mounts a fork's workspace, in the mount namespace of the session that it comes from.
+/// Where the fork that lives in a room finds its workspace.
+pub fn room_workspace(room: &Path) -> PathBuf {
+    room.join("workspace")
+}
+
+/// Empty directories for rooms.
+fn make_places(inside: &Path) -> io::Result<()> {
+    (1..=MOST_FORKS).try_for_each(|number| fs::create_dir(inside.join(number.to_string())))
+}
+
+/// Mounts a fork's room, in the mount namespace of the session that it comes from: a read-only
+/// directory with its workspace, and with places for the rooms of its own forks.
 pub(crate) fn mount_room(request: &RoomRequest) -> Result<(), String> {
-    let path = room_path(request.room);
+    let room = &request.room;
+    let options = format!("mode=0755,size=4k,nr_inodes={}", MOST_FORKS + 8);
+    sys::mount_new(c"tmpfs", room, libc::MS_NOSUID | libc::MS_NODEV, &options)
+        .step("mounting a room")?;
+    let workspace = room_workspace(room);
+    fs::create_dir(&workspace).step("furnishing a room")?;
+    make_places(room).step("furnishing a room")?;
+    seal(room).step("making a room read-only")?;
     let (bytes, inodes) = (request.workspace_bytes, request.inodes);
-    mount_private(&path, bytes, inodes, 0o755, request.owner)
+    mount_private(&workspace, bytes, inodes, 0o755, request.owner)
 }
 
-/// Lets go of a fork's workspace.
-pub(crate) fn unmount_room(room: u32) {
-    let _ = rustix::mount::unmount(room_path(room), rustix::mount::UnmountFlags::DETACH);
+/// Lets go of a fork's room, or of the workspace in it.
+pub(crate) fn unmount_room(path: &Path) {
+    let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
 }
 
 /// `pivot_root` without a second directory: the old root ends up under the new one and is let go.

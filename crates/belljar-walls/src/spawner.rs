@@ -67,8 +67,8 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                     }
                 }
                 // Where it can't be, the namespaces are on their way out themselves.
-                Request::Leave { room } => {
-                    let _ = inside(&descriptors, || root::unmount_room(room));
+                Request::Leave { path } => {
+                    let _ = inside(&descriptors, || root::unmount_room(&path));
                 }
                 Request::Init(request) => match start_init(&request, root, host) {
                     Ok(pid) => {
@@ -125,9 +125,9 @@ fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
 
 fn make_room(request: &RoomRequest, host: &Channel) -> Result<(), String> {
     root::mount_room(request)?;
-    let path = root::room_path(request.room);
-    let workspace = File::open(&path).step("opening the workspace")?;
-    let rules = landlock::fork_ruleset(&path.display().to_string())?;
+    let workspace =
+        File::open(root::room_workspace(&request.room)).step("opening the workspace")?;
+    let rules = landlock::fork_ruleset(&request.room.display().to_string())?;
     let report = Report::Init { id: request.id };
     host.send(&report, &[workspace.as_fd(), rules.as_fd()])
         .step("reporting a room")

@@ -11,7 +11,7 @@ use belljar_sandbox::{Checkpoint, CheckpointRef, EntryKind, Session};
 use crate::show;
 
 /// The commands, as they are completed and explained.
-pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
+pub(crate) const COMMANDS: [(&str, &str, &str); 14] = [
     ("/help", "", "show this"),
     ("/vars", "", "list the variables"),
     ("/files", "", "list the files of the workspace"),
@@ -39,6 +39,16 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
         "/restore",
         " NAME|CELL",
         "go back to the variables of a name, or as they were after a cell; files stay",
+    ),
+    (
+        "/fork",
+        "",
+        "go on in a fork: a copy of the session, with its variables and files",
+    ),
+    (
+        "/back",
+        "",
+        "drop the fork and return to the session that it came from",
     ),
     (
         "/save",
@@ -89,6 +99,8 @@ pub(crate) enum Command {
     Checkpoint { name: String },
     Checkpoints,
     Restore { checkpoint: CheckpointRef },
+    Fork,
+    Back,
     Save { path: String },
     Load { path: String },
     Reset,
@@ -126,6 +138,8 @@ impl Command {
                     Err(_) => CheckpointRef::Name(which),
                 },
             },
+            ("/fork", None, ..) => Self::Fork,
+            ("/back", None, ..) => Self::Back,
             ("/save", Some(path), None, _) => Self::Save { path },
             ("/load", Some(path), None, _) => Self::Load { path },
             ("/reset", None, ..) => Self::Reset,
@@ -202,7 +216,7 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
             show::note("[the variables are back]");
         }
         Command::Save { path } => save(session, &home(path)).await?,
-        Command::Load { .. } | Command::Reset | Command::Quit => {}
+        Command::Fork | Command::Back | Command::Load { .. } | Command::Reset | Command::Quit => {}
     }
     Ok(())
 }
@@ -269,15 +283,16 @@ fn put(session: &Session, path: &str, name: Option<&str>) -> anyhow::Result<()> 
     let contents = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     session.put(name, &contents)?;
     show::note(&format!(
-        "[/workspace/{}: {}]",
-        visible(name),
+        "[{}: {}]",
+        visible(&session.directory().join(name).to_string_lossy()),
         size(contents.len() as u64)
     ));
     Ok(())
 }
 
 fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> {
-    let name = name.strip_prefix("/workspace/").unwrap_or(name);
+    let within = Path::new(name).strip_prefix(session.directory()).ok();
+    let name = within.and_then(Path::to_str).unwrap_or(name);
     let own_name = Path::new(name)
         .file_name()
         .with_context(|| format!("`{name}` is not the name of a file"))?;
@@ -520,6 +535,7 @@ mod tests {
         assert!(wrong("/put 'a").contains("not closed"));
         assert!(wrong("/save a b").contains("/save PATH"));
         assert!(wrong("/load").contains("/load PATH"));
+        assert!(wrong("/fork 2").contains("`/fork` takes nothing more"));
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
-use belljar_sandbox::{Checkpoints, Engine, Error, SessionOptions};
+use belljar_sandbox::{Checkpoints, Engine, Error, Session, SessionOptions};
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
@@ -21,7 +21,8 @@ use crate::{python_input, show};
 #[command(after_help = "\
 At the prompt: Tab completes, Ctrl-C interrupts a cell and keeps the variables, Ctrl-D leaves. A \
 block ends with an empty line. Lines that start with / are commands: /vars and /files list what the \
-session holds, /put and /get copy files, /save and /load keep it in a file, /reset starts anew, /help lists them all.
+session holds, /put and /get copy files, /fork goes on in a copy of it and /back returns, /save and /load keep it in \
+a file, /reset starts anew, /help lists them all.
 
 When standard input is not a terminal its lines are run as if they were typed, without prompts; \
 the exit code is 1 if the last cell failed. `belljar exec --file FILE` runs a file as one cell.
@@ -51,6 +52,7 @@ pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
         engine: engine.clone(),
         live,
         next_cell: 1,
+        parents: Vec::new(),
     };
     let result = if can_edit() {
         repl.typed().await
@@ -76,6 +78,8 @@ struct Repl {
     interrupts: Interrupts,
     /// The number that the next cell will have.
     next_cell: u32,
+    /// The sessions to go back to with the numbers of their next cells, the nearest last.
+    parents: Vec<(Arc<Session>, u32)>,
 }
 
 impl Repl {
@@ -192,9 +196,22 @@ impl Repl {
                     show::error(&error.into());
                 }
             }
+            Ok(Command::Back) => {
+                if self.go_back() {
+                    show::note("[back in the session before /fork]");
+                } else {
+                    show::error(&anyhow!(
+                        "there is no session to go back to; /fork goes on in a fork of this one"
+                    ));
+                }
+            }
             Ok(command) => {
                 let session = self.live.get().context("no session is live")?;
-                if let Err(error) = repl_actions::act(&session, &command).await {
+                let done = match command {
+                    Command::Fork => self.fork(&session).await,
+                    command => repl_actions::act(&session, &command).await,
+                };
+                if let Err(error) = done {
                     show::error(&error);
                     if error.downcast_ref::<Error>().is_some_and(has_ended) {
                         drop(session);
@@ -285,7 +302,31 @@ impl Repl {
         }
     }
 
+    /// Goes on in a fork. Its cells are numbered from those of its parent.
+    async fn fork(&mut self, session: &Arc<Session>) -> anyhow::Result<()> {
+        let forks = session.fork(1).await?;
+        let fork = forks.into_iter().next().context("no fork was made")?;
+        self.parents.push((Arc::clone(session), self.next_cell));
+        self.live.set(Arc::new(fork));
+        show::note("[in a fork: what it does to variables and files stays in it; /back drops it]");
+        Ok(())
+    }
+
+    /// Drops the session that is live for the one that it came from; false if there is none.
+    fn go_back(&mut self) -> bool {
+        let Some((parent, next_cell)) = self.parents.pop() else {
+            return false;
+        };
+        self.live.set(parent);
+        self.next_cell = next_cell;
+        true
+    }
+
     async fn replace_session(&mut self) -> anyhow::Result<()> {
+        if self.go_back() {
+            show::note("[the session was lost; this is the one before /fork again]");
+            return Ok(());
+        }
         self.start_session().await?;
         show::note("[the session was lost; this is a new one: variables and files are gone]");
         Ok(())

@@ -8,6 +8,7 @@ neither that session nor its other forks.
 from belljar_guest import BUILTINS as __builtins__
 
 import array
+import errno
 import fcntl
 import os
 import socket
@@ -35,6 +36,8 @@ _scandir = os.scandir
 _readlink = os.readlink
 _symlink = os.symlink
 _mkdir = os.mkdir
+_stat = os.stat
+_chmod = os.chmod
 _fstat = os.fstat
 _lseek = os.lseek
 _fchmod = os.fchmod
@@ -157,24 +160,40 @@ def _moved(path, old, new):
 
 
 def _copy(old, new):
-    """Copies directories, files and links, with their times and modes; nothing else can be copied."""
+    """Copies directories, files and links, with their times and modes; nothing else can be copied.
+    What may not be read is an error: a fork that lacks a file without a word would be worse."""
+    made = [(new, _stat(old))]
     pending = [(old, new)]
     while pending:
         source, target = pending.pop()
-        with _scandir(source) as entries:
+        try:
+            entries = _scandir(source)
+        except FileNotFoundError:
+            continue  # threads and child processes of the session go on, and may remove it
+        with entries:
             for entry in entries:
                 there = target + "/" + entry.name
-                if entry.is_symlink():
-                    _symlink(_moved(_readlink(entry.path), old, new), there)
-                elif entry.is_dir():
-                    _mkdir(there)
-                    pending.append((entry.path, there))
-                elif entry.is_file():
-                    _copy_file(entry.path, there)
+                try:
+                    if entry.is_symlink():
+                        _symlink(_moved(_readlink(entry.path), old, new), there)
+                    elif entry.is_dir():
+                        status = entry.stat()
+                        _mkdir(there, 0o700)
+                        made.append((there, status))
+                        pending.append((entry.path, there))
+                    elif entry.is_file():
+                        _copy_file(entry.path, there)
+                except FileNotFoundError:
+                    continue  # the same
+    # The innermost first: nothing can be made in a directory that may only be read.
+    for there, status in reversed(made):
+        _chmod(there, stat.S_IMODE(status.st_mode))
+        _utime(there, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _copy_file(source, target):
-    here = _open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    # Should it have become a pipe meanwhile, nobody waits for its other end.
+    here = _open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = _fstat(here)
         there = _open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -182,9 +201,9 @@ def _copy_file(source, target):
             _ftruncate(there, status.st_size)
             at = 0
             # What is a hole stays one: it takes no memory.
-            while (at := _next_data(here, at)) < status.st_size:
+            while (at := _next(here, at, os.SEEK_DATA)) < status.st_size:
                 _lseek(there, at, os.SEEK_SET)
-                hole = _lseek(here, at, os.SEEK_HOLE)
+                hole = min(_next(here, at, os.SEEK_HOLE), status.st_size)
                 while at < hole:
                     sent = _sendfile(there, here, at, hole - at)
                     if not sent:
@@ -198,11 +217,14 @@ def _copy_file(source, target):
         _close(here)
 
 
-def _next_data(fd, at):
+def _next(fd, at, what):
+    """Where the next data, or the next hole, begins."""
     try:
-        return _lseek(fd, at, os.SEEK_DATA)
-    except OSError:
-        return 1 << 62  # none after this place
+        return _lseek(fd, at, what)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return 1 << 62  # the file has none after this place, or is shorter meanwhile
 
 
 def _let_go(old, new, kept):

@@ -22,6 +22,7 @@ import time
 import types
 
 from belljar_guest import errors
+from belljar_guest.checkpoints import lacks
 from belljar_guest.names import type_name
 from belljar_guest.state import Overtime, limited
 from belljar_guest.wire import MAX_BLOB, from_json, send, to_json
@@ -262,7 +263,7 @@ def save(session, room, name_seconds, seconds):
     sources = to_json(_sources())
     if len(sources) > MAX_BLOB:
         sources = b"{}"
-    send({"type": "saved", "names": names, "library": saver.library}, sources)
+    send({"type": "saved", "names": names, "library": saver.library, **lacks()}, sources)
 
 
 def _in_order(namespace):

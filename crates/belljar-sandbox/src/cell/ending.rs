@@ -49,11 +49,12 @@ impl CellDriver<'_> {
                 }
             }
         }
+        if !by_itself {
+            // Before its init, which may be the one who tells how it ended.
+            let _ = self.shared.interpreter().kill();
+            wait_status = self.guest.wait_status(DEATH_TIME).await;
+        }
         if !self.guest.copies.is_empty() && !init_died {
-            if !by_itself {
-                let _ = self.shared.interpreter().kill();
-                wait_status = self.guest.wait_status(DEATH_TIME).await;
-            }
             let restored = restore(self.shared, self.guest, self.before).await;
             self.read_rest();
             if restored.is_some() {
@@ -66,7 +67,7 @@ impl CellDriver<'_> {
             }
         }
         self.shared.kill();
-        if !by_itself {
+        if wait_status.is_none() {
             wait_status = self.guest.wait_status(DEATH_TIME).await;
         }
         // All writers are dead, so the pipes come to their end by themselves.
@@ -274,7 +275,7 @@ impl CellDriver<'_> {
 }
 
 /// What a copy does not have of the process that it stands for.
-fn lacking(copy: WokenCopy) -> Vec<String> {
+pub(crate) fn lacking(copy: WokenCopy) -> Vec<String> {
     let mut words = Vec::new();
     if copy.threads > 0 {
         words.push(format!("{} threads of before are gone", copy.threads));

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use belljar_protocol::{GuestFrame, HostFrame, LoadedName, RawFrame, SavedName, encode_frame};
+use belljar_protocol::{
+    GuestFrame, HostFrame, LoadedName, RawFrame, SavedName, SavedNames, encode_frame,
+};
 use belljar_walls::SessionCgroup;
 use tokio::io::AsyncWriteExt;
 
@@ -21,12 +23,15 @@ use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::guest::{Guest, GuestError};
+use crate::life::Live;
 use crate::limits::Limits;
 use crate::options::SessionOptions;
 use crate::session::Session;
 use crate::shared::Shared;
 
-use file::{Header, Reader, Writer};
+use file::{Header, Writer};
+
+pub(crate) use file::Reader;
 
 /// Bytes of variables that are sent to a guest at once.
 const PART: usize = 8 << 20;
@@ -77,6 +82,10 @@ pub struct SnapshotReport {
     /// The Python package that pickled the variables: `cloudpickle`, or `pickle` in environments
     /// without it, which saves nothing that cells have defined.
     pub library: String,
+    /// How many threads the program had, which no snapshot holds.
+    pub threads: u32,
+    /// How many child processes it had.
+    pub processes: u32,
 }
 
 /// What came out of a snapshot.
@@ -102,20 +111,23 @@ impl Session {
     /// To pickle a value, its class's own code may run. A session that does not answer for as long
     /// as a cell may run has then ended.
     pub async fn snapshot(&self, to: &Path) -> Result<SnapshotReport, Error> {
-        let (shared, guest) = self.wires();
-        let snapshot = write(Arc::clone(shared), Arc::clone(guest), to.to_owned());
+        let (life, to) = (Arc::clone(self.life()), to.to_owned());
         // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
-        tokio::spawn(snapshot).await.map_err(panicked)?
+        let snapshot = tokio::spawn(async move {
+            let (shared, mut guest) = life.wires().await?;
+            shared.check()?;
+            write(&shared, &mut guest, to).await
+        });
+        snapshot.await.map_err(panicked)?
     }
 }
 
-async fn write(
-    shared: Arc<Shared>,
-    guest: Arc<tokio::sync::Mutex<Guest>>,
+/// Writes a snapshot. Where only the file fails, the session goes on.
+pub(crate) async fn write(
+    shared: &Arc<Shared>,
+    guest: &mut Guest,
     to: PathBuf,
 ) -> Result<SnapshotReport, Error> {
-    let mut guest = guest.lock().await;
-    shared.check()?;
     let path = to.clone();
     let writer = blocking(move || Writer::create(&path).map_err(writing)).await?;
     let start = writer.written();
@@ -129,10 +141,10 @@ async fn write(
         }
         Ok::<_, Error>(writer)
     });
-    let saved = save(&mut guest, &shared, &parts).await;
+    let saved = save(guest, shared, &parts).await;
     drop(parts);
     let written = written.await.map_err(panicked)?;
-    let (names, library, sources) = saved.inspect_err(|error| {
+    let (saved, sources) = saved.inspect_err(|error| {
         shared.end(&error.to_string());
         shared.kill();
     })?;
@@ -140,6 +152,7 @@ async fn write(
     let variables = writer.written() - start;
 
     let cells = guest.cells;
+    let shared = Arc::clone(shared);
     // No cell runs while the files are read: the wires are still ours.
     blocking(move || {
         let limit = shared.limits.workspace_bytes;
@@ -153,8 +166,8 @@ async fn write(
             packages: environment.packages().to_vec(),
             cells,
             sources,
-            library,
-            names,
+            library: saved.library,
+            names: saved.names,
             files_left_out,
         };
         let bytes = writer
@@ -166,6 +179,8 @@ async fn write(
             files,
             files_left_out: header.files_left_out,
             library: header.library,
+            threads: saved.threads,
+            processes: saved.processes,
         })
     })
     .await
@@ -179,47 +194,54 @@ impl Engine {
         snapshot: &Path,
         options: impl Into<SessionOptions>,
     ) -> Result<(Session, LoadReport), Error> {
-        let path = snapshot.to_owned();
-        let mut reader = blocking(move || Ok(Reader::open(&path)?)).await?;
+        let reader = open_snapshot(snapshot.to_owned()).await?;
         let (of, here) = (reader.header.python, self.environment().version());
         if (of.0, of.1) != (here.0, here.1) {
             return Err(SnapshotError::Python { snapshot: of, here }.into());
         }
         let session = self.session_with(options).await?;
-        let (shared, guest) = session.wires();
-        let workspace = Arc::clone(shared);
-        let (reader, files) = blocking(move || {
-            let files = reader.restore_files(&workspace.workspace)?;
-            Ok((reader, files))
-        })
-        .await?;
-        let mut guest = guest.lock().await;
-        let mut report = LoadReport {
-            names: Vec::new(),
-            files,
-            files_left_out: reader.header.files_left_out.clone(),
-            // A lie here must not make the counter overflow.
-            cells: reader.header.cells.min(u32::MAX / 2),
-            packages: differences(&reader.header, self.environment()),
-        };
-        let saved = reader.header.names.clone();
-        let (loaded, why) =
-            open(&mut guest, shared, reader)
-                .await
-                .map_err(|error| match error {
-                    Error::Ended(why) => SnapshotError::Lost(why).into(),
-                    Error::Unresponsive => {
-                        SnapshotError::Lost("it did not answer in time".into()).into()
-                    }
-                    error => error,
-                })?;
-        report.names = compare(saved, loaded, why);
-        // Tracebacks tell cells by their numbers, so none is given twice.
-        guest.cells = report.cells;
-        guest.copies.state = report.cells;
-        drop(guest);
+        let live = session.life().now()?.ok_or(Error::Asleep)?;
+        let report = fill(&live, reader).await?;
         Ok((session, report))
     }
+}
+
+/// Opens a snapshot, if it is as it was written.
+pub(crate) async fn open_snapshot(path: PathBuf) -> Result<Reader, Error> {
+    blocking(move || Ok(Reader::open(&path)?)).await
+}
+
+/// Lets a new session go on from a snapshot.
+pub(crate) async fn fill(live: &Live, mut reader: Reader) -> Result<LoadReport, Error> {
+    let Live { shared, guest } = live;
+    let workspace = Arc::clone(shared);
+    let (reader, files) = blocking(move || {
+        let files = reader.restore_files(&workspace.workspace)?;
+        Ok((reader, files))
+    })
+    .await?;
+    let mut guest = guest.lock().await;
+    let mut report = LoadReport {
+        names: Vec::new(),
+        files,
+        files_left_out: reader.header.files_left_out.clone(),
+        // A lie here must not make the counter overflow.
+        cells: reader.header.cells.min(u32::MAX / 2),
+        packages: differences(&reader.header, shared.warm.environment()),
+    };
+    let saved = reader.header.names.clone();
+    let (loaded, why) = open(&mut guest, shared, reader)
+        .await
+        .map_err(|error| match error {
+            Error::Ended(why) => SnapshotError::Lost(why).into(),
+            Error::Unresponsive => SnapshotError::Lost("it did not answer in time".into()).into(),
+            error => error,
+        })?;
+    report.names = compare(saved, loaded, why);
+    // Tracebacks tell cells by their numbers, so none is given twice.
+    guest.cells = report.cells;
+    guest.copies.state = report.cells;
+    Ok(report)
 }
 
 fn writing(source: io::Error) -> Error {
@@ -341,7 +363,8 @@ fn broken(detail: &str) -> Error {
     Error::Ended(format!("it broke the protocol: {detail}"))
 }
 
-type Saved = (Vec<SavedName>, String, BTreeMap<String, String>);
+/// What was saved, and the sources of the cells.
+type Saved = (SavedNames, BTreeMap<String, String>);
 
 /// Lets the guest save its names, and hands their bytes on. Who takes them may give up; the guest is
 /// heard to its end all the same, since its next answer must be one to another question.
@@ -370,10 +393,10 @@ async fn save(
                 }
                 let _ = parts.send(frame.blob).await;
             }
-            (GuestFrame::Saved { names, library }, frame) => {
+            (GuestFrame::Saved(saved), frame) => {
                 let sources = serde_json::from_slice(&frame.blob)
                     .map_err(|_| broken("sources that can't be read"))?;
-                return Ok((names, library, sources));
+                return Ok((saved, sources));
             }
             _ => return Err(broken("an answer to another question")),
         }

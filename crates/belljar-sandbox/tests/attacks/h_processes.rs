@@ -6,7 +6,7 @@ use belljar_sandbox::Engine;
 use belljar_sandbox::protocol::Cause;
 
 use crate::g_kernel::with_calls;
-use crate::harness::{Case, Severity, is_on_forks};
+use crate::harness::{Case, Severity, parent_id};
 use crate::support::{data_environment, processes_below, template};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,8 +184,7 @@ names = ("mem", "maps", "smaps", "environ", "auxv", "cwd", "root", "exe", "fd", 
         "{names}print(os.getppid(), {{read(f'/proc/{{pid}}/{{name}}') for pid in ({}) for name in names}})",
         others.join(", ")
     );
-    // A fork's parent is init.
-    let id = u32::from(is_on_forks());
+    let id = parent_id();
     assert_eq!(
         case.printed(&session, code).await,
         format!("{id} {{'ENOENT'}}\n")

@@ -13,7 +13,9 @@ use belljar_sandbox::{Cell, Checkpoints, Engine, EngineBuilder, Error, Limits, S
 
 use crate::control::{self, ControlResult};
 use crate::oracle::{self, Baseline, Kernel, Latencies};
-use crate::support::{bare_environment, good, printed, processes_below, without_copies};
+use crate::support::{
+    bare_environment, eventually, good, printed, processes_below, without_copies,
+};
 
 /// What an attack would win, from the worst on.
 #[derive(Clone, Copy, Debug)]
@@ -49,21 +51,54 @@ const SIBLING_BOUNDS: [(usize, Duration); 2] = [
 /// Where a session works.
 const WORKSPACE: &str = "/workspace";
 
-/// Whether the attacks are run in forks of sessions, as `.ci/attacks-on-forks` does.
-pub(crate) fn is_on_forks() -> bool {
-    std::env::var_os("BELLJAR_ATTACK_ON").is_some_and(|on| on == "forks")
+/// What the attacks are run in, as `.ci/attacks-on` says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// Sessions that were just started.
+    New,
+    /// Forks of sessions that have ended.
+    Forks,
+    /// Sessions that were restored from a frozen copy.
+    Restored,
 }
 
-/// The lines of a posture. A fork differs in two of them: its cgroup is beside the one that its
-/// cgroup namespace starts at, and there is the workspace that it comes from, which it can't open.
+impl On {
+    fn chosen() -> Self {
+        match std::env::var("BELLJAR_ATTACK_ON").as_deref() {
+            Err(std::env::VarError::NotPresent) => Self::New,
+            Ok("forks") => Self::Forks,
+            Ok("restored") => Self::Restored,
+            other => panic!("BELLJAR_ATTACK_ON is forks, restored, or not set: {other:?}"),
+        }
+    }
+}
+
+/// Whether the attacks are run in forks.
+pub(crate) fn is_on_forks() -> bool {
+    On::chosen() == On::Forks
+}
+
+/// What a session sees as its parent's id: a new one's is outside of its pid namespace, and that of
+/// a fork or a woken copy is init.
+pub(crate) fn parent_id() -> u32 {
+    u32::from(On::chosen() != On::New)
+}
+
+/// The lines of a posture. A fork differs in three of them: its cgroup is beside the one that its
+/// cgroup namespace starts at, its workspace is in a room, and there is the workspace that it comes
+/// from, which it can't open.
 pub(crate) fn posture(text: &str) -> BTreeSet<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.map(|line| match line.strip_prefix("cgroup /../") {
         Some(_) if is_on_forks() => "cgroup",
         _ => line,
     });
-    let old = |line: &&str| !is_on_forks() || !line.contains("/ /workspace rw,nosuid,nodev");
-    lines.filter(old).map(str::to_owned).collect()
+    let of_family = |line: &&str| {
+        line.contains("/ /workspace rw,nosuid,nodev")
+            || *line == "mount /forks/1 ro,nosuid,nodev tmpfs"
+    };
+    let lines = lines.filter(|line| !is_on_forks() || !of_family(line));
+    lines.map(str::to_owned).collect()
 }
 
 /// What an attack is after. All of them are planted in each case, and none may ever be seen.
@@ -225,9 +260,21 @@ impl Case {
         let options = without_copies(limits);
         let mut session = self.engine.session_with(options).await.unwrap();
         good(&session, "pass").await;
-        if is_on_forks() {
+        match On::chosen() {
+            On::New => {}
             // The fork lives on in its parent's namespaces.
-            session = session.fork(1).await.unwrap().remove(0);
+            On::Forks => session = session.fork(1).await.unwrap().remove(0),
+            On::Restored => {
+                session.checkpoint("before").await.unwrap();
+                session.restore("before").await.unwrap();
+                let members = Kernel::of(&session).members();
+                assert_eq!(members.len(), 2, "the session, and the copy that is kept");
+                // What dies in the attack is to be lost.
+                session.forget("before").await.unwrap();
+                let lives = |pid: &&u32| std::fs::exists(format!("/proc/{pid}")).unwrap();
+                let is_gone = || members.iter().filter(lives).count() == 1;
+                eventually("the end of the copy", is_gone).await;
+            }
         }
         let kernel = Kernel::of(&session);
         self.victims.lock().unwrap().push((session.id(), kernel));

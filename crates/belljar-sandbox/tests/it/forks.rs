@@ -36,12 +36,12 @@ async fn a_fork_goes_its_own_way() {
     let before = session.manifest().await.unwrap();
     let fork = fork(&session).await;
     assert_ne!(fork.id(), session.id());
-    assert_eq!(fork.directory(), Path::new("/forks/1"));
+    assert_eq!(fork.directory(), Path::new("/forks/1/workspace"));
     let code = "x.append(2); y = 7; p.n = 5\nprint(x, type(p) is Point, os.getcwd(), open('data.txt').read(), open('sub/link').read(), oct(os.stat('sub/run').st_mode), os.listdir('sub/deep'))\nopen('data.txt', 'w').write('new'); open('more', 'w')";
     let outcome = good(&fork, code).await;
     assert_eq!(
         outcome.stdout.text,
-        "[1, 2] True /forks/1 old old 0o100750 []\n"
+        "[1, 2] True /forks/1/workspace old old 0o100750 []\n"
     );
     assert_eq!(outcome.cell, 2);
     let files: BTreeSet<_> = outcome.artifacts.iter().map(|a| a.path.as_str()).collect();
@@ -186,8 +186,8 @@ for who, pid in (('parent', parent), ('sibling', sibling), ('child', child.pid))
     tried(who + ' limits', lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (0, 0)))
 tried('file', lambda: open('/workspace/secret.txt').read())
 tried('write', lambda: open('/workspace/new', 'w'))
-tried('room', lambda: os.listdir('/forks/2'))
-tried('room file', lambda: open('/forks/2/mine').read())
+tried('room', lambda: os.listdir('/forks/2/workspace'))
+tried('room file', lambda: open('/forks/2/workspace/mine').read())
 tried('listing', lambda: os.listdir('/workspace'))
 tried('link', lambda: os.link('/workspace/secret.txt', 'stolen'))
 tried('socket', lambda: a.send(b'x'))
@@ -235,7 +235,7 @@ async fn a_fork_is_restored() {
         assert_eq!(outcome.state, Fate::Restored { cell: 3 }, "{outcome:?}");
         assert_eq!(
             printed(&fork, "print(x, os.getcwd())").await,
-            "[1, 3] /forks/1\n"
+            "[1, 3] /forks/1/workspace\n"
         );
         fork.restore(1).await.unwrap();
         assert_eq!(printed(&fork, "print(x)").await, "[1]\n");
@@ -247,7 +247,7 @@ async fn a_fork_is_restored() {
         let deep = self::fork(&fork).await;
         assert_eq!(
             printed(&deep, "print(x, os.getcwd())").await,
-            "[1] /forks/3\n"
+            "[1] /forks/1/3/workspace\n"
         );
     }
 }

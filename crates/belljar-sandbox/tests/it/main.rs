@@ -8,6 +8,10 @@ mod compatibility;
 mod displays;
 mod files;
 mod forks;
+mod forks_files;
+mod forks_shared;
+mod forks_state;
+mod hibernate;
 mod hygiene;
 mod limits;
 mod outcomes;
@@ -15,6 +19,7 @@ mod posture;
 mod reference;
 mod sessions;
 mod snapshots;
+mod snapshots_hostile;
 #[path = "../support/mod.rs"]
 mod support;
 mod templates;

@@ -55,7 +55,7 @@ def posture():
         place, options = before.split()[4:6]
         kind = after.split()[0]
         flags = ",".join(flag for flag in options.split(",") if flag in ("ro", "rw", "nosuid", "nodev", "noexec"))
-        if place == "/" or place.startswith(("/tmp", "/dev", "/proc", "/workspace")):
+        if place == "/" or place.startswith(("/tmp", "/dev", "/proc", "/workspace", "/forks")):
             mounts.add(f"mount {place} {flags}" + ("" if place.startswith(("/dev/", "/proc/")) and place != "/dev/shm" else f" {kind}"))
         else:
             mounts.add(f"mounts of the host: {'read-only' if flags.startswith('ro,nosuid,nodev') else line}")

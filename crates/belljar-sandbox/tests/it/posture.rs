@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use belljar_sandbox::Session;
+use belljar_sandbox::protocol::Fate;
+use belljar_sandbox::{Checkpoints, Session, SessionOptions};
 
 use crate::support::{data_engine, engine, good, printed};
 
@@ -64,4 +65,46 @@ async fn heavy_g17_posture_after_a_thousand_forks() {
         let session = engine.session().await.unwrap();
         assert_golden(&session, "print(posture())").await;
     }
+}
+
+/// A fork, a fork of a fork, and the same restored. They differ in where they work, in their cgroup,
+/// which is beside the one that the family's cgroup namespace starts at, and in the rooms, which
+/// each of the family has before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn g17_posture_of_forks() {
+    let options = SessionOptions {
+        checkpoints: Checkpoints::Every,
+        ..SessionOptions::default()
+    };
+    let session = engine().session_with(options).await.unwrap();
+    good(&session, "import os").await;
+    let fork = session.fork(1).await.unwrap().remove(0);
+    let deep = fork.fork(1).await.unwrap().remove(0);
+    let mut with_rooms = lines(GOLDEN);
+    with_rooms.extend([
+        "mount /forks/1 ro,nosuid,nodev tmpfs",
+        "mount /forks/1/workspace rw,nosuid,nodev tmpfs",
+        "mount /forks/1/2 ro,nosuid,nodev tmpfs",
+        "mount /forks/1/2/workspace rw,nosuid,nodev tmpfs",
+    ]);
+    for restored in [false, true] {
+        for (fork, place) in [
+            (&fork, "directory /forks/1/workspace root /"),
+            (&deep, "directory /forks/1/2/workspace root /"),
+        ] {
+            if restored {
+                let outcome = fork.run("os.abort()").await.unwrap();
+                assert!(
+                    matches!(outcome.state, Fate::Restored { .. }),
+                    "{outcome:#?}"
+                );
+            }
+            let cgroup = format!("cgroup /../{}", fork.id());
+            let mut golden = with_rooms.clone();
+            assert!(golden.remove("directory /workspace root /") && golden.remove("cgroup"));
+            golden.extend([place, &cgroup]);
+            assert_posture(fork, "print(posture())", golden).await;
+        }
+    }
+    assert_posture(&session, "print(posture())", with_rooms).await;
 }

@@ -127,3 +127,49 @@ fn denials_of_threads_are_told_later_and_floods_are_bounded() {
         },
     );
 }
+
+/// A fork has its family's list, proxy and counters. What it is denied is told to the session that
+/// the family began with, and there is no other way out for it, either.
+#[test]
+fn forks_share_the_list_and_the_proxy() {
+    in_namespace(
+        "sessions::forks_share_the_list_and_the_proxy",
+        |world| async move {
+            let engine = engine();
+            let session = engine.session_with(allowed(&["site.test"])).await.unwrap();
+            run(&session, "import socket, urllib.error, urllib.request").await;
+            let fork = session.fork(1).await.unwrap().remove(0);
+            let deep = fork.fork(1).await.unwrap().remove(0);
+            let code = format!(
+                "print(urllib.request.urlopen('http://site.test/').status)\n\
+                 try: urllib.request.urlopen('http://other.test/')\nexcept urllib.error.HTTPError as e: print(e.code)\n\
+                 try: socket.create_connection(('{PUBLIC}', 80), 2)\nexcept OSError as e: print(e.strerror)"
+            );
+            // The counters are the family's: the second tells of the first one's, too.
+            for (fork, so_far) in [(&fork, 1), (&deep, 2)] {
+                let (outcome, denials) = run(fork, &code).await;
+                assert_eq!(
+                    outcome.stdout.text, "200\n403\nNetwork is unreachable\n",
+                    "{outcome:?}"
+                );
+                assert_eq!(denials, []);
+                let traffic = outcome.network.unwrap();
+                assert_eq!((traffic.connections, traffic.denials), (so_far, so_far));
+            }
+            let (outcome, denials) = run(&session, "pass").await;
+            let denied = ("other.test".into(), 80, DeniedReason::NotListed);
+            assert_eq!(denials, [denied.clone(), denied]);
+            assert_eq!(outcome.network.unwrap().connections, 2);
+            assert!(!world.asked().iter().any(|name| name.contains("other")));
+            // The proxy is the family's: it outlives the session that it began with.
+            drop(session);
+            let (outcome, _) = run(&deep, &code).await;
+            assert_eq!(
+                outcome.stdout.text, "200\n403\nNetwork is unreachable\n",
+                "{outcome:?}"
+            );
+            drop((fork, deep));
+            engine.shutdown().await;
+        },
+    );
+}

@@ -120,3 +120,51 @@ fn repl_outlives_a_crash_and_goes_back() {
         .says("a number means a cell");
     ended.says("write it as `/checkpoint NAME`");
 }
+
+#[test]
+fn repl_goes_on_in_a_fork_and_back() {
+    let scratch = Scratch::new();
+    scratch.write("in.txt", "hello");
+    let input = "/back\n\
+        x = 1\n\
+        /fork\n\
+        x += 1\n\
+        /fork\n\
+        x += 1\n\
+        x\n\
+        no_such_name\n\
+        /back\n\
+        /put in.txt\n\
+        x, open('in.txt').read()\n\
+        /get /forks/1/in.txt out.txt\n\
+        /back\n\
+        x, __import__('os').listdir()\n\
+        1 / 0\n\
+        /back\n";
+    let ended = scratch.feed(input, &["repl", "--env", bare()]);
+    let ended = ended.exits_with(1).prints("3\n(2, 'hello')\n(1, [])\n");
+    // The numbers go on from each session's own.
+    let ended = ended.says("File \"<cell 5>\"").says("File \"<cell 3>\"");
+    let ended = ended.says("[/forks/1/in.txt: 5 B]");
+    assert_eq!(ended.stderr.matches("[in a fork").count(), 2, "{ended:#?}");
+    let back = "[back in the session before /fork]";
+    assert_eq!(ended.stderr.matches(back).count(), 2, "{ended:#?}");
+    let none = "there is no session to go back to; /fork";
+    assert_eq!(ended.stderr.matches(none).count(), 2, "{ended:#?}");
+    assert_eq!(scratch.read("out.txt"), "hello");
+}
+
+#[test]
+fn repl_returns_from_a_fork_that_is_lost() {
+    // A fork reaches its own copies, and not its parent.
+    let end = "import os; os.kill(-1, 9); os._exit(9)";
+    let input =
+        format!("x = 1\n/fork\nx = 2\n{end}\nx\nno_such_name\n/back\n{end}\n'x' in globals()\n");
+    let ended = Scratch::new().feed(&input, &["repl", "--env", bare()]);
+    let ended = ended.exits_with(0).prints("1\nFalse\n");
+    let ended = ended
+        .says("[the session was lost; this is the one before /fork again]")
+        .says("File \"<cell 3>\"")
+        .says("there is no session to go back to");
+    ended.says("[the session was lost; this is a new one: variables and files are gone]");
+}
