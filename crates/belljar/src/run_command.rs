@@ -41,6 +41,9 @@ pub(crate) struct RunArgs {
     /// The language of prompts and messages to the model
     #[arg(long, value_enum, default_value = "en")]
     language: LanguageChoice,
+    /// Ask the model to check its first answer against the task: a step more, for small models
+    #[arg(long)]
+    review: bool,
     /// Tools that the model gets beside python (may be given several times)
     #[arg(long, value_name = "NAME", value_parser = [belljar_agent::COMPUTE, belljar_agent::PLAN, belljar_agent::READ_FILE])]
     tool: Vec<String>,
@@ -177,6 +180,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         context_window: profile.context_window,
         max_tokens: args.model.max_tokens.or(profile.max_tokens).unwrap_or(2048),
         temperature: args.model.temperature,
+        review: args.review,
         tools: args.tool.clone(),
         packages: Vec::new(),
     };
@@ -189,7 +193,13 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         files.push((name.to_owned(), contents));
     }
     let engine = args.session.engine().await?;
-    let agent = Agent::open(&runs_directory()?, engine.clone(), provider, Some(evaluator()?)).await?;
+    let agent = Agent::open(
+        &runs_directory()?,
+        engine.clone(),
+        provider,
+        Some(evaluator()?),
+    )
+    .await?;
     let mut start = start;
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);
@@ -211,12 +221,14 @@ pub(crate) async fn follow(live: LiveRun, json: bool) -> anyhow::Result<ExitCode
     if json {
         println(&summary(&run, id.as_str(), &artifacts).to_string())?;
     } else {
-        screen.end(&run, &artifacts);
+        RunScreen::end(&run, &artifacts);
         if let Some(answer) = run.ending().and_then(|ending| ending.answer.as_deref()) {
             println(&show::message(answer))?;
         }
     }
-    let answered = run.ending().is_some_and(|ending| ending.reason == ExitReason::Answered);
+    let answered = run
+        .ending()
+        .is_some_and(|ending| ending.reason == ExitReason::Answered);
     Ok(ExitCode::from(u8::from(!answered)))
 }
 

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use belljar_agent::{ExitReason, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen};
+use belljar_sandbox::protocol::{Event, Stream};
 use owo_colors::OwoColorize;
 use serde_json::Value;
 
@@ -27,9 +28,36 @@ impl RunScreen {
                 show::note(&format!("[{why}; next try in {:.1} s]", seconds(*after_ms)));
             }
             Progress::Reply(_) => {}
-            // Nobody to tell when the terminal is gone.
-            Progress::Cell(event) => drop(self.cell.event(event)),
+            Progress::Cell(event) => self.cell_event(event),
         }
+    }
+
+    /// Standard output is for the answer, so what cells write goes to standard error.
+    fn cell_event(&mut self, event: &Event) {
+        let _ = match event {
+            Event::Output { text, .. } => self.cell.event(&Event::Output {
+                stream: Stream::Stderr,
+                text: text.clone(),
+            }),
+            Event::Display(display) => {
+                if let Some(text) = display.text() {
+                    line(&show::message(text));
+                }
+                if display
+                    .parts
+                    .iter()
+                    .any(|part| part.mime.starts_with("image/"))
+                {
+                    show::note("[an image was shown]");
+                }
+                Ok(())
+            }
+            Event::Denied(_) => self.cell.event(event),
+            Event::Started { .. }
+            | Event::Asked { .. }
+            | Event::Truncated { .. }
+            | Event::Outcome(_) => Ok(()),
+        };
     }
 
     /// Shows an event of a run that is over: the output of its cells, too, which is not told live.
@@ -45,8 +73,13 @@ impl RunScreen {
     fn event(&mut self, event: &RunEvent, run: &Run) {
         match event {
             RunEvent::Replied { step, took_ms, .. } => {
-                let Some(last) = run.steps().last() else { return };
-                line(&format!("{}", format!("── step {step} · {:.1} s", seconds(*took_ms)).dimmed()));
+                let Some(last) = run.steps().last() else {
+                    return;
+                };
+                line(&format!(
+                    "{}",
+                    format!("── step {step} · {:.1} s", seconds(*took_ms)).dimmed()
+                ));
                 if let Some(thought) = &last.thought {
                     line(&format!("{}", show::message(thought).italic()));
                 }
@@ -57,7 +90,11 @@ impl RunScreen {
                                 line(&format!("{} {}", "│".cyan(), show::message(text).cyan()));
                             }
                         }
-                        _ => line(&format!("{} {}", call.tool.cyan(), show::message(&call.arguments.to_string()))),
+                        _ => line(&format!(
+                            "{} {}",
+                            call.tool.cyan(),
+                            show::message(&call.arguments.to_string())
+                        )),
                     }
                 }
             }
@@ -68,10 +105,17 @@ impl RunScreen {
                 }
             }
             RunEvent::RolledBack { .. } => {
-                line(&format!("{}", "[it went in circles, and was taken back]".yellow()));
+                line(&format!(
+                    "{}",
+                    "[it went in circles, and was taken back]".yellow()
+                ));
             }
-            RunEvent::SessionStarted { note: Some(note), .. } => show::note(&format!("[{note}]")),
-            RunEvent::ModelFailed { error, .. } => line(&format!("{} {}", "error:".red(), show::message(error))),
+            RunEvent::SessionStarted {
+                note: Some(note), ..
+            } => show::note(&format!("[{note}]")),
+            RunEvent::ModelFailed { error, .. } => {
+                line(&format!("{} {}", "error:".red(), show::message(error)));
+            }
             _ => {}
         }
         if let Some(note) = run.steps().last().and_then(|step| step.note.as_ref())
@@ -81,12 +125,17 @@ impl RunScreen {
         }
     }
 
-    pub(crate) fn end(&self, run: &Run, artifacts: &Path) {
+    pub(crate) fn end(run: &Run, artifacts: &Path) {
         let Some(ending) = run.ending() else { return };
         let spent = run.spent();
         for value in &ending.evidence {
             let place = match &value.seen {
-                Some(Seen::Output { step, cell: Some(cell), rounded, .. }) => {
+                Some(Seen::Output {
+                    step,
+                    cell: Some(cell),
+                    rounded,
+                    ..
+                }) => {
                     let rounded = if *rounded { ", rounded" } else { "" };
                     format!("cell {cell} (step {step}){rounded}")
                 }
@@ -99,9 +148,21 @@ impl RunScreen {
         }
         if !ending.artifacts.is_empty() {
             let names: Vec<&str> = ending.artifacts.iter().map(|a| a.path.as_str()).collect();
-            line(&format!("{}", format!("files: {} in {}", show::message(&names.join(", ")), artifacts.display()).dimmed()));
+            line(&format!(
+                "{}",
+                format!(
+                    "files: {} in {}",
+                    show::message(&names.join(", ")),
+                    artifacts.display()
+                )
+                .dimmed()
+            ));
         }
-        let money = if spent.money > 0.0 { format!(" · {:.4}", spent.money) } else { String::new() };
+        let money = if spent.money > 0.0 {
+            format!(" · {:.4}", spent.money)
+        } else {
+            String::new()
+        };
         line(&format!(
             "{}",
             format!(
@@ -113,7 +174,10 @@ impl RunScreen {
             .dimmed()
         ));
         if ending.reason != ExitReason::Answered {
-            line(&format!("{}", format!("[not answered: {}]", why(&ending.reason)).yellow()));
+            line(&format!(
+                "{}",
+                format!("[not answered: {}]", why(&ending.reason)).yellow()
+            ));
         }
     }
 }

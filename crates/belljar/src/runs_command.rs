@@ -79,7 +79,7 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
                     screen.replay(event, &run);
                 }
                 let artifacts = directory.join("runs").join(id.as_str()).join("artifacts");
-                screen.end(&run, &artifacts);
+                RunScreen::end(&run, &artifacts);
                 if let Some(answer) = run.ending().and_then(|ending| ending.answer.as_deref()) {
                     writeln!(std::io::stdout().lock(), "{}", show::message(answer))?;
                 }
@@ -100,7 +100,8 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             }
             let engine = args.session.engine().await?;
             let provider = Provider::new(profile, &name.model)?;
-            let agent = Agent::open(&directory, engine.clone(), provider, Some(evaluator()?)).await?;
+            let agent =
+                Agent::open(&directory, engine.clone(), provider, Some(evaluator()?)).await?;
             let code = follow(agent.resume(&id).await?, args.json).await;
             engine.shutdown().await;
             code
@@ -164,7 +165,12 @@ fn show_timing(events: &[RunEvent]) -> anyhow::Result<()> {
     let mut steps: Vec<(u32, u64, u64, u64)> = Vec::new();
     for event in events {
         match event {
-            RunEvent::Replied { step, reply, took_ms, .. } => {
+            RunEvent::Replied {
+                step,
+                reply,
+                took_ms,
+                ..
+            } => {
                 let tokens = reply.usage.input_tokens + reply.usage.output_tokens;
                 steps.push((*step, *took_ms, 0, tokens));
             }
@@ -180,7 +186,13 @@ fn show_timing(events: &[RunEvent]) -> anyhow::Result<()> {
     writeln!(
         out,
         "model {} ms, tools {} ms, {} tokens read, {} written, {} steps, {} calls, taken back {} times",
-        spent.model_ms, spent.tool_ms, spent.input_tokens, spent.output_tokens, spent.steps, spent.calls, spent.repeats
+        spent.model_ms,
+        spent.tool_ms,
+        spent.input_tokens,
+        spent.output_tokens,
+        spent.steps,
+        spent.calls,
+        spent.repeats
     )?;
     steps.sort_by_key(|row| std::cmp::Reverse(row.1 + row.2));
     writeln!(out, "step  model ms  tools ms  tokens")?;
@@ -209,9 +221,15 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
             };
             if asked != now.as_bytes() {
                 let asked = String::from_utf8_lossy(&asked);
-                let at = asked.bytes().zip(now.bytes()).take_while(|(a, b)| a == b).count();
+                let at = asked
+                    .bytes()
+                    .zip(now.bytes())
+                    .take_while(|(a, b)| a == b)
+                    .count();
                 let near = |text: &str| -> String {
-                    let from = (0..=at.saturating_sub(40)).rev().find(|i| text.is_char_boundary(*i));
+                    let from = (0..=at.saturating_sub(40))
+                        .rev()
+                        .find(|i| text.is_char_boundary(*i));
                     text[from.unwrap_or(0)..].chars().take(120).collect()
                 };
                 let mut out = std::io::stdout().lock();
@@ -224,6 +242,9 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
         }
         run.apply(event)?;
     }
-    writeln!(std::io::stdout().lock(), "{same} questions, all as they were asked")?;
+    writeln!(
+        std::io::stdout().lock(),
+        "{same} questions, all as they were asked"
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -75,7 +75,10 @@ async fn the_last_result_is_kept() {
             .await
             .unwrap();
         assert_eq!(computed.text(), expected, "{code}");
-        run.note(&computed);
+        match &computed {
+            Computed::Value { value, .. } => run.remember(value.clone(), false),
+            Computed::Error { .. } => run.remember(None, true),
+        }
         // As it is after a run was resumed from its journal.
         run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     }

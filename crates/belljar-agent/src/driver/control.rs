@@ -20,7 +20,11 @@ struct Inner {
 impl Control {
     /// Interrupts the cell that runs, as Ctrl-C would; the run goes on. False if none runs.
     pub fn interrupt(&self) -> bool {
-        let session = self.0.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = self
+            .0
+            .session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         session.upgrade().is_some_and(|session| session.interrupt())
     }
 
@@ -49,6 +53,10 @@ impl Control {
     }
 
     pub(super) fn watch(&self, session: &Arc<Session>) {
-        *self.0.session.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(session);
+        *self
+            .0
+            .session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(session);
     }
 }

@@ -122,7 +122,8 @@ impl Agent {
     /// Begins a run.
     pub async fn start(&self, start: Start) -> Result<LiveRun, RunError> {
         let mut live = self.live(new_id(), Run::default(), 0);
-        live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ()).await?;
+        live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ())
+            .await?;
         Ok(live)
     }
 
@@ -159,7 +160,9 @@ pub async fn read_events(journal: &Journal, id: &RunId) -> Result<(Vec<RunEvent>
                 return Err(RunError::Newer { version });
             }
             seq = entry.seq;
-            let event = entry.decode().map_err(|source| RunError::Event { seq, source })?;
+            let event = entry
+                .decode()
+                .map_err(|source| RunError::Event { seq, source })?;
             events.push(event);
         }
     }
@@ -227,7 +230,11 @@ impl LiveRun {
     }
 
     /// Journals events, takes them in, and only then tells of them.
-    async fn record(&mut self, events: &[RunEvent], listener: Listener<'_>) -> Result<(), RunError> {
+    async fn record(
+        &mut self,
+        events: &[RunEvent],
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
         let mut new = Vec::new();
         for event in events {
             let made = NewEvent::new(event.kind(), EVENT_VERSION, Timestamp::now(), event);
@@ -250,8 +257,13 @@ impl LiveRun {
     ) -> Result<(), RunError> {
         let provider = self.agent.provider.clone();
         let body = provider.body(request).to_string();
-        let body = self.agent.blobs.put(body.into_bytes(), "application/json").await?;
-        self.record(&[RunEvent::Asked { step, body }], listener).await?;
+        let body = self
+            .agent
+            .blobs
+            .put(body.into_bytes(), "application/json")
+            .await?;
+        self.record(&[RunEvent::Asked { step, body }], listener)
+            .await?;
         let started = Instant::now();
         let control = self.control.clone();
         let told = std::sync::Mutex::new(&mut *listener);
@@ -268,7 +280,10 @@ impl LiveRun {
             Ok(reply) => RunEvent::Replied {
                 step,
                 took_ms: millis(started),
-                cost: provider.profile().prices.map(|prices| prices.cost(&reply.usage)),
+                cost: provider
+                    .profile()
+                    .prices
+                    .map(|prices| prices.cost(&reply.usage)),
                 reply: Box::new(reply),
             },
             // The model can be told of it.
@@ -293,7 +308,7 @@ impl LiveRun {
         calls: Vec<(u32, Call)>,
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
-        let (cells, others): (Vec<_>, Vec<_>) =
+        let (python, others): (Vec<_>, Vec<_>) =
             calls.into_iter().partition(|(_, call)| call.tool == PYTHON);
         if !others.is_empty() {
             let begun: Vec<RunEvent> = others
@@ -316,7 +331,7 @@ impl LiveRun {
                 self.record(&[event], listener).await?;
             }
         }
-        for (place, call) in cells {
+        for (place, call) in python {
             if self.control.is_stopped() {
                 return Ok(());
             }
@@ -325,7 +340,11 @@ impl LiveRun {
             }
             let begun = RunEvent::CallStarted { step, call: place };
             self.record(&[begun], listener).await?;
-            let code = call.arguments.get("code").and_then(Value::as_str).unwrap_or("");
+            let code = call
+                .arguments
+                .get("code")
+                .and_then(Value::as_str)
+                .unwrap_or("");
             let result = self.session.run_cell(code, &self.run, listener).await?;
             let ended = RunEvent::CallEnded {
                 step,
@@ -346,7 +365,11 @@ impl LiveRun {
                 .then(|| serde_json::from_value::<ReadFile>(call.arguments.clone()).ok())
                 .flatten();
             files.push(match wanted {
-                Some(wanted) => self.session.read(&wanted.file_path, &self.run, &self.control).await?,
+                Some(wanted) => {
+                    self.session
+                        .read(&wanted.file_path, &self.run, &self.control)
+                        .await?
+                }
                 None => None,
             });
         }
@@ -356,7 +379,11 @@ impl LiveRun {
     /// A call that needs no cell.
     async fn other(&self, call: &Call, file: Option<Vec<u8>>) -> CallResult {
         let started = Instant::now();
-        let language = self.run.start().map(|start| start.language).unwrap_or_default();
+        let language = self
+            .run
+            .start()
+            .map(|start| start.language)
+            .unwrap_or_default();
         let result = match call.tool.as_str() {
             PLAN => {
                 let mut plan = self.run.plan().clone();
@@ -408,7 +435,8 @@ impl LiveRun {
 
     async fn finish(&mut self, ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
         self.session.keep_artifacts(&ending.artifacts)?;
-        self.record(&[RunEvent::Ended(Box::new(ending))], listener).await?;
+        self.record(&[RunEvent::Ended(Box::new(ending))], listener)
+            .await?;
         self.session.close().await;
         Ok(())
     }

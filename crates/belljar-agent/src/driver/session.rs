@@ -1,6 +1,7 @@
 //! The session of a run: started when it is first needed, saved after each cell, loaded by who
 //! resumes the run.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,7 +116,9 @@ impl RunSession {
                         ended = Some(*outcome);
                     }
                 }
-                Err(error @ (Error::CellTooLarge { .. } | Error::Ended(_) | Error::Unresponsive)) => {
+                Err(
+                    error @ (Error::CellTooLarge { .. } | Error::Ended(_) | Error::Unresponsive),
+                ) => {
                     if !matches!(error, Error::CellTooLarge { .. }) {
                         self.live = None;
                     }
@@ -140,10 +143,10 @@ impl RunSession {
         } else {
             session.manifest().await.unwrap_or_default()
         };
-        let result = self.result(&session, code, &outcome, run.start(), manifest).await?;
+        let result = self.result(&outcome, manifest).await?;
         let mut text = outcome.text(code, language);
         if let Some(start) = run.start() {
-            self.cap(&mut text, &session, &outcome, start, lost);
+            cap(&mut text, &session, &outcome, start);
         }
         Ok(CallResult {
             text,
@@ -156,10 +159,7 @@ impl RunSession {
 
     async fn result(
         &self,
-        _session: &Session,
-        _code: &str,
         outcome: &Outcome,
-        _start: Option<&Start>,
         manifest: Vec<NameInfo>,
     ) -> Result<CellResult, RunError> {
         let mut output = outcome.transcript.clone();
@@ -175,7 +175,8 @@ impl RunSession {
                 }
             }
         }
-        let whole = serde_json::to_vec(outcome).map_err(|source| RunError::Event { seq: 0, source })?;
+        let whole =
+            serde_json::to_vec(outcome).map_err(|source| RunError::Event { seq: 0, source })?;
         Ok(CellResult {
             number: outcome.cell,
             outcome: self.blobs.put(whole, "application/json").await?,
@@ -187,40 +188,24 @@ impl RunSession {
         })
     }
 
-    /// Cuts what is too long for the conversation; all of it is then in a file of the workspace.
-    fn cap(
-        &self,
-        text: &mut String,
-        session: &Session,
-        outcome: &Outcome,
-        start: &Start,
-        lost: bool,
-    ) {
-        let most = start.result_bytes();
-        if text.len() <= most {
-            return;
-        }
-        let name = format!("output-of-cell-{}.txt", outcome.cell);
-        let kept = !lost && session.put(&name, text.as_bytes()).is_ok();
-        cut_middle(text, most, start.language);
-        if kept {
-            text.push_str(&match start.language {
-                Language::English => format!("\n[all of it is in the file {name}]"),
-                Language::Chinese => format!("\n[完整内容在文件 {name} 中]"),
-            });
-        }
-    }
-
     /// Saves the session, for whoever resumes the run.
     pub(super) async fn save(&self, run: &Run) {
         let Some(session) = &self.live else { return };
-        let held: u64 = run.manifest().iter().filter_map(|name| name.size_bytes).sum();
+        let held: u64 = run
+            .manifest()
+            .iter()
+            .filter_map(|name| name.size_bytes)
+            .sum();
         if held > SAVED_BYTES {
             let _ = fs::remove_file(self.snapshot());
             return;
         }
         let saved = match make_directory(&self.directory) {
-            Ok(()) => session.snapshot(&self.snapshot()).await.map(drop).map_err(|e| e.to_string()),
+            Ok(()) => session
+                .snapshot(&self.snapshot())
+                .await
+                .map(drop)
+                .map_err(|e| e.to_string()),
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = saved {
@@ -262,12 +247,17 @@ impl RunSession {
         control: &Control,
     ) -> Result<Option<Vec<u8>>, RunError> {
         self.ensure(run, control).await?;
-        Ok(self.live.as_ref().and_then(|session| session.get(path).ok()))
+        Ok(self
+            .live
+            .as_ref()
+            .and_then(|session| session.get(path).ok()))
     }
 
     /// Copies files that the run made out of the session.
     pub(super) fn keep_artifacts(&self, artifacts: &[Artifact]) -> Result<(), RunError> {
-        let Some(session) = &self.live else { return Ok(()) };
+        let Some(session) = &self.live else {
+            return Ok(());
+        };
         let root = self.artifacts();
         for artifact in artifacts {
             // A name of the session's is a name below this directory, and of a file of its own.
@@ -297,6 +287,24 @@ impl RunSession {
     }
 }
 
+/// Cuts what is too long for the conversation; all of it is then in a file of the workspace.
+fn cap(text: &mut String, session: &Session, outcome: &Outcome, start: &Start) {
+    let most = start.result_bytes();
+    if text.len() <= most {
+        return;
+    }
+    let name = format!("output-of-cell-{}.txt", outcome.cell);
+    let lost = outcome.state == Fate::Lost;
+    let kept = !lost && session.put(&name, text.as_bytes()).is_ok();
+    cut_middle(text, most, start.language);
+    if kept {
+        let _ = match start.language {
+            Language::English => write!(text, "\n[all of it is in the file {name}]"),
+            Language::Chinese => write!(text, "\n[完整内容在文件 {name} 中]"),
+        };
+    }
+}
+
 /// A path below a directory; none for one that leads out of it.
 fn below(root: &Path, path: &str) -> Option<PathBuf> {
     let mut out = root.to_owned();
@@ -312,7 +320,10 @@ fn below(root: &Path, path: &str) -> Option<PathBuf> {
 /// For this user alone.
 fn make_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 fn words_loaded(missing: &[String], language: Language) -> String {
@@ -341,7 +352,9 @@ fn words_lost(manifest: &[NameInfo], language: Language) -> String {
             "The session was lost and a new one was started: all variables are gone, and of the files only those that the task came with are there. It held: {held}"
         ),
         Language::Chinese => {
-            format!("会话已丢失，并启动了新的会话：所有变量都已丢失，文件只剩任务自带的。之前有：{held}")
+            format!(
+                "会话已丢失，并启动了新的会话：所有变量都已丢失，文件只剩任务自带的。之前有：{held}"
+            )
         }
     }
 }

@@ -6,8 +6,10 @@ use belljar_protocol::Language;
 use super::event::Start;
 use super::machine::{Call, Run, Step, truncate};
 use super::words;
-use crate::dialect::Dialect;
-use crate::{Message, ModelRequest, Part, ToolCall, ToolSpec, estimate_request_tokens, estimate_tokens};
+use crate::dialect::{Action, Dialect, PYTHON};
+use crate::{
+    Message, ModelRequest, Part, ToolCall, ToolSpec, estimate_request_tokens, estimate_tokens,
+};
 
 /// How full the window may be after steps were summed up: the next ones find room, and the request
 /// begins the same way for a while, which servers keep in their caches.
@@ -25,12 +27,16 @@ impl Start {
     /// Tokens that a conversation may have.
     fn room(&self) -> u64 {
         let reply = self.max_tokens.min(self.context_window / 2);
-        u64::from(self.context_window - reply).saturating_sub(64).max(256)
+        u64::from(self.context_window - reply)
+            .saturating_sub(64)
+            .max(256)
     }
 
     /// The most bytes of text that the result of one call may have.
     pub fn result_bytes(&self) -> usize {
-        usize::try_from(self.room() / 3 * 3).unwrap_or(usize::MAX).clamp(1200, 24 << 10)
+        usize::try_from(self.room() / 3 * 3)
+            .unwrap_or(usize::MAX)
+            .clamp(1200, 24 << 10)
     }
 }
 
@@ -54,7 +60,9 @@ impl Run {
 
     /// Sums up the oldest steps if the conversation has become too long.
     pub(crate) fn compact(&mut self) {
-        let Some(start) = self.start.clone() else { return };
+        let Some(start) = self.start.clone() else {
+            return;
+        };
         let room = start.room();
         let size = |run: &Self, collapsed: usize| {
             let request = ModelRequest {
@@ -97,10 +105,15 @@ impl Run {
                 text: words::system(start),
             }],
         };
+        talk.example(start);
         talk.user(words::task(start));
         let (old, live) = self.steps.split_at(collapsed.min(self.steps.len()));
         if !old.is_empty() {
-            let plan = self.plan.tree.as_ref().map(|tree| tree.checklist(start.language));
+            let plan = self
+                .plan
+                .tree
+                .as_ref()
+                .map(|tree| tree.checklist(start.language));
             talk.user(words::memory(old, plan, &self.manifest, start.language));
         }
         for (index, step) in live.iter().enumerate() {
@@ -138,7 +151,9 @@ impl Run {
                 .flat_map(texts_of)
                 .collect();
             texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
-            let Some(longest) = texts.into_iter().next() else { return };
+            let Some(longest) = texts.into_iter().next() else {
+                return;
+            };
             if longest.len() < 200 {
                 return;
             }
@@ -146,7 +161,11 @@ impl Run {
             // At least a quarter of it, so that this ends.
             let keep = tokens.saturating_sub(over).min(tokens / 4 * 3);
             let bytes = longest.len() as u64 * keep / tokens;
-            cut_middle(longest, usize::try_from(bytes).unwrap_or(200).max(150), start.language);
+            cut_middle(
+                longest,
+                usize::try_from(bytes).unwrap_or(200).max(150),
+                start.language,
+            );
         }
     }
 }
@@ -204,6 +223,23 @@ impl Talk {
         self.messages.push(Message::user(words));
     }
 
+    /// A task that was done as tasks should be. Small models follow an example better than words.
+    fn example(&mut self, start: &Start) {
+        if start.dialect == Dialect::NativeTools {
+            return;
+        }
+        let (task, code, output) = words::example(start.language);
+        let said = |action| Message::Assistant {
+            text: start.dialect.render(None, &[action]).text,
+            tool_calls: Vec::new(),
+            sealed_thinking: Vec::new(),
+        };
+        self.user(task.into());
+        self.messages.push(said(Action::python(code)));
+        self.user(words::observation(PYTHON, Some(1), start.language) + output);
+        self.messages.push(said(Action::answer(output)));
+    }
+
     fn step(&mut self, start: &Start, step: &Step) {
         let native = start.dialect == Dialect::NativeTools;
         let (text, tool_calls) = said(start, step);
@@ -213,27 +249,30 @@ impl Talk {
             sealed_thinking: step.reply.sealed_thinking.clone(),
         });
         for call in &step.calls {
-            let Some(result) = call.result() else { continue };
+            let Some(result) = call.result() else {
+                continue;
+            };
             if native && let Some(id) = &call.call_id {
                 let call = ToolCall {
                     id: id.clone(),
                     name: call.tool.clone(),
                     arguments: String::new(),
                 };
-                self.messages.push(match Message::tool_result(&call, &result.text) {
-                    Message::ToolResult {
-                        call_id,
-                        name,
-                        parts,
-                        ..
-                    } => Message::ToolResult {
-                        call_id,
-                        name,
-                        parts,
-                        is_error: result.failed,
-                    },
-                    other => other,
-                });
+                self.messages
+                    .push(match Message::tool_result(&call, &result.text) {
+                        Message::ToolResult {
+                            call_id,
+                            name,
+                            parts,
+                            ..
+                        } => Message::ToolResult {
+                            call_id,
+                            name,
+                            parts,
+                            is_error: result.failed,
+                        },
+                        other => other,
+                    });
             } else {
                 let cell = result.cell.as_ref().map(|cell| cell.number);
                 let head = words::observation(&call.tool, cell, start.language);
@@ -252,10 +291,18 @@ fn said(start: &Start, step: &Step) -> (String, Vec<ToolCall>) {
     if start.dialect == Dialect::NativeTools && !step.reply.tool_calls.is_empty() {
         // Each call that is shown needs its one result.
         let answered = |call: &&ToolCall| {
-            let result = |other: &Call| other.call_id.as_deref() == Some(&call.id) && other.result().is_some();
+            let result = |other: &Call| {
+                other.call_id.as_deref() == Some(&call.id) && other.result().is_some()
+            };
             step.calls.iter().any(result)
         };
-        let calls = step.reply.tool_calls.iter().filter(answered).cloned().collect();
+        let calls = step
+            .reply
+            .tool_calls
+            .iter()
+            .filter(answered)
+            .cloned()
+            .collect();
         return (step.reply.text.clone(), calls);
     }
     if step.understood {

@@ -17,7 +17,13 @@ pub(crate) struct Deeds {
 impl Deeds {
     /// Notes a call and its result; returns the steps in which the same was done with the same
     /// result, this one last.
-    pub(crate) fn note(&mut self, step: u32, tool: &str, arguments: &Value, result: &str) -> &[u32] {
+    pub(crate) fn note(
+        &mut self,
+        step: u32,
+        tool: &str,
+        arguments: &Value,
+        result: &str,
+    ) -> &[u32] {
         let steps = self.done.entry(key(tool, arguments, result)).or_default();
         steps.push(step);
         steps
@@ -109,6 +115,9 @@ mod tests {
         deeds.note(6, "read_file", &json!({"path": "a"}), "x");
         assert_eq!(deeds.note(7, "read_file", &purpose, "x"), [6, 7]);
         deeds.take_back(2);
-        assert_eq!(deeds.note(8, PYTHON, &code("x = 1\nprint(x)"), "1\n"), [1, 8]);
+        assert_eq!(
+            deeds.note(8, PYTHON, &code("x = 1\nprint(x)"), "1\n"),
+            [1, 8]
+        );
     }
 }

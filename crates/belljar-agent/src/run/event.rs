@@ -135,6 +135,9 @@ pub struct Start {
     /// How freely the model draws; else what the server says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
+    /// Whether the model is asked to check its first answer against the task before it is taken.
+    #[serde(default)]
+    pub review: bool,
     /// The tools that it is offered besides `python` and `answer`.
     #[serde(default)]
     pub tools: Vec<String>,

@@ -127,9 +127,20 @@ impl Value<'_> {
 fn values(answer: &str) -> Vec<Value<'_>> {
     let mut found: Vec<(usize, Value<'_>)> = quoted(answer)
         .into_iter()
-        .map(|text| (offset(answer, text), Value { text, number: false }))
+        .map(|text| {
+            (
+                offset(answer, text),
+                Value {
+                    text,
+                    number: false,
+                },
+            )
+        })
         .collect();
-    let spans: Vec<(usize, usize)> = found.iter().map(|(at, v)| (*at, at + v.text.len())).collect();
+    let spans: Vec<(usize, usize)> = found
+        .iter()
+        .map(|(at, v)| (*at, at + v.text.len()))
+        .collect();
     for text in numbers(answer) {
         let at = offset(answer, text);
         if !spans.iter().any(|(from, to)| (*from..*to).contains(&at)) {
@@ -139,7 +150,13 @@ fn values(answer: &str) -> Vec<Value<'_>> {
     for text in tokens(answer) {
         let at = offset(answer, text);
         if !spans.iter().any(|(from, to)| (*from..*to).contains(&at)) {
-            found.push((at, Value { text, number: false }));
+            found.push((
+                at,
+                Value {
+                    text,
+                    number: false,
+                },
+            ));
         }
     }
     found.sort_by_key(|(at, _)| *at);
@@ -153,7 +170,13 @@ fn offset(whole: &str, part: &str) -> usize {
 /// Short texts in quotes, of any kind.
 fn quoted(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    for (open, close) in [('"', '"'), ('`', '`'), ('“', '”'), ('「', '」'), ('\'', '\'')] {
+    for (open, close) in [
+        ('"', '"'),
+        ('`', '`'),
+        ('“', '”'),
+        ('「', '」'),
+        ('\'', '\''),
+    ] {
         let mut rest = text;
         while let Some(start) = rest.find(open) {
             let before = rest[..start].chars().next_back();
@@ -225,7 +248,7 @@ fn numbers(text: &str) -> Vec<&str> {
             end += 1;
         }
         // A word that begins with digits is no number.
-        if !bytes.get(end).is_some_and(|b| b.is_ascii_alphabetic()) {
+        if !bytes.get(end).is_some_and(u8::is_ascii_alphabetic) {
             let negative = at > 0
                 && bytes[at - 1] == b'-'
                 && !(at > 1 && (bytes[at - 2].is_ascii_alphanumeric() || bytes[at - 2] == b')'));
@@ -280,7 +303,11 @@ impl Decimal {
         if self.negative != other.negative || self.fraction.len() <= places {
             return false;
         }
-        let mut digits: Vec<u8> = self.whole.bytes().chain(self.fraction.bytes().take(places)).collect();
+        let mut digits: Vec<u8> = self
+            .whole
+            .bytes()
+            .chain(self.fraction.bytes().take(places))
+            .collect();
         let up = self.fraction.as_bytes()[places] >= b'5';
         if up {
             let mut at = digits.len();
@@ -338,7 +365,11 @@ mod tests {
             ("100", "99.97", Some(true)),
             ("0.13", "0.125", Some(true)),
             ("77", "", Some(false)),
-            ("118630475888464041783523321036", "118630475888464041783523321036", Some(false)),
+            (
+                "118630475888464041783523321036",
+                "118630475888464041783523321036",
+                Some(false),
+            ),
             ("12", "3112 120", None),
         ] {
             let found = look(answer, output);
@@ -349,8 +380,14 @@ mod tests {
 
     #[test]
     fn texts_are_found_if_they_are_quoted_or_look_like_codes() {
-        let found = look("The reverse is `aQue9ScN`, and Bob's name is 'Ann'.", "aQue9ScN");
-        let expected = [("aQue9ScN".to_owned(), Some(false)), ("Ann".to_owned(), None)];
+        let found = look(
+            "The reverse is `aQue9ScN`, and Bob's name is 'Ann'.",
+            "aQue9ScN",
+        );
+        let expected = [
+            ("aQue9ScN".to_owned(), Some(false)),
+            ("Ann".to_owned(), None),
+        ];
         assert_eq!(found, expected);
         assert_eq!(look("It is jvEgm4RSGJ5m", "x")[0].1, None);
         assert!(look("plain words only", "").is_empty());

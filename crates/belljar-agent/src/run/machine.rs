@@ -145,6 +145,9 @@ pub struct Run {
     /// Where the conversation is told that it was taken back: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
+    last_call_failed: bool,
+    /// Whether the model was asked to check its answer.
+    reviewed: bool,
     failed: Option<String>,
     stopped: bool,
     ended: Option<Ending>,
@@ -249,7 +252,9 @@ impl Run {
                 };
             }
             if let Some(answer) = self.accepted() {
-                return Effect::Finish(Box::new(self.ending_with(ExitReason::Answered, Some(answer))));
+                return Effect::Finish(Box::new(
+                    self.ending_with(ExitReason::Answered, Some(answer)),
+                ));
             }
         }
         if self.misunderstood >= MOST_MISUNDERSTOOD {
@@ -306,20 +311,25 @@ impl Run {
             }
             RunEvent::ModelFailed { error, .. } => self.failed = Some(error.clone()),
             RunEvent::CallStarted { step, call } => {
-                self.call(*step, *call).ok_or_else(|| misfit("for a call that is not there"))?.state =
-                    CallState::Started;
+                self.call(*step, *call)
+                    .ok_or_else(|| misfit("for a call that is not there"))?
+                    .state = CallState::Started;
             }
             RunEvent::CallEnded { step, call, result } => {
-                let ended = self.call(*step, *call).filter(|call| call.result().is_none());
+                let ended = self
+                    .call(*step, *call)
+                    .filter(|call| call.result().is_none());
                 let ended = ended.ok_or_else(|| misfit("for a call that does not wait"))?;
                 ended.state = CallState::Ended(result.clone());
                 let ended = ended.clone();
-                self.call_ended(*step, *call, &ended, result);
+                self.call_ended(*step, &ended, result);
                 self.compact();
             }
             RunEvent::CallLost { step, call } => {
                 let language = self.start.as_ref().map(|s| s.language).unwrap_or_default();
-                let lost = self.call(*step, *call).filter(|call| call.state == CallState::Started);
+                let lost = self
+                    .call(*step, *call)
+                    .filter(|call| call.state == CallState::Started);
                 let lost = lost.ok_or_else(|| misfit("for a call that was not begun"))?;
                 lost.state = CallState::Ended(Box::new(CallResult {
                     text: words::lost_call(language),
@@ -395,7 +405,11 @@ impl Run {
                 self.first_parse.0 += u32::from(!parsed.mended.is_empty());
                 step.thought = parsed.thought;
                 step.mended = parsed.mended;
-                step.calls = parsed.actions.iter().filter_map(|a| call_of(a, start)).collect();
+                step.calls = parsed
+                    .actions
+                    .iter()
+                    .filter_map(|a| call_of(a, start))
+                    .collect();
                 step.actions = parsed.actions;
             }
             Err(unparsed) => {
@@ -415,7 +429,9 @@ impl Run {
         let (Some(start), Some(step)) = (&self.start, self.steps.last()) else {
             return;
         };
-        let Some(answer) = answer_of(step) else { return };
+        let Some(answer) = answer_of(step) else {
+            return;
+        };
         let again = self.sent_back.iter().any(|before| before == answer);
         let last = start.budget.steps <= self.spent.steps;
         if again || last || self.sent_back.len() >= MOST_SENT_BACK as usize {
@@ -425,6 +441,11 @@ impl Run {
         let unseen = unseen(&found);
         let note = if self.outputs.is_empty() {
             words::answer_without_code(start.language)
+        } else if self.last_call_failed {
+            words::answer_after_failure(start.language)
+        } else if unseen.is_empty() && start.review && !self.reviewed {
+            self.reviewed = true;
+            words::review(&start.task, start.language)
         } else if unseen.is_empty() {
             return;
         } else {
@@ -451,18 +472,24 @@ impl Run {
     fn accepted(&self) -> Option<String> {
         let step = self.steps.last()?;
         let answer = answer_of(step)?;
-        let sent_back = step.note.is_some() || step.calls.iter().any(|call| call.tool == ANSWER && call.result().is_some());
+        let sent_back = step.note.is_some()
+            || step
+                .calls
+                .iter()
+                .any(|call| call.tool == ANSWER && call.result().is_some());
         (!sent_back).then(|| answer.to_owned())
     }
 
-    fn call_ended(&mut self, number: u32, place: u32, call: &Call, result: &CallResult) {
+    fn call_ended(&mut self, number: u32, call: &Call, result: &CallResult) {
         self.spent.calls += 1;
         self.spent.tool_ms += result.took_ms;
+        self.last_call_failed = result.failed;
         if let Some(cell) = &result.cell {
             self.last_cell = self.last_cell.max(cell.number);
             self.manifest.clone_from(&cell.manifest);
             for artifact in &cell.artifacts {
-                self.artifacts.insert(artifact.path.clone(), artifact.clone());
+                self.artifacts
+                    .insert(artifact.path.clone(), artifact.clone());
             }
         }
         match call.tool.as_str() {
@@ -470,10 +497,15 @@ impl Run {
                 // What it says was told; here it becomes the plan.
                 let _ = self.plan.call(&call.arguments);
             }
-            COMPUTE => self.computations.remember(result.value.clone(), result.failed),
+            COMPUTE => self
+                .computations
+                .remember(result.value.clone(), result.failed),
             _ => {}
         }
-        let output = result.cell.as_ref().map_or(&result.text, |cell| &cell.output);
+        let output = result
+            .cell
+            .as_ref()
+            .map_or(&result.text, |cell| &cell.output);
         let number_of_cell = result.cell.as_ref().map(|cell| cell.number);
         let mut output = output.clone();
         truncate(&mut output, KEPT_OUTPUT);
@@ -481,11 +513,18 @@ impl Run {
             self.outputs.push((number, number_of_cell, output));
         }
         while self.outputs.len() > 1
-            && self.outputs.iter().map(|(_, _, text)| text.len()).sum::<usize>() > 16 * KEPT_OUTPUT
+            && self
+                .outputs
+                .iter()
+                .map(|(_, _, text)| text.len())
+                .sum::<usize>()
+                > 16 * KEPT_OUTPUT
         {
             self.outputs.remove(0);
         }
-        let steps = self.deeds.note(number, &call.tool, &call.arguments, &result.text);
+        let steps = self
+            .deeds
+            .note(number, &call.tool, &call.arguments, &result.text);
         let (times, earlier) = (steps.len(), steps.iter().rev().nth(1).copied());
         let second = steps.get(1).copied();
         let Some(start) = &self.start else { return };
@@ -496,15 +535,16 @@ impl Run {
                     add_note(step, &note);
                 }
             }
-            (3.., _) => self.going_back_to = second.filter(|second| *second < number).or(Some(number)),
+            (3.., _) => {
+                self.going_back_to = second.filter(|second| *second < number).or(Some(number));
+            }
             _ => {}
         }
-        let _ = place;
     }
 
     fn take_back(&mut self, to: u32, restored: bool, manifest: &[NameInfo]) {
         let Some(start) = &self.start else { return };
-        let repeated = self.steps.last().map(|step| words::summary(step)).unwrap_or_default();
+        let repeated = self.steps.last().map(words::summary).unwrap_or_default();
         self.steps.retain(|step| step.number < to);
         self.collapsed = self.collapsed.min(self.steps.len());
         self.deeds.take_back(to);
@@ -534,17 +574,24 @@ impl Run {
         if let Some(answer) = self.steps.last().and_then(answer_of) {
             return Some(answer.to_owned());
         }
-        let output = self.steps.iter().rev().flat_map(|step| step.calls.iter().rev()).find_map(|call| {
-            let result = call.result().filter(|result| !result.failed)?;
-            let output = result.cell.as_ref()?.output.trim();
-            (!output.is_empty()).then(|| output.to_owned())
-        });
+        let output = self
+            .steps
+            .iter()
+            .rev()
+            .flat_map(|step| step.calls.iter().rev())
+            .find_map(|call| {
+                let result = call.result().filter(|result| !result.failed)?;
+                let output = result.cell.as_ref()?.output.trim();
+                (!output.is_empty()).then(|| output.to_owned())
+            });
         output.or_else(|| self.sent_back.last().cloned())
     }
 
     fn ending_with(&self, reason: ExitReason, answer: Option<String>) -> Ending {
         let task = self.start.as_ref().map_or("", |start| &start.task);
-        let evidence = answer.as_deref().map(|text| evidence(text, &self.sources(), task));
+        let evidence = answer
+            .as_deref()
+            .map(|text| evidence(text, &self.sources(), task));
         Ending {
             reason,
             evidence: evidence.unwrap_or_default(),

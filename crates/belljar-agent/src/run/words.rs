@@ -41,8 +41,25 @@ pub(crate) fn system(start: &Start) -> String {
         };
     }
     text.push('\n');
-    text.push_str(&start.dialect.instructions(&start.tool_specs(), start.language));
+    text.push_str(
+        &start
+            .dialect
+            .instructions(&start.tool_specs(), start.language),
+    );
     text
+}
+
+/// A task, code that does it, and its output.
+pub(crate) fn example(language: Language) -> (&'static str, &'static str, &'static str) {
+    let code = "weeks = 3\nprint(weeks * 7 * 24 * 60 * 60)";
+    match language {
+        Language::English => (
+            "Task: How many seconds are there in three weeks?",
+            code,
+            "1814400",
+        ),
+        Language::Chinese => ("任务：三周有多少秒？", code, "1814400"),
+    }
 }
 
 /// The task, and the files that come with it.
@@ -94,21 +111,55 @@ pub(crate) fn answer_without_code(language: Language) -> String {
     }
 }
 
+pub(crate) fn answer_after_failure(language: Language) -> String {
+    match language {
+        Language::English => "The answer was not taken, because the last code failed and no output shows it. Correct the code, run it, and answer with what it prints.".into(),
+        Language::Chinese => "答案未被采纳，因为最后一段代码失败了，没有输出显示该答案。请修正代码并运行，然后按其输出回答。".into(),
+    }
+}
+
+pub(crate) fn review(task: &str, language: Language) -> String {
+    match language {
+        Language::English => format!(
+            "Check the answer before it is taken. The task was: {task}\nCompare the code with each condition, unit and rounding of the task. If something differs, run corrected code now; if all is right, repeat the answer."
+        ),
+        Language::Chinese => format!(
+            "采纳之前请检查答案。任务是：{task}\n请把代码与任务的每个条件、单位和舍入方式逐一比较。若有不同，请现在运行修正后的代码；若全部正确，请重复答案。"
+        ),
+    }
+}
+
 pub(crate) fn answer_unseen(values: &[&str], language: Language) -> String {
-    let values: Vec<String> = values.iter().take(5).map(|value| format!("`{value}`")).collect();
+    let values: Vec<String> = values
+        .iter()
+        .take(5)
+        .map(|value| format!("`{value}`"))
+        .collect();
     let values = values.join(", ");
     match language {
-        Language::English => format!("The answer was not taken: {values} stands in it, but in no output. Run code that works it out and prints it, then answer with what the output shows."),
-        Language::Chinese => format!("答案未被采纳：其中的 {values} 没有出现在任何输出中。请运行代码计算并打印，然后按输出回答。"),
+        Language::English => format!(
+            "The answer was not taken: {values} stands in it, but in no output. Run code that works it out and prints it, then answer with what the output shows."
+        ),
+        Language::Chinese => format!(
+            "答案未被采纳：其中的 {values} 没有出现在任何输出中。请运行代码计算并打印，然后按输出回答。"
+        ),
     }
 }
 
 pub(crate) fn done_before(step: u32, failed: bool, language: Language) -> String {
     match (failed, language) {
-        (false, Language::English) => format!("You did exactly this in step {step} already, and it gave the same. If it shows what was asked for, give the answer now; else do something else."),
-        (true, Language::English) => format!("You did exactly this in step {step} already, and it failed in the same way. Do something else."),
-        (false, Language::Chinese) => format!("第 {step} 步已经做过完全相同的事，结果也相同。如果结果就是所要求的内容，请现在给出答案；否则请换一种做法。"),
-        (true, Language::Chinese) => format!("第 {step} 步已经做过完全相同的事，并以同样的方式失败。请换一种做法。"),
+        (false, Language::English) => format!(
+            "You did exactly this in step {step} already, and it gave the same. If it shows what was asked for, give the answer now; else do something else."
+        ),
+        (true, Language::English) => format!(
+            "You did exactly this in step {step} already, and it failed in the same way. Do something else."
+        ),
+        (false, Language::Chinese) => format!(
+            "第 {step} 步已经做过完全相同的事，结果也相同。如果结果就是所要求的内容，请现在给出答案；否则请换一种做法。"
+        ),
+        (true, Language::Chinese) => {
+            format!("第 {step} 步已经做过完全相同的事，并以同样的方式失败。请换一种做法。")
+        }
     }
 }
 
@@ -120,11 +171,19 @@ pub(crate) fn went_in_circles(repeated: &str, restored: bool, language: Language
             } else {
                 "The variables are as they are now."
             };
-            format!("You did the same several times with the same result, so the conversation was taken back to before it. {variables} What you repeated: {repeated}\nDo it in another way, or answer with what you have.")
+            format!(
+                "You did the same several times with the same result, so the conversation was taken back to before it. {variables} What you repeated: {repeated}\nDo it in another way, or answer with what you have."
+            )
         }
         Language::Chinese => {
-            let variables = if restored { "变量已恢复到当时的状态。" } else { "变量保持当前状态。" };
-            format!("你多次做了同样的事，结果相同，因此对话已回退到那之前。{variables}你重复的内容：{repeated}\n请换一种做法，或用已有的内容回答。")
+            let variables = if restored {
+                "变量已恢复到当时的状态。"
+            } else {
+                "变量保持当前状态。"
+            };
+            format!(
+                "你多次做了同样的事，结果相同，因此对话已回退到那之前。{variables}你重复的内容：{repeated}\n请换一种做法，或用已有的内容回答。"
+            )
         }
     }
 }
@@ -137,21 +196,42 @@ pub(crate) fn summary(step: &Step) -> String {
             line.push_str("; ");
         }
         let done = match call.arguments.get("code").and_then(Value::as_str) {
-            Some(code) => code.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#') && !l.starts_with("import ") && !l.starts_with("from ")).collect::<Vec<_>>().join("; "),
+            Some(code) => code
+                .lines()
+                .map(str::trim)
+                .filter(|l| {
+                    !l.is_empty()
+                        && !l.starts_with('#')
+                        && !l.starts_with("import ")
+                        && !l.starts_with("from ")
+                })
+                .collect::<Vec<_>>()
+                .join("; "),
             None => call.arguments.to_string(),
         };
         let mut done = format!("{} {done}", call.tool);
         truncate(&mut done, 150);
         let result = call.result().map_or("", |result| {
-            let text = result.cell.as_ref().map_or(&result.text, |cell| if cell.output.trim().is_empty() { &result.text } else { &cell.output });
+            let text = result.cell.as_ref().map_or(&result.text, |cell| {
+                if cell.output.trim().is_empty() {
+                    &result.text
+                } else {
+                    &cell.output
+                }
+            });
             text.trim()
         });
-        let mut result: String = result.lines().map(str::trim).collect::<Vec<_>>().join(" | ");
+        let mut result: String = result
+            .lines()
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join(" | ");
         truncate(&mut result, 150);
         let _ = write!(line, "{done} -> {result}");
     }
     if line.is_empty() {
-        line = step.reply.text.trim().lines().next().unwrap_or("").to_owned();
+        let first = step.reply.text.trim().lines().next();
+        line.push_str(first.unwrap_or_default());
         truncate(&mut line, 150);
     }
     line
@@ -183,7 +263,11 @@ pub(crate) fn memory(
         let _ = write!(text, "\n{}. {}", step.number, summary(step));
     }
     if let Some(plan) = plan {
-        text.push_str(if english { "\n\nYour plan:\n" } else { "\n\n你的计划：\n" });
+        text.push_str(if english {
+            "\n\nYour plan:\n"
+        } else {
+            "\n\n你的计划：\n"
+        });
         text.push_str(plan.trim_end());
     }
     if !manifest.is_empty() {

@@ -96,7 +96,7 @@ pub struct Computations {
 
 impl Computations {
     /// Takes note of a result. An error leaves the last one as it was.
-    pub(crate) fn remember(&mut self, value: Option<Value>, failed: bool) {
+    pub fn remember(&mut self, value: Option<Value>, failed: bool) {
         self.calls += 1;
         if failed {
             self.errors += 1;

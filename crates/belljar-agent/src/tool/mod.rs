@@ -32,9 +32,6 @@ pub(crate) fn specs(names: &[String], language: Language) -> Vec<ToolSpec> {
     specs
 }
 
-/// The tools that a run can be offered beside `python` and `answer`.
-pub(crate) const OPTIONAL: [&str; 3] = [COMPUTE, PLAN, READ_FILE];
-
 /// What every tool asks for.
 fn purpose(language: Language) -> serde_json::Value {
     let description = match language {

@@ -82,7 +82,10 @@ pub(crate) fn read(call: &ReadFile, contents: Option<&[u8]>) -> Result<String, S
             call.encoding
         )
     })?;
-    Ok(format!("File contents ({} chars):\n{text}", text.chars().count()))
+    Ok(format!(
+        "File contents ({} chars):\n{text}",
+        text.chars().count()
+    ))
 }
 
 fn decode(bytes: &[u8], encoding: &str) -> Option<String> {
@@ -91,8 +94,12 @@ fn decode(bytes: &[u8], encoding: &str) -> Option<String> {
             let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
             String::from_utf8(bytes.to_vec()).ok()
         }
-        "ascii" | "us-ascii" => bytes.is_ascii().then(|| String::from_utf8_lossy(bytes).into_owned()),
-        "latin-1" | "latin1" | "iso-8859-1" => Some(bytes.iter().map(|byte| char::from(*byte)).collect()),
+        "ascii" | "us-ascii" => bytes
+            .is_ascii()
+            .then(|| String::from_utf8_lossy(bytes).into_owned()),
+        "latin-1" | "latin1" | "iso-8859-1" => {
+            Some(bytes.iter().map(|byte| char::from(*byte)).collect())
+        }
         "utf-16" | "utf16" | "utf-16-le" | "utf-16-be" => {
             let (big, bytes) = match bytes {
                 [0xfe, 0xff, rest @ ..] => (true, rest),
@@ -105,7 +112,11 @@ fn decode(bytes: &[u8], encoding: &str) -> Option<String> {
             }
             let units = pairs.map(|pair| {
                 let pair = [pair[0], pair[1]];
-                if big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
+                if big {
+                    u16::from_be_bytes(pair)
+                } else {
+                    u16::from_le_bytes(pair)
+                }
             });
             String::from_utf16(&units.collect::<Vec<_>>()).ok()
         }
@@ -146,8 +157,16 @@ mod tests {
             read(&utf8, Some(b"\xff\xfe")).unwrap_err(),
             "Encoding error: Cannot decode file with utf-8. Try a different encoding."
         );
-        assert!(read(&call("latin-1", 1.0), Some(b"\xe9")).unwrap().ends_with('é'));
-        assert!(read(&call("utf-16", 1.0), Some(b"\xff\xfea\0")).unwrap().ends_with('a'));
+        assert!(
+            read(&call("latin-1", 1.0), Some(b"\xe9"))
+                .unwrap()
+                .ends_with('é')
+        );
+        assert!(
+            read(&call("utf-16", 1.0), Some(b"\xff\xfea\0"))
+                .unwrap()
+                .ends_with('a')
+        );
         assert!(read(&call("klingon", 1.0), Some(b"a")).is_err());
     }
 }

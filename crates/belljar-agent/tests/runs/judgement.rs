@@ -26,7 +26,10 @@ async fn an_answer_that_rests_on_nothing_is_sent_back() {
     assert_eq!(answer_of(&run), "It is 42.");
     let talk = desk.last_conversation();
     assert!(talk.contains("nothing was run yet"), "{talk}");
-    assert!(talk.contains("`43` stands in it, but in no output"), "{talk}");
+    assert!(
+        talk.contains("`43` stands in it, but in no output"),
+        "{talk}"
+    );
 }
 
 /// The same deed with the same result: told at the second time, taken back at the third, with the
@@ -35,7 +38,7 @@ async fn an_answer_that_rests_on_nothing_is_sent_back() {
 async fn circles_are_taken_back_and_end() {
     let model = ScriptedModel::react(|request| {
         let talk = request.json().to_string();
-        if talk.matches("Output of cell").count() == 0 {
+        if !talk.contains("n is 1") {
             return code("n = 1\nprint('n is', n)");
         }
         code("# again\nprint('stuck', n)")
@@ -53,14 +56,27 @@ async fn circles_are_taken_back_and_end() {
     let back: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            RunEvent::RolledBack { restored, manifest, .. } => Some((*restored, manifest.len())),
+            RunEvent::RolledBack {
+                restored, manifest, ..
+            } => Some((*restored, manifest.len())),
             _ => None,
         })
         .collect();
     assert_eq!(back, [(true, 1), (true, 1)], "the session went back, too");
-    let told: Vec<_> = desk.model.requests().iter().map(|r| r.json().to_string()).collect();
-    assert!(told.iter().any(|talk| talk.contains("You did exactly this in step")));
-    assert!(told.iter().any(|talk| talk.contains("taken back to before it")));
+    let told: Vec<_> = desk
+        .model
+        .requests()
+        .iter()
+        .map(|r| r.json().to_string())
+        .collect();
+    assert!(
+        told.iter()
+            .any(|talk| talk.contains("You did exactly this in step"))
+    );
+    assert!(
+        told.iter()
+            .any(|talk| talk.contains("taken back to before it"))
+    );
 }
 
 /// Every part of the budget ends a run, with the best answer there is.
@@ -75,15 +91,41 @@ async fn budgets_end_a_run() {
         .unwrap()
     };
     for (budget, part) in [
-        (Budget { steps: 3, ..Budget::default() }, BudgetPart::Steps),
-        (Budget { tokens: Some(3000), ..Budget::default() }, BudgetPart::Tokens),
-        (Budget { calls: 2, ..Budget::default() }, BudgetPart::Calls),
+        (
+            Budget {
+                steps: 3,
+                ..Budget::default()
+            },
+            BudgetPart::Steps,
+        ),
+        (
+            Budget {
+                tokens: Some(3000),
+                ..Budget::default()
+            },
+            BudgetPart::Tokens,
+        ),
+        (
+            Budget {
+                calls: 2,
+                ..Budget::default()
+            },
+            BudgetPart::Calls,
+        ),
     ] {
         let desk = Desk::with(numbered());
-        let run = desk.run(belljar_agent::Start { budget, ..start("Count.") }).await;
+        let run = desk
+            .run(belljar_agent::Start {
+                budget,
+                ..start("Count.")
+            })
+            .await;
         let ending = run.ending().unwrap();
         assert_eq!(ending.reason, ExitReason::Budget { part });
-        assert!(ending.answer.as_deref().unwrap().starts_with("result"), "{ending:?}");
+        assert!(
+            ending.answer.as_deref().unwrap().starts_with("result"),
+            "{ending:?}"
+        );
         if part == BudgetPart::Steps {
             assert!(desk.last_conversation().contains("This is your last step"));
         }
@@ -100,8 +142,13 @@ async fn what_is_not_understood_is_repaired_or_ends() {
     ]);
     let run = desk.run(start("Six times seven?")).await;
     assert_eq!(answer_of(&run), "42");
-    assert!(run.steps().iter().any(|step| step.mended.contains(&Mending::FenceMissing) || !step.mended.is_empty()));
-    let desk = Desk::with(ScriptedModel::react(|_| Scripted::text("I am thinking about it.")).unwrap());
+    assert!(
+        run.steps()
+            .iter()
+            .any(|step| step.mended.contains(&Mending::FenceMissing) || !step.mended.is_empty())
+    );
+    let desk =
+        Desk::with(ScriptedModel::react(|_| Scripted::text("I am thinking about it.")).unwrap());
     let run = desk.run(start("Six times seven?")).await;
     assert_eq!(run.ending().unwrap().reason, ExitReason::NotUnderstood);
 }
@@ -109,13 +156,23 @@ async fn what_is_not_understood_is_repaired_or_ends() {
 /// A server that fails for good ends the run, typed; one that recovers does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_model_fails() {
-    let desk = Desk::new([Scripted::status(500, "broken"), code("print(42)"), answer("42")]);
+    let desk = Desk::new([
+        Scripted::status(500, "broken"),
+        code("print(42)"),
+        answer("42"),
+    ]);
     let run = desk.run(start("Six times seven?")).await;
     assert_eq!(answer_of(&run), "42");
-    let desk = Desk::new([Scripted::status(401, "no key"), Scripted::status(401, "no key")]);
+    let desk = Desk::new([
+        Scripted::status(401, "no key"),
+        Scripted::status(401, "no key"),
+    ]);
     let run = desk.run(start("Six times seven?")).await;
     let reason = &run.ending().unwrap().reason;
-    assert!(matches!(reason, ExitReason::ModelFailed { .. }), "{reason:?}");
+    assert!(
+        matches!(reason, ExitReason::ModelFailed { .. }),
+        "{reason:?}"
+    );
 }
 
 /// A run of 500 steps in a window of 16k tokens: it never overflows, and the model is told every
@@ -126,11 +183,17 @@ async fn heavy_five_hundred_steps_in_a_small_window() {
     let model = ScriptedModel::react(move |request| {
         count += 1;
         let talk = request.json().to_string();
-        assert!(talk.len() / 4 < 16_384, "request {count} has {} bytes", talk.len());
+        assert!(
+            talk.len() / 4 < 16_384,
+            "request {count} has {} bytes",
+            talk.len()
+        );
         if count == 500 {
             return answer("done");
         }
-        code(&format!("v{count} = {count}\nprint('step {count}', 'x' * 500)"))
+        code(&format!(
+            "v{count} = {count}\nprint('step {count}', 'x' * 500)"
+        ))
     })
     .unwrap();
     let desk = Desk::with(model);
@@ -156,7 +219,10 @@ async fn heavy_five_hundred_steps_in_a_small_window() {
     assert_eq!(run.manifest().len(), 499);
     let talk = desk.last_conversation();
     for number in [1, 250, 499] {
-        assert!(talk.contains(&format!("v{number}")), "v{number} is forgotten");
+        assert!(
+            talk.contains(&format!("v{number}")),
+            "v{number} is forgotten"
+        );
     }
     let median = |times: &[std::time::Duration]| {
         let mut times = times.to_vec();

@@ -16,7 +16,9 @@ async fn a_run_goes_on_from_every_event() {
                 return answer("6");
             }
             if talk.contains("x is 2") {
-                return code("try:\n    print('total is', x * 3)\nexcept NameError: x = 2; print('x is 2')");
+                return code(
+                    "try:\n    print('total is', x * 3)\nexcept NameError: x = 2; print('x is 2')",
+                );
             }
             code("x = 2\nprint('x is', x)")
         })
@@ -47,8 +49,15 @@ async fn a_run_goes_on_from_every_event() {
         let run = drive(agent.resume(&id).await.unwrap()).await;
         assert_eq!(answer_of(&run), "6", "died at event {dies_at}");
         let after = desk.events(&id).await;
-        assert_eq!(after[..before.len()], before[..], "nothing is lost or changed");
-        let started = after.iter().filter(|e| matches!(e, RunEvent::CallStarted { .. })).count();
+        assert_eq!(
+            after[..before.len()],
+            before[..],
+            "nothing is lost or changed"
+        );
+        let started = after
+            .iter()
+            .filter(|e| matches!(e, RunEvent::CallStarted { .. }))
+            .count();
         let ended = after
             .iter()
             .filter(|e| matches!(e, RunEvent::CallEnded { .. } | RunEvent::CallLost { .. }))

@@ -11,7 +11,9 @@ use crate::support::{Desk, answer, answer_of, code, start};
 #[tokio::test(flavor = "multi_thread")]
 async fn compound_interest() {
     let desk = Desk::new([
-        code("amount = 15000 * (1 + 0.06 / 2) ** (2 * 6)\nprint(f'{amount:.2f}')\nprint(amount - 15000)"),
+        code(
+            "amount = 15000 * (1 + 0.06 / 2) ** (2 * 6)\nprint(f'{amount:.2f}')\nprint(amount - 15000)",
+        ),
         answer("The final amount is 21,386.41, the interest 6,386.41."),
     ]);
     let run = desk.run(start("15,000 is invested at 6% compounded semi-annually for 6 years. What is the final amount and the interest?")).await;
@@ -31,13 +33,17 @@ async fn compound_interest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn exp4_secrets() {
     let desk = Desk::new([code("print('NcS9euQa'[::-1])"), answer("aQue9ScN")]);
-    let run = desk.run(start("Return the secret backwards. The secret is NcS9euQa")).await;
+    let run = desk
+        .run(start("Return the secret backwards. The secret is NcS9euQa"))
+        .await;
     assert_eq!(answer_of(&run), "aQue9ScN");
     let desk = Desk::new([
         code("print('apple,banana,cherry'.split(',')[1])"),
         answer("banana"),
     ]);
-    let run = desk.run(start("Return the second of apple,banana,cherry")).await;
+    let run = desk
+        .run(start("Return the second of apple,banana,cherry"))
+        .await;
     assert_eq!(answer_of(&run), "banana");
 }
 
@@ -55,7 +61,9 @@ async fn s4_scenic_spots() {
         csv.push_str(&format!("景点{number},{level},{hours}\n"));
     }
     let desk = Desk::new([
-        code("import pandas as pd\nfrom pydantic import BaseModel, field_validator\nclass Spot(BaseModel):\n    name: str\n    level: str\n    hours: float\nspots = [Spot(**row) for row in pd.read_csv('spots.csv').to_dict('records')]\nlevels = pd.Series([spot.level for spot in spots]).value_counts()\nprint(len(spots), levels['3A'], levels['4A'], levels['5A'])\ntotal = sum(spot.hours for spot in spots)\nprint(round(total, 1), round(total / len(spots), 1))"),
+        code(
+            "import pandas as pd\nfrom pydantic import BaseModel, field_validator\nclass Spot(BaseModel):\n    name: str\n    level: str\n    hours: float\nspots = [Spot(**row) for row in pd.read_csv('spots.csv').to_dict('records')]\nlevels = pd.Series([spot.level for spot in spots]).value_counts()\nprint(len(spots), levels['3A'], levels['4A'], levels['5A'])\ntotal = sum(spot.hours for spot in spots)\nprint(round(total, 1), round(total / len(spots), 1))",
+        ),
         answer("15 spots: 3A 9, 4A 5, 5A 1; 26.5 hours in all, 1.8 on average."),
     ]);
     let agent = desk.agent().await;
@@ -67,20 +75,34 @@ async fn s4_scenic_spots() {
         answer_of(&run),
         "15 spots: 3A 9, 4A 5, 5A 1; 26.5 hours in all, 1.8 on average."
     );
-    let unseen: Vec<_> = run.ending().unwrap().evidence.iter().filter(|v| v.seen.is_none()).collect();
+    let unseen: Vec<_> = run
+        .ending()
+        .unwrap()
+        .evidence
+        .iter()
+        .filter(|v| v.seen.is_none())
+        .collect();
     assert!(unseen.is_empty(), "{unseen:?}");
-    assert!(desk.last_conversation().contains("景点0,3A,1.6"), "the file's beginning is shown");
+    assert!(
+        desk.last_conversation().contains("景点0,3A,1.6"),
+        "the file's beginning is shown"
+    );
 }
 
 /// S7: a plot with Chinese labels is drawn without missing glyphs, and is kept as a file.
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_a_plot_with_chinese_labels() {
     let desk = Desk::new([
-        code("import warnings\nwarnings.simplefilter('error')\nimport matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4])\nplt.title('北京地铁线路图')\nplt.savefig('plot.png')\nprint('saved')"),
+        code(
+            "import warnings\nwarnings.simplefilter('error')\nimport matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4])\nplt.title('北京地铁线路图')\nplt.savefig('plot.png')\nprint('saved')",
+        ),
         answer("The plot is in plot.png."),
     ]);
     let agent = desk.agent().await;
-    let live = agent.start(start("Draw the subway network.")).await.unwrap();
+    let live = agent
+        .start(start("Draw the subway network."))
+        .await
+        .unwrap();
     let artifacts = live.artifacts();
     let run = crate::support::drive(live).await;
     assert_eq!(run.ending().unwrap().artifacts[0].path, "plot.png");
@@ -91,14 +113,15 @@ async fn s7_a_plot_with_chinese_labels() {
 /// S15 and S16 by native tool calls, several in one reply (AGT-7): each gets exactly one result.
 #[tokio::test(flavor = "multi_thread")]
 async fn s15_s16_native_tools() {
-    let plan = |tasks: serde_json::Value| {
-        json!({"tool_call_purpose": "plan", "recursive_plan_tree": {"core_goal": "g", "tree_nodes": tasks}})
-    };
+    let plan = |tasks: serde_json::Value| json!({"tool_call_purpose": "plan", "recursive_plan_tree": {"core_goal": "g", "tree_nodes": tasks}});
     let first = json!([{"task_id": "TASK-1", "task_name": "Setup", "status": "pending"}]);
     let second = json!([{"task_id": "TASK-1", "task_name": "Setup", "status": "completed"}, {"task_id": "TASK-2", "task_name": "Execute", "status": "pending"}]);
     let desk = Desk::new([
         Scripted::call(PLAN, plan(first))
-            .and_call(READ_FILE, json!({"file_path": "a.txt", "tool_call_purpose": "look"}))
+            .and_call(
+                READ_FILE,
+                json!({"file_path": "a.txt", "tool_call_purpose": "look"}),
+            )
             .and_call(READ_FILE, json!({"file_path": "missing.txt"}))
             .and_call("no_such_tool", json!({})),
         Scripted::call(PLAN, plan(second)),
@@ -108,7 +131,9 @@ async fn s15_s16_native_tools() {
     let mut start = start("Read the file.");
     start.dialect = Dialect::NativeTools;
     start.tools = vec![PLAN.into(), READ_FILE.into()];
-    start.files.push(agent.file("a.txt", "北\n".into()).await.unwrap());
+    start
+        .files
+        .push(agent.file("a.txt", "北\n".into()).await.unwrap());
     let run = crate::support::drive(agent.start(start).await.unwrap()).await;
     assert_eq!(answer_of(&run), "The file says 北.");
     let requests = desk.model.requests();
@@ -122,7 +147,11 @@ async fn s15_s16_native_tools() {
     let text = |n: usize| results[n]["content"].to_string();
     assert!(text(1).contains("File contents (2 chars)"), "{}", text(1));
     assert!(text(2).contains("does not exist"), "{}", text(2));
-    assert!(text(3).contains("There is no tool `no_such_tool`"), "{}", text(3));
+    assert!(
+        text(3).contains("There is no tool `no_such_tool`"),
+        "{}",
+        text(3)
+    );
     let last = desk.last_conversation();
     assert!(last.contains("Execute") && last.contains("Setup"), "{last}");
 }

@@ -71,7 +71,9 @@ impl Desk {
     pub(crate) fn last_conversation(&self) -> String {
         let request = self.model.requests().pop().unwrap().json();
         let messages = request["messages"].as_array().unwrap().clone();
-        let texts = messages.iter().map(|message| message["content"].as_str().unwrap_or("").to_owned());
+        let texts = messages
+            .iter()
+            .map(|message| message["content"].as_str().unwrap_or("").to_owned());
         texts.collect::<Vec<_>>().join("\n---\n")
     }
 
@@ -104,6 +106,7 @@ pub(crate) fn start(task: &str) -> Start {
         context_window: 16_384,
         max_tokens: 1024,
         temperature: Some(0.0),
+        review: false,
         tools: Vec::new(),
         packages: Vec::new(),
     }
