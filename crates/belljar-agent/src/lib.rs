@@ -6,6 +6,7 @@
 
 mod dialect;
 mod driver;
+mod export;
 mod model;
 mod run;
 mod tool;
@@ -15,6 +16,7 @@ pub use dialect::{
     Unparsed,
 };
 pub use driver::{Agent, Control, Listener, LiveRun, Progress, RunError, read_events};
+pub use export::{notebook, page, script};
 pub use model::{
     ApiKey, Finish, Message, ModelError, ModelFault, ModelName, ModelNameError, ModelRequest, Part,
     Phase, Prices, Profile, Provider, Reply, ReplyEvent, Retries, Timeouts, ToolCall, ToolSpec,

@@ -37,6 +37,9 @@ First steps:
 
 Environment variables:
   BELLJAR_DATA_DIR  where environments are kept [default: belljar in the user's data directory]
+  BELLJAR_RUNS_DIR  where runs are kept [default: runs, beside the environments]
+  BELLJAR_MODEL     the model of `belljar run`, as PROVIDER/MODEL
+  BELLJAR_BASE_URL  where its server is
   BELLJAR_UV        the uv that builds environments [default: uv in PATH]
   BELLJAR_LOG       what is logged: error, warn, info, debug, trace [default: error]
   TMPDIR            where a running command keeps its files [default: /tmp]"

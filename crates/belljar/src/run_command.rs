@@ -147,7 +147,10 @@ pub(crate) fn evaluator() -> anyhow::Result<Evaluator> {
 
 /// Where runs are kept.
 pub(crate) fn runs_directory() -> anyhow::Result<PathBuf> {
-    Ok(crate::start::store()?.directory().with_file_name("runs"))
+    match std::env::var_os("BELLJAR_RUNS_DIR").filter(|directory| !directory.is_empty()) {
+        Some(directory) => Ok(directory.into()),
+        None => Ok(crate::start::store()?.directory().with_file_name("runs")),
+    }
 }
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use belljar_agent::{
-    Agent, Effect, ExitReason, ModelName, Profile, Provider, Run, RunEvent, read_events,
+    Agent, Effect, ExitReason, ModelName, Profile, Provider, Run, RunEvent, notebook, page,
+    read_events, script,
 };
 use belljar_journal::{Blobs, Journal, RunId};
 use clap::{Args, Subcommand};
@@ -36,6 +37,21 @@ pub(crate) enum RunsCommand {
     },
     /// Go on with a run whose host died
     Resume(Box<ResumeArgs>),
+    /// Write a run as a notebook, a script or a page to standard output
+    #[command(group = clap::ArgGroup::new("format").required(true))]
+    Export {
+        /// The run, or how its name begins
+        run: String,
+        /// A Jupyter notebook
+        #[arg(long, group = "format")]
+        ipynb: bool,
+        /// The code of its cells as one Python file
+        #[arg(long, group = "format")]
+        py: bool,
+        /// A page to read
+        #[arg(long, group = "format")]
+        html: bool,
+    },
     /// Ask a run's questions again without a model, and say where they differ from those that it asked
     Replay {
         /// The run, or how its name begins
@@ -105,6 +121,20 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             let code = follow(agent.resume(&id).await?, args.json).await;
             engine.shutdown().await;
             code
+        }
+        RunsCommand::Export { run, ipynb, py, .. } => {
+            let id = find(&journal, &run).await?;
+            let (events, _) = read_events(&journal, &id).await?;
+            let run = Run::fold(&events)?;
+            let text = if ipynb {
+                serde_json::to_string_pretty(&notebook(&run))?
+            } else if py {
+                script(&run)
+            } else {
+                page(&run)
+            };
+            writeln!(std::io::stdout().lock(), "{text}")?;
+            Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Replay { run } => {
             let id = find(&journal, &run).await?;

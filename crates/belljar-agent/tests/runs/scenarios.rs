@@ -1,5 +1,7 @@
 //! Tasks of the requirements, with the figures that they must give.
 
+use std::fmt::Write as _;
+
 use belljar_agent::{Dialect, ExitReason, PLAN, READ_FILE, Seen};
 use belljar_test_model::Scripted;
 use serde_json::json;
@@ -58,7 +60,7 @@ async fn s4_scenic_spots() {
             _ => "5A",
         };
         let hours = if number == 14 { "4.1" } else { "1.6" };
-        csv.push_str(&format!("景点{number},{level},{hours}\n"));
+        let _ = writeln!(csv, "景点{number},{level},{hours}");
     }
     let desk = Desk::new([
         code(

@@ -9,6 +9,7 @@ mod exec;
 mod others;
 mod readme;
 mod repl;
+mod run;
 mod snapshots;
 mod support;
 mod wrong;

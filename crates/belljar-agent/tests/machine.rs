@@ -1,0 +1,227 @@
+//! The state machine of a run alone: whatever the model says and the tools give.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+use belljar_agent::{
+    Budget, CallResult, Dialect, Effect, Finish, Message, ModelRequest, PLAN, Part, Reply, Run,
+    RunEvent, Start, ToolCall, Usage, estimate_request_tokens,
+};
+use belljar_journal::BlobRef;
+use belljar_protocol::Language;
+use proptest::prelude::*;
+
+const WINDOW: u32 = 4096;
+
+fn start(dialect: Dialect, language: Language) -> Start {
+    Start {
+        task: "Find out what 6 times 7 is.".into(),
+        files: Vec::new(),
+        model: "llamacpp/none".into(),
+        dialect,
+        language,
+        budget: Budget {
+            steps: 25,
+            ..Budget::default()
+        },
+        context_window: WINDOW,
+        max_tokens: 512,
+        temperature: None,
+        review: false,
+        tools: vec![PLAN.into()],
+        packages: Vec::new(),
+    }
+}
+
+fn blob() -> BlobRef {
+    serde_json::from_value(serde_json::json!({
+        "hash": "0".repeat(64), "bytes": 0, "media_type": "application/json",
+    }))
+    .unwrap()
+}
+
+/// What a model may say, in any dialect.
+fn reply() -> impl Strategy<Value = Reply> {
+    let text = prop_oneof![
+        4 => (0..6_u8).prop_map(|n| format!("```python\nprint({n})\n```")),
+        1 => (0..3_u8).prop_map(|n| format!("FINAL: it is {n}{n}")),
+        1 => (0..3_u8).prop_map(|n| format!("{{\"thought\": \"t\", \"action\": \"execute_code\", \"code\": \"print({n})\"}}")),
+        1 => Just("{\"action\": \"provide_answer\", \"final_answer\": \"42\"}".to_owned()),
+        1 => Just("<execution-code>\nprint(1)\n</execution-code>".to_owned()),
+        1 => Just("I think about it.".to_owned()),
+        1 => ".{0,40}",
+        1 => Just("word ".repeat(4000)),
+    ];
+    let calls = prop::collection::vec(
+        (
+            prop_oneof![Just("python"), Just("answer"), Just(PLAN), Just("nothing")],
+            0..4_u8,
+        ),
+        0..3,
+    );
+    (text, calls, any::<bool>()).prop_map(|(text, calls, cut)| Reply {
+        text,
+        tool_calls: calls
+            .into_iter()
+            .enumerate()
+            .map(|(at, (name, n))| ToolCall {
+                id: format!("call-{at}"),
+                name: name.into(),
+                arguments: match name {
+                    "python" => format!("{{\"code\": \"print({n})\"}}"),
+                    "answer" => format!("{{\"text\": \"it is {n}{n}\"}}"),
+                    _ => "{}".into(),
+                },
+            })
+            .collect(),
+        finish: if cut { Finish::Length } else { Finish::Stop },
+        usage: Usage {
+            input_tokens: 100,
+            output_tokens: 10,
+            ..Usage::default()
+        },
+        ..Reply::default()
+    })
+}
+
+fn result() -> impl Strategy<Value = CallResult> {
+    (
+        prop_oneof![4 => ".{0,60}", 1 => Just("long output\n".repeat(2000))],
+        any::<bool>(),
+    )
+        .prop_map(|(text, failed)| CallResult {
+            text,
+            failed,
+            took_ms: 3,
+            ..CallResult::default()
+        })
+}
+
+/// Every call that the conversation shows has exactly one result, after it and before the next turn.
+fn check_calls(request: &ModelRequest) {
+    let mut open: Vec<&str> = Vec::new();
+    for message in &request.messages {
+        match message {
+            Message::Assistant { tool_calls, .. } => {
+                assert!(open.is_empty(), "calls without a result: {open:?}");
+                open = tool_calls.iter().map(|call| call.id.as_str()).collect();
+            }
+            Message::ToolResult { call_id, .. } => {
+                let at = open.iter().position(|id| id == call_id);
+                open.remove(at.expect("a result without a call"));
+            }
+            Message::User { parts } => {
+                assert!(open.is_empty(), "calls without a result: {open:?}");
+                assert!(parts.iter().all(|part| matches!(part, Part::Text { .. })));
+            }
+            Message::System { .. } => {}
+        }
+    }
+    assert!(open.is_empty(), "calls without a result: {open:?}");
+}
+
+/// Drives a run with these replies and results to its end; all its events.
+fn drive(start: &Start, replies: &[Reply], results: &[CallResult], lose: bool) -> Vec<RunEvent> {
+    let mut events = vec![RunEvent::Started(Box::new(start.clone()))];
+    let mut run = Run::fold(&events).unwrap();
+    let (mut replies, mut results) = (replies.iter().cycle(), results.iter().cycle());
+    for _ in 0..400 {
+        let effect = run.effect();
+        assert_eq!(effect, run.effect(), "the same every time");
+        let new = match effect {
+            Effect::AskModel { step, request } => {
+                check_calls(&request);
+                let size = estimate_request_tokens(&request);
+                assert!(
+                    size <= u64::from(WINDOW - 512),
+                    "step {step} asks {size} tokens"
+                );
+                vec![
+                    RunEvent::Asked { step, body: blob() },
+                    RunEvent::Replied {
+                        step,
+                        reply: Box::new(replies.next().unwrap().clone()),
+                        took_ms: 5,
+                        cost: None,
+                    },
+                ]
+            }
+            Effect::Perform { step, calls } => {
+                let mut new = Vec::new();
+                for (call, _) in calls {
+                    new.push(RunEvent::CallStarted { step, call });
+                    if !lose {
+                        let result = Box::new(results.next().unwrap().clone());
+                        new.push(RunEvent::CallEnded { step, call, result });
+                    }
+                }
+                new
+            }
+            Effect::NoteLost { step, call } => vec![RunEvent::CallLost { step, call }],
+            Effect::RollBack { step, .. } => vec![RunEvent::RolledBack {
+                step,
+                restored: true,
+                manifest: Vec::new(),
+            }],
+            Effect::Finish(ending) => vec![RunEvent::Ended(ending)],
+            Effect::Nothing => return events,
+        };
+        for event in new {
+            run.apply(&event).unwrap();
+            events.push(event);
+        }
+    }
+    panic!("it does not end");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// A run ends within its budget, its conversation fits the window, and it is what its events say.
+    #[test]
+    fn a_run_ends_and_is_its_events(
+        replies in prop::collection::vec(reply(), 1..12),
+        results in prop::collection::vec(result(), 1..8),
+        dialect in prop_oneof![
+            Just(Dialect::NativeTools), Just(Dialect::JsonAction), Just(Dialect::Tags), Just(Dialect::FencedCode)
+        ],
+        chinese in any::<bool>(),
+        lose in any::<bool>(),
+    ) {
+        let language = if chinese { Language::Chinese } else { Language::English };
+        let events = drive(&start(dialect, language), &replies, &results, lose);
+        let run = Run::fold(&events).unwrap();
+        prop_assert!(run.ending().is_some());
+        prop_assert!(run.spent().steps <= 25);
+        // Through the journal's text and back, and in two parts.
+        let text: Vec<String> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+        let again: Vec<RunEvent> = text.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        prop_assert_eq!(&again, &events);
+        let middle = events.len() / 2;
+        let half = Run::fold(&events[..middle]).unwrap();
+        let mut half: Run = serde_json::from_str(&serde_json::to_string(&half).unwrap()).unwrap();
+        for event in &events[middle..] {
+            half.apply(event).unwrap();
+        }
+        prop_assert_eq!(half, run);
+    }
+}
+
+/// Events that can't follow each other are refused, not guessed at.
+#[test]
+fn a_journal_that_does_not_fit_is_refused() {
+    let begin = RunEvent::Started(Box::new(start(Dialect::FencedCode, Language::English)));
+    assert!(Run::fold([&RunEvent::Stopped]).is_err());
+    assert!(Run::fold([&begin, &begin]).is_err());
+    let reply = RunEvent::Replied {
+        step: 1,
+        reply: Box::default(),
+        took_ms: 0,
+        cost: None,
+    };
+    assert!(Run::fold([&begin, &reply]).is_err());
+    let ended = RunEvent::CallLost { step: 1, call: 0 };
+    assert!(Run::fold([&begin, &ended]).is_err());
+}

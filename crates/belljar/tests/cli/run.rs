@@ -1,0 +1,128 @@
+//! `belljar run` and `belljar runs`, with a scripted model server.
+
+use belljar_test_model::{Scripted, ScriptedModel};
+use serde_json::Value;
+
+use crate::support::{BELLJAR, Ended, Scratch, bare};
+
+fn code(code: &str) -> Scripted {
+    Scripted::text(format!("```python\n{code}\n```"))
+}
+
+/// Runs `belljar` with the runs of this directory.
+fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
+    let child = scratch
+        .prepare(BELLJAR)
+        .env("BELLJAR_RUNS_DIR", scratch.path("runs"))
+        .env("NO_COLOR", "1")
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    scratch.finish(child)
+}
+
+fn run(scratch: &Scratch, model: &ScriptedModel, arguments: &[&str]) -> Ended {
+    let url = model.base_url();
+    let fixed = ["run", "--env", bare(), "--model", "llamacpp/scripted"];
+    let fixed = [&fixed[..], &["--base-url", &url], arguments].concat();
+    belljar(scratch, &fixed)
+}
+
+/// The answer is all that standard output gets; the rest is told beside it, and kept.
+#[test]
+fn run_answers_and_runs_tell_of_it() {
+    let scratch = Scratch::new();
+    scratch.write("numbers.txt", "20\n22\n");
+    let model = ScriptedModel::start([
+        code("n = [int(line) for line in open('numbers.txt')]\nprint('sum', sum(n))\nwritten = open('sum.txt', 'w').write(str(sum(n)))"),
+        Scripted::text("FINAL: The sum is 42."),
+    ])
+    .unwrap();
+    let ended = run(
+        &scratch,
+        &model,
+        &["--file", "numbers.txt", "Sum the numbers."],
+    );
+    let ended = ended.exits_with(0).prints("The sum is 42.\n");
+    for part in ["step 1", "sum 42", "42 — cell 1 (step 1)", "sum.txt"] {
+        assert!(ended.stderr.contains(part), "no {part:?} in {ended:#?}");
+    }
+    let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
+    assert!(
+        listed.stdout.contains("answered  Sum the numbers."),
+        "{listed:#?}"
+    );
+    let id = listed.stdout.split_whitespace().next().unwrap().to_owned();
+    let kept = scratch
+        .path("runs")
+        .join("runs")
+        .join(&id)
+        .join("artifacts/sum.txt");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "42");
+    belljar(&scratch, &["runs", "replay", &id])
+        .exits_with(0)
+        .prints("2 questions, all as they were asked\n");
+    let shown = belljar(&scratch, &["runs", "show", &id[..8]]).exits_with(0);
+    assert_eq!(shown.stdout, "The sum is 42.\n");
+    assert!(shown.stderr.contains("sum 42"), "{shown:#?}");
+    let timing = belljar(&scratch, &["runs", "show", "--timing", &id]).exits_with(0);
+    assert!(timing.stdout.contains("2 steps, 1 calls"), "{timing:#?}");
+    let events = belljar(&scratch, &["runs", "show", "--json", &id])
+        .exits_with(0)
+        .lines();
+    assert_eq!(events.first().unwrap()["kind"], "started");
+    assert_eq!(events.last().unwrap()["kind"], "ended");
+    let notebook = belljar(&scratch, &["runs", "export", "--ipynb", &id]).exits_with(0);
+    let notebook: Value = serde_json::from_str(&notebook.stdout).unwrap();
+    assert_eq!(notebook["nbformat"], 4);
+    assert_eq!(notebook["cells"][1]["outputs"][0]["text"], "sum 42\n");
+    let script = belljar(&scratch, &["runs", "export", "--py", &id]).exits_with(0);
+    assert!(
+        script
+            .stdout
+            .starts_with("# Task: Sum the numbers.\n\nn = ["),
+        "{script:#?}"
+    );
+    let page = belljar(&scratch, &["runs", "export", "--html", &id]).exits_with(0);
+    assert!(
+        page.stdout.contains("<h1>Sum the numbers.</h1>"),
+        "{page:#?}"
+    );
+}
+
+#[test]
+fn run_tells_machines_in_one_object() {
+    let scratch = Scratch::new();
+    let model = ScriptedModel::start([code("print(6 * 7)"), Scripted::text("FINAL: 42")]).unwrap();
+    let ended = run(&scratch, &model, &["--json", "Six times seven?"]).exits_with(0);
+    let [summary] = &ended.lines()[..] else {
+        panic!("{ended:#?}");
+    };
+    assert_eq!(summary["answer"], "42");
+    assert_eq!(summary["reason"]["kind"], "answered");
+    assert_eq!(summary["evidence"][0]["seen"]["cell"], 1);
+    assert_eq!(summary["spent"]["steps"], 2);
+}
+
+#[test]
+fn run_says_what_is_wrong() {
+    let scratch = Scratch::new();
+    let ended = belljar(&scratch, &["run", "--model", "nobody/x", "Hello"]).exits_with(2);
+    assert!(ended.stderr.contains("nobody"), "{ended:#?}");
+    belljar(
+        &scratch,
+        &["run", "--model", "openai/x", "--file", "missing", "Hello"],
+    )
+    .exits_with(2);
+    belljar(&scratch, &["runs", "show", "abc"])
+        .exits_with(2)
+        .says("there is no run `abc`");
+    // A server that refuses: the run ends, typed, and is kept.
+    let model = ScriptedModel::start([Scripted::status(400, "no such model")]).unwrap();
+    let ended = run(&scratch, &model, &["Hello"]).exits_with(1);
+    assert!(ended.stderr.contains("no such model"), "{ended:#?}");
+    assert_eq!(ended.stdout, "");
+    let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
+    assert!(listed.stdout.contains("ended"), "{listed:#?}");
+}
