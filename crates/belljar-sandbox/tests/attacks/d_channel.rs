@@ -175,8 +175,16 @@ async fn d2a_forged_frames() {
         (answer, r#"{"type": "saved_part"}"#),
         (
             answer,
-            r#"{"type": "saved", "names": [], "library": "pickle"}"#,
+            r#"{"type": "saved", "names": [], "library": "pickle", "threads": 0, "processes": 0}"#,
         ),
+        (
+            report,
+            r#"{"type": "asked", "cell": STATE.cell, "nonce": "0" * 16, "call": 1, "value": 1}"#,
+        ),
+        (answer, r#"{"type": "copied"}"#),
+        (answer, r#"{"type": "forking"}"#),
+        (answer, r#"{"type": "forked", "pid": 1}"#),
+        (answer, r#"{"type": "forks_made", "made": 1}"#),
         (answer, r#"{"type": "loaded", "names": []}"#),
         (none, r#"{"type": "final_answer", "value": 42}"#),
         (none, r#"{"type": "tool_result", "value": 42}"#),

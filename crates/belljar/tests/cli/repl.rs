@@ -136,7 +136,7 @@ fn repl_goes_on_in_a_fork_and_back() {
         /back\n\
         /put in.txt\n\
         x, open('in.txt').read()\n\
-        /get /forks/1/in.txt out.txt\n\
+        /get /forks/1/workspace/in.txt out.txt\n\
         /back\n\
         x, __import__('os').listdir()\n\
         1 / 0\n\
@@ -145,7 +145,7 @@ fn repl_goes_on_in_a_fork_and_back() {
     let ended = ended.exits_with(1).prints("3\n(2, 'hello')\n(1, [])\n");
     // The numbers go on from each session's own.
     let ended = ended.says("File \"<cell 5>\"").says("File \"<cell 3>\"");
-    let ended = ended.says("[/forks/1/in.txt: 5 B]");
+    let ended = ended.says("[/forks/1/workspace/in.txt: 5 B]");
     assert_eq!(ended.stderr.matches("[in a fork").count(), 2, "{ended:#?}");
     let back = "[back in the session before /fork]";
     assert_eq!(ended.stderr.matches(back).count(), 2, "{ended:#?}");
