@@ -183,7 +183,6 @@ impl<'a> CellDriver<'a> {
         let shared = self.shared;
         let cgroup = shared.cgroup.as_ref();
         let memory_kills = || cgroup.map_or(0, SessionCgroup::memory_kills);
-        self.guest.copies.make_room(cgroup);
         cgroup.inspect(|cgroup| cgroup.reset_peak());
         let cpu_before = shared.cpu_time();
         let memory_kills_before = memory_kills();

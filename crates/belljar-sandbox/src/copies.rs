@@ -98,10 +98,12 @@ impl Copies {
         }
     }
 
-    /// Gives up the oldest copy that has no name, if the session has used more than half of its
+    /// Gives up the two oldest copies that have no name, if the session has used more than half of its
     /// memory: the next cell may need as much as the copies hold. The newest is always kept.
-    pub(crate) fn make_room(&mut self, cgroup: Option<&SessionCgroup>) {
+    fn make_room(&mut self, cgroup: Option<&SessionCgroup>) {
         if self.frozen.len() > 1 && cgroup.is_some_and(SessionCgroup::is_half_full) {
+            // Two, since one was just made; what they held is free a moment later.
+            self.give_up_oldest();
             self.give_up_oldest();
         }
     }

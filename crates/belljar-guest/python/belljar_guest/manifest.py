@@ -131,6 +131,14 @@ class Manifest:
             entry["size_bytes"] = size
         return entry
 
+    def touch(self):
+        """Looks at all values as `changes` does, and nothing else: to have their pages copied."""
+        known = self._known
+        for name, value in list(self.namespace.items()):
+            known.get(name)
+            if type(value) in _MUTABLE:
+                len(value)
+
     def names(self):
         """The whole manifest."""
         learn_libraries()

@@ -111,6 +111,13 @@ class Reader:
             have += read
         self._buffer = buffer
 
+    def rehearse(self):
+        """Reads a request that nobody sent."""
+        if not self._buffer:
+            head = to_json({"type": "run", "cell": 0, "nonce": "0" * 16, "code": "x = 1"})
+            self._buffer = frame_lengths(len(head), 0) + head
+            self.next()
+
     def is_waited_for(self, milliseconds):
         """Whether a request is there, or comes within this time."""
         if self._buffer:

@@ -263,7 +263,11 @@ impl Case {
         match On::chosen() {
             On::New => {}
             // The fork lives on in its parent's namespaces.
-            On::Forks => session = session.fork(1).await.unwrap().remove(0),
+            On::Forks => {
+                let fork = session.fork(1).await.unwrap().remove(0);
+                session.close().await.unwrap();
+                session = fork;
+            }
             On::Restored => {
                 session.checkpoint("before").await.unwrap();
                 session.restore("before").await.unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::protocol::{Cause, Fate, Outcome, Walls};
+use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Walls};
 use belljar_sandbox::{
     Cell, Checkpoints, Engine, Error, Limits, Session, SessionOptions, SnapshotError, WhenBusy,
 };
@@ -281,7 +281,9 @@ async fn cells_and_sleeps_at_once() {
     }
     assert_eq!(printed(&session, "print(runs)").await, "16\n");
     // One that nobody waits for goes its way.
-    let slow = session.run("import time; time.sleep(0.3); runs = 'slow'");
+    let mut slow = session.run("import time; time.sleep(0.3); runs = 'slow'");
+    let begun = slow.next().await.unwrap().unwrap();
+    assert!(matches!(begun, Event::Started { .. }), "{begun:?}");
     let hibernate = session.hibernate();
     assert!(tokio::time::timeout(seconds(0.1), hibernate).await.is_err());
     slow.await.unwrap();
