@@ -123,10 +123,7 @@ impl Session {
         };
         let restored = restore(&shared, &mut guest, Some(id)).await;
         if restored.is_none() || !guest.wait_for_copy(shared.cgroup.as_ref()).await {
-            return Err(end(
-                &shared,
-                Error::Ended("it could not be restored".into()),
-            ));
+            return Err(shared.fail(Error::Ended("it could not be restored".into())));
         }
         Ok(())
     }
@@ -151,7 +148,7 @@ pub(crate) async fn copy_before(shared: &Shared, guest: &mut Guest) -> Result<u6
 async fn keep(shared: &Shared, guest: &mut Guest, name: Option<String>) -> Result<u64, Error> {
     guest.copies.stand_before(&shared.interpreter());
     match guest.keep(name, shared.cgroup.as_ref()).await {
-        Err(error) if !matches!(error, Error::NotCopied(_)) => Err(end(shared, error)),
+        Err(error) if !matches!(error, Error::NotCopied(_)) => Err(shared.fail(error)),
         result => result,
     }
 }
@@ -161,18 +158,11 @@ async fn hear_of_copies(shared: &Shared, guest: &mut Guest) -> Result<(), Error>
     let cgroup = shared.cgroup.as_ref();
     if let Err(detail) = guest.absorb(cgroup) {
         let why = format!("it broke the protocol: {detail}");
-        return Err(end(shared, Error::Ended(why)));
+        return Err(shared.fail(Error::Ended(why)));
     }
     // The session was restored just now.
     if guest.copies.is_expecting() && !guest.wait_for_copy(cgroup).await {
-        return Err(end(shared, Error::Unresponsive));
+        return Err(shared.fail(Error::Unresponsive));
     }
     Ok(())
-}
-
-/// Ends a session that can't go on after an error.
-fn end(shared: &Shared, error: Error) -> Error {
-    shared.end(&error.to_string());
-    shared.kill();
-    error
 }

@@ -89,9 +89,7 @@ pub(crate) async fn make_forks(
                 Ok(_) => "its process is gone".into(),
                 Err(_) => "it did not make its forks in time".into(),
             };
-            shared.end(&why);
-            shared.kill();
-            return Err(Error::Ended(why));
+            return Err(shared.fail(Error::Ended(why)));
         }
     }
     let mut forks = Vec::new();

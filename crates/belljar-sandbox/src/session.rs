@@ -220,21 +220,17 @@ impl Session {
     /// would be taken for something else, too.
     fn broke_the_protocol(&self) -> Error {
         let why = "it broke the protocol: an answer to another question";
-        if let Some(Live { shared, .. }) = self.now() {
-            shared.end(why);
-            shared.kill();
+        let error = Error::Ended(why.into());
+        match self.now() {
+            Some(Live { shared, .. }) => shared.fail(error),
+            None => error,
         }
-        Error::Ended(why.into())
     }
 
     async fn ask(&self, question: &HostFrame<'_>) -> Result<GuestFrame, Error> {
         let (shared, mut guest) = self.wires().await?;
         let answer = guest.ask(question, shared.cgroup.as_ref()).await;
-        if let Err(error) = &answer {
-            shared.end(&error.to_string());
-            shared.kill();
-        }
-        answer
+        answer.map_err(|error| shared.fail(error))
     }
 }
 

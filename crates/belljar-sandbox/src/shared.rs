@@ -135,6 +135,16 @@ impl Shared {
         lock(&self.ended).get_or_insert_with(|| why.to_owned());
     }
 
+    /// Ends a session that can't go on after an error, which is handed back.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        match &error {
+            Error::Ended(why) => self.end(why),
+            error => self.end(&error.to_string()),
+        }
+        self.kill();
+        error
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         match &*lock(&self.ended) {
             Some(why) => Err(Error::Ended(why.clone())),

@@ -144,10 +144,7 @@ pub(crate) async fn write(
     let saved = save(guest, shared, &parts).await;
     drop(parts);
     let written = written.await.map_err(panicked)?;
-    let (saved, sources) = saved.inspect_err(|error| {
-        shared.end(&error.to_string());
-        shared.kill();
-    })?;
+    let (saved, sources) = saved.map_err(|error| shared.fail(error))?;
     let mut writer = written?;
     let variables = writer.written() - start;
 

@@ -7,7 +7,7 @@ use belljar_sandbox::{
 
 use crate::support::{bare_environment, data_engine, engine, good, printed, seconds, timed};
 
-fn kept(checkpoints: Checkpoints) -> SessionOptions {
+pub(crate) fn kept(checkpoints: Checkpoints) -> SessionOptions {
     SessionOptions {
         checkpoints,
         limits: Limits {

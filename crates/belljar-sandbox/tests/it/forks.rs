@@ -4,24 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use belljar_sandbox::protocol::{Cause, Event, Fate, Status};
-use belljar_sandbox::{Cell, Checkpoints, Error, Limits, Session, SessionOptions};
+use belljar_sandbox::{Cell, Checkpoints, Error, Session};
 use serde_json::json;
 
+use crate::checkpoints::kept;
 use crate::support::{
     data_engine, engine, eventually, good, inits, printed, processes_below, seconds, timed,
 };
 
 async fn parent(checkpoints: Checkpoints) -> Session {
-    let options = SessionOptions {
-        checkpoints,
-        limits: Limits {
-            grace: seconds(0.2),
-            memory_bytes: 256 << 20,
-            ..Limits::default()
-        },
-        ..SessionOptions::default()
-    };
-    engine().session_with(options).await.unwrap()
+    engine().session_with(kept(checkpoints)).await.unwrap()
 }
 
 async fn fork(session: &Session) -> Session {
