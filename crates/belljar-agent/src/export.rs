@@ -95,8 +95,7 @@ pub fn page(run: &Run) -> String {
             block("p", thought);
         }
         for call in &step.calls {
-            let code = call.arguments.get("code").and_then(Value::as_str);
-            block("pre", code.unwrap_or(&call.arguments.to_string()));
+            block("pre", call.code().unwrap_or(&call.arguments.to_string()));
             if let Some(result) = call.result() {
                 let output = result.cell.as_ref().filter(|_| !result.failed);
                 block("pre", output.map_or(&result.text, |cell| &cell.output));
@@ -118,10 +117,7 @@ fn python_calls(calls: &[Call]) -> impl Iterator<Item = (&str, &Call)> {
     calls
         .iter()
         .filter(|call| call.tool == PYTHON)
-        .filter_map(|call| {
-            let code = call.arguments.get("code").and_then(Value::as_str)?;
-            Some((code, call))
-        })
+        .filter_map(|call| Some((call.code()?, call)))
 }
 
 fn comment(text: &mut String, words: &str) {

@@ -15,7 +15,10 @@ pub use dialect::{
     ANSWER, Action, Dialect, Mending, PYTHON, Parsed, Problem, RawToolCall, Rendered, ReplyParts,
     Unparsed,
 };
-pub use driver::{Agent, Control, Listener, LiveRun, Progress, RunError, read_events};
+pub use driver::{
+    Agent, Control, FILE_BYTES, Listener, LiveRun, Progress, RunError, artifacts_directory,
+    read_events,
+};
 pub use export::{notebook, page, script};
 pub use model::{
     ApiKey, Finish, Message, ModelError, ModelFault, ModelName, ModelNameError, ModelRequest, Part,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use belljar_agent::{
     Agent, Budget, Control, Dialect, Evaluator, ExitReason, LiveRun, ModelName, Profile, Provider,
     Run, Start,
@@ -123,20 +123,15 @@ impl From<DialectChoice> for Dialect {
     }
 }
 
-impl ModelArgs {
-    fn profile(&self) -> anyhow::Result<(Profile, String)> {
-        let name = ModelName::parse(&self.model)?;
-        let Some(mut profile) = Profile::built_in(&name.provider) else {
-            bail!("there is no provider `{}`", name.provider);
-        };
-        if let Some(url) = &self.base_url {
-            profile.base_url.clone_from(url);
-        }
-        if let Some(window) = self.context_window {
-            profile.context_window = window;
-        }
-        Ok((profile, name.model))
+/// How a model is talked to, and its name at the provider.
+pub(crate) fn profile(model: &str, base_url: Option<&str>) -> anyhow::Result<(Profile, String)> {
+    let name = ModelName::parse(model)?;
+    let mut profile = Profile::built_in(&name.provider)
+        .with_context(|| format!("there is no provider `{}`", name.provider))?;
+    if let Some(url) = base_url {
+        url.clone_into(&mut profile.base_url);
     }
+    Ok((profile, name.model))
 }
 
 /// The program that evaluates expressions: this one.
@@ -154,7 +149,10 @@ pub(crate) fn runs_directory() -> anyhow::Result<PathBuf> {
 }
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (profile, model) = args.model.profile()?;
+    let (mut profile, model) = profile(&args.model.model, args.model.base_url.as_deref())?;
+    if let Some(window) = args.model.context_window {
+        profile.context_window = window;
+    }
     let dialect = match args.model.dialect {
         Some(choice) => choice.into(),
         None => match profile.dialect.as_str() {
@@ -164,7 +162,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             _ => Dialect::FencedCode,
         },
     };
-    let start = Start {
+    let mut start = Start {
         task: args.task.clone(),
         files: Vec::new(),
         model: args.model.model.clone(),
@@ -203,7 +201,6 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         Some(evaluator()?),
     )
     .await?;
-    let mut start = start;
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);
     }
@@ -222,12 +219,9 @@ pub(crate) async fn follow(live: LiveRun, json: bool) -> anyhow::Result<ExitCode
     watching.abort();
     let run = run?;
     if json {
-        println(&summary(&run, id.as_str(), &artifacts).to_string())?;
+        print_line(&summary(&run, id.as_str(), &artifacts).to_string())?;
     } else {
-        RunScreen::end(&run, &artifacts);
-        if let Some(answer) = run.ending().and_then(|ending| ending.answer.as_deref()) {
-            println(&show::message(answer))?;
-        }
+        show_end(&run, &artifacts)?;
     }
     let answered = run
         .ending()
@@ -235,7 +229,16 @@ pub(crate) async fn follow(live: LiveRun, json: bool) -> anyhow::Result<ExitCode
     Ok(ExitCode::from(u8::from(!answered)))
 }
 
-fn println(text: &str) -> anyhow::Result<()> {
+/// What a run came to: its answer on standard output, the rest beside it.
+pub(crate) fn show_end(run: &Run, artifacts: &std::path::Path) -> anyhow::Result<()> {
+    RunScreen::end(run, artifacts);
+    match run.ending().and_then(|ending| ending.answer.as_deref()) {
+        Some(answer) => print_line(&show::message(answer)),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     writeln!(std::io::stdout().lock(), "{text}")?;
     Ok(())

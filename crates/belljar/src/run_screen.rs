@@ -1,12 +1,12 @@
 //! A run as a person sees it: thoughts and code as they are understood, output as it comes.
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
 
 use belljar_agent::{ExitReason, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen};
 use belljar_sandbox::protocol::{Event, Stream};
 use owo_colors::OwoColorize;
-use serde_json::Value;
 
 use crate::show;
 
@@ -41,7 +41,7 @@ impl RunScreen {
             }),
             Event::Display(display) => {
                 if let Some(text) = display.text() {
-                    line(&show::message(text));
+                    line(show::message(text));
                 }
                 if display
                     .parts
@@ -66,7 +66,7 @@ impl RunScreen {
         if let RunEvent::CallEnded { result, .. } = event
             && let Some(cell) = result.cell.as_ref().filter(|_| !result.failed)
         {
-            line(&show::message(cell.output.trim_end()));
+            line(show::message(cell.output.trim_end()));
         }
     }
 
@@ -76,21 +76,18 @@ impl RunScreen {
                 let Some(last) = run.steps().last() else {
                     return;
                 };
-                line(&format!(
-                    "{}",
-                    format!("── step {step} · {:.1} s", seconds(*took_ms)).dimmed()
-                ));
+                line(format!("── step {step} · {:.1} s", seconds(*took_ms)).dimmed());
                 if let Some(thought) = &last.thought {
-                    line(&format!("{}", show::message(thought).italic()));
+                    line(show::message(thought).italic());
                 }
                 for call in &last.calls {
-                    match call.arguments.get("code").and_then(Value::as_str) {
+                    match call.code() {
                         Some(code) if call.tool == PYTHON => {
                             for text in code.lines() {
-                                line(&format!("{} {}", "│".cyan(), show::message(text).cyan()));
+                                line(format!("{} {}", "│".cyan(), show::message(text).cyan()));
                             }
                         }
-                        _ => line(&format!(
+                        _ => line(format!(
                             "{} {}",
                             call.tool.cyan(),
                             show::message(&call.arguments.to_string())
@@ -101,27 +98,24 @@ impl RunScreen {
             RunEvent::CallEnded { result, .. } => {
                 self.cell = show::Screen::default();
                 if result.cell.is_none() || result.failed {
-                    line(&show::message(result.text.trim_end()));
+                    line(show::message(result.text.trim_end()));
                 }
             }
             RunEvent::RolledBack { .. } => {
-                line(&format!(
-                    "{}",
-                    "[it went in circles, and was taken back]".yellow()
-                ));
+                line("[it went in circles, and was taken back]".yellow());
             }
             RunEvent::SessionStarted {
                 note: Some(note), ..
             } => show::note(&format!("[{note}]")),
             RunEvent::ModelFailed { error, .. } => {
-                line(&format!("{} {}", "error:".red(), show::message(error)));
+                line(format!("{} {}", "error:".red(), show::message(error)));
             }
             _ => {}
         }
         if let Some(note) = run.steps().last().and_then(|step| step.note.as_ref())
             && matches!(event, RunEvent::Replied { .. })
         {
-            line(&format!("{}", show::message(note).yellow()));
+            line(show::message(note).yellow());
         }
     }
 
@@ -144,40 +138,35 @@ impl RunScreen {
                 None => "seen nowhere".into(),
             };
             let value = show::message(&value.value);
-            line(&format!("{}", format!("   {value} — {place}").dimmed()));
+            line(format!("   {value} — {place}").dimmed());
         }
         if !ending.artifacts.is_empty() {
             let names: Vec<&str> = ending.artifacts.iter().map(|a| a.path.as_str()).collect();
-            line(&format!(
-                "{}",
+            line(
                 format!(
                     "files: {} in {}",
                     show::message(&names.join(", ")),
                     artifacts.display()
                 )
-                .dimmed()
-            ));
+                .dimmed(),
+            );
         }
         let money = if spent.money > 0.0 {
             format!(" · {:.4}", spent.money)
         } else {
             String::new()
         };
-        line(&format!(
-            "{}",
+        line(
             format!(
                 "── {} steps · {} tokens · {:.1} s{money}",
                 spent.steps,
                 spent.tokens(),
                 seconds(spent.model_ms + spent.tool_ms)
             )
-            .dimmed()
-        ));
+            .dimmed(),
+        );
         if ending.reason != ExitReason::Answered {
-            line(&format!(
-                "{}",
-                format!("[not answered: {}]", why(&ending.reason)).yellow()
-            ));
+            line(format!("[not answered: {}]", why(&ending.reason)).yellow());
         }
     }
 }
@@ -198,6 +187,6 @@ fn seconds(milliseconds: u64) -> f64 {
     milliseconds as f64 / 1000.0
 }
 
-fn line(text: &str) {
+fn line(text: impl Display) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }

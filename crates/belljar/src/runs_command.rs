@@ -3,15 +3,15 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use belljar_agent::{
-    Agent, Effect, ExitReason, ModelName, Profile, Provider, Run, RunEvent, notebook, page,
-    read_events, script,
+    Agent, Effect, ExitReason, FILE_BYTES, Provider, Run, RunEvent, artifacts_directory, notebook,
+    page, read_events, script,
 };
 use belljar_journal::{Blobs, Journal, RunId};
 use clap::{Args, Subcommand};
 
-use crate::run_command::{evaluator, follow, runs_directory};
+use crate::run_command::{evaluator, follow, print_line, profile, runs_directory, show_end};
 use crate::run_screen::RunScreen;
 use crate::show;
 use crate::start::SessionArgs;
@@ -79,8 +79,7 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
     match command {
         RunsCommand::List { limit } => list(&journal, limit).await,
         RunsCommand::Show { run, timing, json } => {
-            let id = find(&journal, &run).await?;
-            let (events, _) = read_events(&journal, &id).await?;
+            let (id, events) = find(&journal, &run).await?;
             if json {
                 let mut out = std::io::stdout().lock();
                 for event in &events {
@@ -94,28 +93,15 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
                     run.apply(event)?;
                     screen.replay(event, &run);
                 }
-                let artifacts = directory.join("runs").join(id.as_str()).join("artifacts");
-                RunScreen::end(&run, &artifacts);
-                if let Some(answer) = run.ending().and_then(|ending| ending.answer.as_deref()) {
-                    writeln!(std::io::stdout().lock(), "{}", show::message(answer))?;
-                }
+                show_end(&run, &artifacts_directory(&directory, &id))?;
             }
             Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Resume(args) => {
-            let id = find(&journal, &args.run).await?;
-            let (events, _) = read_events(&journal, &id).await?;
-            let Some(RunEvent::Started(start)) = events.first() else {
-                bail!("the run {} has no beginning", id.as_str());
-            };
-            let name = ModelName::parse(&start.model)?;
-            let mut profile = Profile::built_in(&name.provider)
-                .with_context(|| format!("there is no provider `{}`", name.provider))?;
-            if let Some(url) = &args.base_url {
-                profile.base_url.clone_from(url);
-            }
+            let (id, events) = find(&journal, &args.run).await?;
+            let (profile, model) = profile(model_of(&events)?, args.base_url.as_deref())?;
             let engine = args.session.engine().await?;
-            let provider = Provider::new(profile, &name.model)?;
+            let provider = Provider::new(profile, &model)?;
             let agent =
                 Agent::open(&directory, engine.clone(), provider, Some(evaluator()?)).await?;
             let code = follow(agent.resume(&id).await?, args.json).await;
@@ -123,8 +109,7 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             code
         }
         RunsCommand::Export { run, ipynb, py, .. } => {
-            let id = find(&journal, &run).await?;
-            let (events, _) = read_events(&journal, &id).await?;
+            let (_, events) = find(&journal, &run).await?;
             let run = Run::fold(&events)?;
             let text = if ipynb {
                 serde_json::to_string_pretty(&notebook(&run))?
@@ -133,20 +118,27 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             } else {
                 page(&run)
             };
-            writeln!(std::io::stdout().lock(), "{text}")?;
+            print_line(&text)?;
             Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Replay { run } => {
-            let id = find(&journal, &run).await?;
-            let (events, _) = read_events(&journal, &id).await?;
-            let blobs = Blobs::open(&directory, 256 << 20).await?;
+            let (_, events) = find(&journal, &run).await?;
+            let blobs = Blobs::open(&directory, FILE_BYTES).await?;
             replay(&events, &blobs).await
         }
     }
 }
 
-/// The run whose name begins so.
-async fn find(journal: &Journal, begins: &str) -> anyhow::Result<RunId> {
+/// The model that a run began with.
+fn model_of(events: &[RunEvent]) -> anyhow::Result<&str> {
+    match events.first() {
+        Some(RunEvent::Started(start)) => Ok(&start.model),
+        _ => bail!("the run has no beginning"),
+    }
+}
+
+/// The run whose name begins so, and its events.
+async fn find(journal: &Journal, begins: &str) -> anyhow::Result<(RunId, Vec<RunEvent>)> {
     let mut found = Vec::new();
     let mut before: Option<RunId> = None;
     loop {
@@ -160,7 +152,7 @@ async fn find(journal: &Journal, begins: &str) -> anyhow::Result<RunId> {
         );
     }
     match found.as_slice() {
-        [one] => Ok(one.clone()),
+        [one] => Ok((one.clone(), read_events(journal, one).await?.0)),
         [] => bail!("there is no run `{begins}`\nhint: `belljar runs list` lists them"),
         several => bail!(
             "`{begins}` is how {} runs begin; give more of the name",
@@ -188,7 +180,7 @@ async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the time went: each step, the slowest first, and what was done more than once.
+/// Where the time went: each step, the slowest first.
 fn show_timing(events: &[RunEvent]) -> anyhow::Result<()> {
     let run = Run::fold(events)?;
     let spent = run.spent();
@@ -234,19 +226,14 @@ fn show_timing(events: &[RunEvent]) -> anyhow::Result<()> {
 
 /// Compares each question that the events lead to with the one that was asked.
 async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> {
-    let Some(RunEvent::Started(start)) = events.first() else {
-        bail!("the run has no beginning");
-    };
-    let name = ModelName::parse(&start.model)?;
-    let profile = Profile::built_in(&name.provider)
-        .with_context(|| format!("there is no provider `{}`", name.provider))?;
+    let (profile, model) = profile(model_of(events)?, None)?;
     let mut run = Run::default();
     let mut same = 0;
     for event in events {
         if let RunEvent::Asked { step, body } = event {
             let asked = blobs.get(body).await?;
             let now = match run.effect() {
-                Effect::AskModel { request, .. } => profile.body(&name.model, &request).to_string(),
+                Effect::AskModel { request, .. } => profile.body(&model, &request).to_string(),
                 other => bail!("step {step}: the run would not ask the model now, but {other:?}"),
             };
             if asked != now.as_bytes() {
@@ -272,9 +259,6 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
         }
         run.apply(event)?;
     }
-    writeln!(
-        std::io::stdout().lock(),
-        "{same} questions, all as they were asked"
-    )?;
+    print_line(&format!("{same} questions, all as they were asked"))?;
     Ok(ExitCode::SUCCESS)
 }

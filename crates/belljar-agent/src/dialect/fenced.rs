@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::fences::{Block, Piece, pieces};
 use super::{
-    ANSWER, Action, Found, Mended, Mending, PYTHON, Problem, Reader, loose, native, python,
-    strip_prefix_any_case,
+    ANSWER, Action, Found, Mended, Mending, PYTHON, Problem, Reader, add_cell, loose, native,
+    python, strip_prefix_any_case,
 };
 
 pub(super) fn parse(reader: &Reader<'_>, mended: &mut Mended) -> Result<Found, Problem> {
@@ -162,28 +162,8 @@ impl<'a> Collected<'a> {
         if block.odd_close {
             mended.add(Mending::FenceClosed);
         }
-        self.cell(&python::mend(block.body, mended), mended);
+        add_cell(&mut self.actions, &python::mend(block.body, mended), mended);
         Ok(())
-    }
-
-    /// Code joins the code right before it.
-    fn cell(&mut self, code: &str, mended: &mut Mended) {
-        if let Some(Action::Tool {
-            name, arguments, ..
-        }) = self.actions.last_mut()
-            && name == PYTHON
-            && let Some(Value::String(before)) = arguments.get_mut("code")
-        {
-            if before == code {
-                mended.add(Mending::RepetitionDropped);
-            } else {
-                before.push_str("\n\n");
-                before.push_str(code);
-                mended.add(Mending::BlocksJoined);
-            }
-            return;
-        }
-        self.actions.push(Action::python(code));
     }
 }
 

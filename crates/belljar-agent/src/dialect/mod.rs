@@ -414,6 +414,26 @@ impl Found {
     }
 }
 
+/// Adds a cell. Code joins the code right before it.
+fn add_cell(actions: &mut Vec<Action>, code: &str, mended: &mut Mended) {
+    if let Some(Action::Tool {
+        name, arguments, ..
+    }) = actions.last_mut()
+        && name == PYTHON
+        && let Some(Value::String(before)) = arguments.get_mut("code")
+    {
+        if before == code {
+            mended.add(Mending::RepetitionDropped);
+        } else {
+            before.push_str("\n\n");
+            before.push_str(code);
+            mended.add(Mending::BlocksJoined);
+        }
+        return;
+    }
+    actions.push(Action::python(code));
+}
+
 /// What was mended so far; each once.
 #[derive(Debug, Default)]
 struct Mended(Vec<Mending>);

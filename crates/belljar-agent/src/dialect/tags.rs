@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Action, Found, Mended, Mending, Problem, Reader, fenced, loose, native, python,
+    Action, Found, Mended, Mending, Problem, Reader, add_cell, fenced, loose, native, python,
     strip_prefix_any_case,
 };
 
@@ -164,7 +164,9 @@ pub(super) fn parse(reader: &Reader<'_>, mended: &mut Mended) -> Result<Found, P
                     prose = tags[last].end;
                 }
                 let code = python::mend(cdata(body), mended);
-                cell(&mut found, &code, mended);
+                if !code.is_empty() {
+                    add_cell(&mut found.actions, &code, mended);
+                }
             }
             Kind::Tool => match tool(tag, body, reader, mended) {
                 Ok(action) => found.actions.push(action),
@@ -308,25 +310,6 @@ fn without_partial_tag(body: &str) -> &str {
 fn cdata(body: &str) -> &str {
     let inner = body.trim().strip_prefix("<![CDATA[");
     inner.map_or(body, |inner| inner.strip_suffix("]]>").unwrap_or(inner))
-}
-
-fn cell(found: &mut Found, code: &str, mended: &mut Mended) {
-    if code.is_empty() {
-        return;
-    }
-    if let Some(Action::Tool { arguments, .. }) = found.actions.last_mut()
-        && let Some(Value::String(before)) = arguments.get_mut("code")
-    {
-        if before == code {
-            mended.add(Mending::RepetitionDropped);
-        } else {
-            before.push_str("\n\n");
-            before.push_str(code);
-            mended.add(Mending::BlocksJoined);
-        }
-        return;
-    }
-    found.actions.push(Action::python(code));
 }
 
 /// Libraries, separated by commas or lines.

@@ -10,7 +10,7 @@ use belljar_journal::{AppendError, Blobs, Journal, NewEvent, RunId, Timestamp};
 use belljar_sandbox::Engine;
 use serde_json::Value;
 
-use crate::dialect::{ANSWER, PYTHON};
+use crate::dialect::PYTHON;
 use crate::run::{Call, CallResult, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent, Start};
 use crate::run::{TaskFile, cut_middle};
 use crate::tool::{COMPUTE, Computed, Evaluator, PLAN, READ_FILE, ReadFile, read};
@@ -19,8 +19,8 @@ use crate::{ModelFault, ModelRequest, Provider, ReplyEvent};
 pub use control::Control;
 use session::RunSession;
 
-/// The largest file that a run starts with, or leaves behind.
-const FILE_BYTES: u64 = 256 << 20;
+/// The largest file that a run starts with, or leaves behind, and the largest value of an event.
+pub const FILE_BYTES: u64 = 256 << 20;
 
 /// Lines and bytes of a file that the model is shown before it asks.
 const HEAD_LINES: usize = 3;
@@ -134,7 +134,7 @@ impl Agent {
     }
 
     fn live(&self, id: RunId, run: Run, seq: u64) -> LiveRun {
-        let directory = self.directory.join("runs").join(id.as_str());
+        let directory = run_directory(&self.directory, &id);
         LiveRun {
             session: RunSession::new(self.engine.clone(), self.blobs.clone(), directory),
             agent: self.clone(),
@@ -144,6 +144,16 @@ impl Agent {
             control: Control::default(),
         }
     }
+}
+
+/// Where the snapshot of a run's session is while it goes on.
+fn run_directory(directory: &Path, id: &RunId) -> PathBuf {
+    directory.join("runs").join(id.as_str())
+}
+
+/// Where the files that a run made are, for an agent whose runs are in this directory.
+pub fn artifacts_directory(directory: &Path, id: &RunId) -> PathBuf {
+    run_directory(directory, id).join("artifacts")
 }
 
 /// All events of a run, and the number of the last.
@@ -197,7 +207,7 @@ impl LiveRun {
 
     /// Where the files that it made are, once it has ended.
     pub fn artifacts(&self) -> PathBuf {
-        self.session.artifacts()
+        artifacts_directory(&self.agent.directory, &self.id)
     }
 
     /// Drives it to its end.
@@ -316,11 +326,12 @@ impl LiveRun {
                 .map(|(place, _)| RunEvent::CallStarted { step, call: *place })
                 .collect();
             self.record(&begun, listener).await?;
-            let files: Vec<Option<Vec<u8>>> = self.files_for(&others).await?;
-            let work = others.iter().zip(files).map(|((place, call), file)| {
-                let work = self.other(call, file);
-                async move { (*place, work.await) }
-            });
+            if others.iter().any(|(_, call)| call.tool == READ_FILE) {
+                self.ensure_session(listener).await?;
+            }
+            let work = others
+                .iter()
+                .map(async |(place, call)| (*place, self.other(call).await));
             for (place, result) in futures_util::future::join_all(work).await {
                 let result = Box::new(result);
                 let event = RunEvent::CallEnded {
@@ -335,16 +346,10 @@ impl LiveRun {
             if self.control.is_stopped() {
                 return Ok(());
             }
-            if let Some(event) = self.session.ensure(&self.run, &self.control).await? {
-                self.record(&[event], listener).await?;
-            }
+            self.ensure_session(listener).await?;
             let begun = RunEvent::CallStarted { step, call: place };
             self.record(&[begun], listener).await?;
-            let code = call
-                .arguments
-                .get("code")
-                .and_then(Value::as_str)
-                .unwrap_or("");
+            let code = call.code().unwrap_or_default();
             let result = self.session.run_cell(code, &self.run, listener).await?;
             let ended = RunEvent::CallEnded {
                 step,
@@ -357,33 +362,18 @@ impl LiveRun {
         Ok(())
     }
 
-    /// Contents of the files that calls want to read.
-    async fn files_for(&mut self, calls: &[(u32, Call)]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
-        let mut files = Vec::new();
-        for (_, call) in calls {
-            let wanted = (call.tool == READ_FILE)
-                .then(|| serde_json::from_value::<ReadFile>(call.arguments.clone()).ok())
-                .flatten();
-            files.push(match wanted {
-                Some(wanted) => {
-                    self.session
-                        .read(&wanted.file_path, &self.run, &self.control)
-                        .await?
-                }
-                None => None,
-            });
+    /// Makes sure of a session, and journals where a new one had to be started.
+    async fn ensure_session(&mut self, listener: Listener<'_>) -> Result<(), RunError> {
+        match self.session.ensure(&self.run, &self.control).await? {
+            Some(event) => self.record(&[event], listener).await,
+            None => Ok(()),
         }
-        Ok(files)
     }
 
     /// A call that needs no cell.
-    async fn other(&self, call: &Call, file: Option<Vec<u8>>) -> CallResult {
+    async fn other(&self, call: &Call) -> CallResult {
         let started = Instant::now();
-        let language = self
-            .run
-            .start()
-            .map(|start| start.language)
-            .unwrap_or_default();
+        let language = self.run.language();
         let result = match call.tool.as_str() {
             PLAN => {
                 let mut plan = self.run.plan().clone();
@@ -392,12 +382,14 @@ impl LiveRun {
                     Err(fault) => Err(fault.to_string()),
                 }
             }
-            COMPUTE => self.compute(&call.arguments).await,
+            COMPUTE => self.compute(call).await,
             READ_FILE => match serde_json::from_value::<ReadFile>(call.arguments.clone()) {
-                Ok(wanted) => read(&wanted, file.as_deref()).map(|text| (text, None)),
+                Ok(wanted) => {
+                    let contents = self.session.get(&wanted.file_path);
+                    read(&wanted, contents.as_deref()).map(|text| (text, None))
+                }
                 Err(error) => Err(format!("Error: {error}")),
             },
-            ANSWER => Ok((String::new(), None)),
             other => Err(format!("There is no tool `{other}`.")),
         };
         let failed = result.is_err();
@@ -414,27 +406,25 @@ impl LiveRun {
         }
     }
 
-    async fn compute(&self, arguments: &Value) -> Result<(String, Option<Value>), String> {
+    async fn compute(&self, call: &Call) -> Result<(String, Option<Value>), String> {
         let Some(evaluator) = &self.agent.evaluator else {
             return Err("There is no tool for expressions here; use `python`.".into());
         };
-        let code = arguments.get("code").and_then(Value::as_str).unwrap_or("");
+        let code = call.code().unwrap_or_default();
         let last = self.run.computations().last_result.as_ref();
-        match evaluator.evaluate(code, last).await {
-            Ok(computed @ Computed::Value { .. }) => {
-                let text = computed.text();
-                let Computed::Value { value, .. } = computed else {
-                    return Ok((text, None));
-                };
-                Ok((text, value))
-            }
-            Ok(error @ Computed::Error { .. }) => Err(error.text()),
-            Err(error) => Err(format!("The expression could not be evaluated: {error}")),
+        let computed = evaluator.evaluate(code, last).await;
+        let computed =
+            computed.map_err(|error| format!("The expression could not be evaluated: {error}"))?;
+        let text = computed.text();
+        match computed {
+            Computed::Value { value, .. } => Ok((text, value)),
+            Computed::Error { .. } => Err(text),
         }
     }
 
     async fn finish(&mut self, ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
-        self.session.keep_artifacts(&ending.artifacts)?;
+        self.session
+            .keep_artifacts(&self.artifacts(), &ending.artifacts)?;
         self.record(&[RunEvent::Ended(Box::new(ending))], listener)
             .await?;
         self.session.close().await;

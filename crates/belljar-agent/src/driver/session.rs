@@ -22,7 +22,7 @@ const SAVED_BYTES: u64 = 64 << 20;
 pub(super) struct RunSession {
     engine: Engine,
     blobs: Blobs,
-    /// Where the snapshot and the artifacts are.
+    /// Where the snapshot is.
     directory: PathBuf,
     live: Option<Arc<Session>>,
 }
@@ -35,10 +35,6 @@ impl RunSession {
             directory,
             live: None,
         }
-    }
-
-    pub(super) fn artifacts(&self) -> PathBuf {
-        self.directory.join("artifacts")
     }
 
     fn snapshot(&self) -> PathBuf {
@@ -64,7 +60,7 @@ impl RunSession {
 
     /// A session that goes on from the run's snapshot if it is of its last cell, else a new one.
     async fn begin(&self, run: &Run) -> Result<(Session, Option<String>), RunError> {
-        let language = run.start().map(|start| start.language).unwrap_or_default();
+        let language = run.language();
         let options = SessionOptions {
             limits: self.engine.limits().clone(),
             checkpoints: Checkpoints::Every,
@@ -105,7 +101,7 @@ impl RunSession {
         let Some(session) = self.live.clone() else {
             return Err(Error::Ended("it was not started".into()).into());
         };
-        let language = run.start().map(|start| start.language).unwrap_or_default();
+        let language = run.language();
         let mut cell = session.run(code);
         let mut ended = None;
         while let Some(event) = cell.next().await {
@@ -240,28 +236,22 @@ impl RunSession {
     }
 
     /// The contents of a file of the workspace, if it is there.
-    pub(super) async fn read(
-        &mut self,
-        path: &str,
-        run: &Run,
-        control: &Control,
-    ) -> Result<Option<Vec<u8>>, RunError> {
-        self.ensure(run, control).await?;
-        Ok(self
-            .live
-            .as_ref()
-            .and_then(|session| session.get(path).ok()))
+    pub(super) fn get(&self, path: &str) -> Option<Vec<u8>> {
+        self.live.as_ref()?.get(path).ok()
     }
 
     /// Copies files that the run made out of the session.
-    pub(super) fn keep_artifacts(&self, artifacts: &[Artifact]) -> Result<(), RunError> {
+    pub(super) fn keep_artifacts(
+        &self,
+        root: &Path,
+        artifacts: &[Artifact],
+    ) -> Result<(), RunError> {
         let Some(session) = &self.live else {
             return Ok(());
         };
-        let root = self.artifacts();
         for artifact in artifacts {
             // A name of the session's is a name below this directory, and of a file of its own.
-            let Some(path) = below(&root, &artifact.path) else {
+            let Some(path) = below(root, &artifact.path) else {
                 continue;
             };
             let Ok(contents) = session.get(&artifact.path) else {

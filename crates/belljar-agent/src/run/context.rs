@@ -4,7 +4,7 @@
 use belljar_protocol::Language;
 
 use super::event::Start;
-use super::machine::{Call, Run, Step, truncate};
+use super::machine::{Call, Run, Step};
 use super::words;
 use crate::dialect::{Action, Dialect, PYTHON};
 use crate::{
@@ -24,17 +24,22 @@ impl Start {
         crate::tool::specs(&self.tools, self.language)
     }
 
+    /// Tokens that a reply may have.
+    fn reply_tokens(&self) -> u32 {
+        self.max_tokens.min(self.context_window / 2)
+    }
+
     /// Tokens that a conversation may have.
     fn room(&self) -> u64 {
-        let reply = self.max_tokens.min(self.context_window / 2);
-        u64::from(self.context_window - reply)
+        u64::from(self.context_window - self.reply_tokens())
             .saturating_sub(64)
             .max(256)
     }
 
-    /// The most bytes of text that the result of one call may have.
+    /// The most bytes of text that the result of one call may have: a third of the room, if a token
+    /// has three bytes.
     pub fn result_bytes(&self) -> usize {
-        usize::try_from(self.room() / 3 * 3)
+        usize::try_from(self.room())
             .unwrap_or(usize::MAX)
             .clamp(1200, 24 << 10)
     }
@@ -43,19 +48,23 @@ impl Start {
 impl Run {
     /// The request for the next step.
     pub(crate) fn request(&self, start: &Start) -> ModelRequest {
-        let mut request = ModelRequest {
-            messages: self.messages(start, self.collapsed),
+        let mut request = self.uncut(start, self.collapsed);
+        self.cut_to_fit(start, &mut request);
+        request
+    }
+
+    fn uncut(&self, start: &Start, collapsed: usize) -> ModelRequest {
+        ModelRequest {
+            messages: self.messages(start, collapsed),
             tools: match start.dialect {
                 Dialect::NativeTools => start.tool_specs(),
                 Dialect::JsonAction | Dialect::Tags | Dialect::FencedCode => Vec::new(),
             },
             response_schema: start.dialect.response_schema(&start.tool_specs()),
             stop: Vec::new(),
-            max_tokens: Some(start.max_tokens.min(start.context_window / 2)),
+            max_tokens: Some(start.reply_tokens()),
             temperature: start.temperature,
-        };
-        self.cut_to_fit(start, &mut request);
-        request
+        }
     }
 
     /// Sums up the oldest steps if the conversation has become too long.
@@ -65,11 +74,7 @@ impl Run {
         };
         let room = start.room();
         let size = |run: &Self, collapsed: usize| {
-            let request = ModelRequest {
-                messages: run.messages(&start, collapsed),
-                ..ModelRequest::default()
-            };
-            run.tokens(estimate_request_tokens(&request))
+            run.tokens(estimate_request_tokens(&run.uncut(&start, collapsed)))
         };
         if size(self, self.collapsed) <= room {
             return;
@@ -195,12 +200,8 @@ pub(crate) fn cut_middle(text: &mut String, most: usize, language: Language) {
         Language::Chinese => format!("\n[… 省略 {left_out} 字节 …]\n"),
     };
     let head = most * 2 / 3;
-    let mut start = text.len() - (most - head);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    let tail = text[start..].to_owned();
-    truncate(text, head);
+    let tail = text[text.ceil_char_boundary(text.len() - (most - head))..].to_owned();
+    text.truncate(text.floor_char_boundary(head));
     text.push_str(&mark);
     text.push_str(&tail);
 }
@@ -253,26 +254,14 @@ impl Talk {
                 continue;
             };
             if native && let Some(id) = &call.call_id {
-                let call = ToolCall {
-                    id: id.clone(),
+                self.messages.push(Message::ToolResult {
+                    call_id: id.clone(),
                     name: call.tool.clone(),
-                    arguments: String::new(),
-                };
-                self.messages
-                    .push(match Message::tool_result(&call, &result.text) {
-                        Message::ToolResult {
-                            call_id,
-                            name,
-                            parts,
-                            ..
-                        } => Message::ToolResult {
-                            call_id,
-                            name,
-                            parts,
-                            is_error: result.failed,
-                        },
-                        other => other,
-                    });
+                    parts: vec![Part::Text {
+                        text: result.text.clone(),
+                    }],
+                    is_error: result.failed,
+                });
             } else {
                 let cell = result.cell.as_ref().map(|cell| cell.number);
                 let head = words::observation(&call.tool, cell, start.language);

@@ -68,7 +68,11 @@ fn plain_code(code: &str) -> String {
 fn plain_result(result: &str) -> String {
     let mut plain = String::new();
     let mut rest = result;
-    while let Some(at) = rest.find("<cell ").or_else(|| rest.find("0x")) {
+    while let Some(at) = ["<cell ", "0x"]
+        .iter()
+        .filter_map(|mark| rest.find(mark))
+        .min()
+    {
         let (before, after) = rest.split_at(at);
         plain.push_str(before);
         let skip = if after.starts_with("0x") { 2 } else { 6 };
@@ -110,6 +114,11 @@ mod tests {
         assert_eq!(
             deeds.note(5, PYTHON, &code("o"), "File \"<cell 4>\" at 0x7f13"),
             [4, 5]
+        );
+        deeds.note(5, PYTHON, &code("a"), "0x7f12 in <cell 4>");
+        assert_eq!(
+            deeds.note(6, PYTHON, &code("a"), "0x7f13 in <cell 5>"),
+            [5, 6]
         );
         let purpose = json!({"path": "a", "tool_call_purpose": "look"});
         deeds.note(6, "read_file", &json!({"path": "a"}), "x");

@@ -141,22 +141,12 @@ fn values(answer: &str) -> Vec<Value<'_>> {
         .iter()
         .map(|(at, v)| (*at, at + v.text.len()))
         .collect();
-    for text in numbers(answer) {
+    let numbers = numbers(answer).into_iter().map(|text| (text, true));
+    let codes = tokens(answer).into_iter().map(|text| (text, false));
+    for (text, number) in numbers.chain(codes) {
         let at = offset(answer, text);
         if !spans.iter().any(|(from, to)| (*from..*to).contains(&at)) {
-            found.push((at, Value { text, number: true }));
-        }
-    }
-    for text in tokens(answer) {
-        let at = offset(answer, text);
-        if !spans.iter().any(|(from, to)| (*from..*to).contains(&at)) {
-            found.push((
-                at,
-                Value {
-                    text,
-                    number: false,
-                },
-            ));
+            found.push((at, Value { text, number }));
         }
     }
     found.sort_by_key(|(at, _)| *at);

@@ -2,24 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use belljar_protocol::{Artifact, NameInfo};
+use belljar_protocol::{Artifact, Language, NameInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::budget::{ExitReason, Spent};
 use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
-use super::evidence::{Source, evidence, unseen};
 use super::words;
-use crate::dialect::{ANSWER, Action, RawToolCall, ReplyParts};
+use crate::dialect::{Action, RawToolCall, ReplyParts};
 use crate::tool::{COMPUTE, Computations, PLAN, Plan};
 use crate::{Finish, Mending, ModelRequest, Reply};
 
 /// Replies in a row that could not be understood, before the run ends.
 const MOST_MISUNDERSTOOD: u32 = 4;
-
-/// Times that an answer is sent back because its values were seen nowhere.
-const MOST_SENT_BACK: u32 = 2;
 
 /// The most text of outputs that is kept to look for values of the answer.
 const KEPT_OUTPUT: usize = 64 << 10;
@@ -80,7 +76,23 @@ pub(crate) enum CallState {
     Ended(Box<CallResult>),
 }
 
+impl CallState {
+    /// A call that was not performed, and what the model is told instead.
+    pub(crate) fn refused(text: String) -> Self {
+        Self::Ended(Box::new(CallResult {
+            text,
+            failed: true,
+            ..CallResult::default()
+        }))
+    }
+}
+
 impl Call {
+    /// The code that it is to run, for tools that run some.
+    pub fn code(&self) -> Option<&str> {
+        self.arguments.get("code").and_then(Value::as_str)
+    }
+
     /// What it gave, once it has ended.
     pub fn result(&self) -> Option<&CallResult> {
         match &self.state {
@@ -116,7 +128,7 @@ pub struct Step {
 #[error("the journal does not fit together: {kind} can't come {when}")]
 pub struct Misfit {
     kind: &'static str,
-    when: String,
+    when: &'static str,
 }
 
 /// A run. It is made of its events and of nothing else.
@@ -132,22 +144,22 @@ pub struct Run {
     pub(crate) token_ratio: f64,
     asked_estimate: u64,
     asked: u32,
-    spent: Spent,
+    pub(super) spent: Spent,
     computations: Computations,
     deeds: Deeds,
-    outputs: Vec<(u32, Option<u32>, String)>,
-    artifacts: BTreeMap<String, Artifact>,
+    pub(super) outputs: Vec<(u32, Option<u32>, String)>,
+    pub(super) artifacts: BTreeMap<String, Artifact>,
     misunderstood: u32,
     /// Replies that needed mending, and those that could not be mended.
     first_parse: (u32, u32),
-    sent_back: Vec<String>,
+    pub(super) sent_back: Vec<String>,
     going_back_to: Option<u32>,
     /// Where the conversation is told that it was taken back: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
-    last_call_failed: bool,
+    pub(super) last_call_failed: bool,
     /// Whether the model was asked to check its answer.
-    reviewed: bool,
+    pub(super) reviewed: bool,
     failed: Option<String>,
     stopped: bool,
     ended: Option<Ending>,
@@ -166,6 +178,14 @@ impl Run {
     /// What it started with, once it has.
     pub fn start(&self) -> Option<&Start> {
         self.start.as_ref()
+    }
+
+    /// The language of prompts and messages.
+    pub(crate) fn language(&self) -> Language {
+        self.start
+            .as_ref()
+            .map(|start| start.language)
+            .unwrap_or_default()
     }
 
     /// What it has used.
@@ -242,9 +262,11 @@ impl Run {
                     };
                 }
             }
-            let waiting = |call: &&(u32, Call)| call.1.state == CallState::Waiting;
-            let numbered: Vec<(u32, Call)> = (0..).zip(step.calls.iter().cloned()).collect();
-            let calls: Vec<_> = numbered.iter().filter(waiting).cloned().collect();
+            let calls: Vec<(u32, Call)> = (0..)
+                .zip(&step.calls)
+                .filter(|(_, call)| call.state == CallState::Waiting)
+                .map(|(place, call)| (place, call.clone()))
+                .collect();
             if !calls.is_empty() {
                 return Effect::Perform {
                     step: step.number,
@@ -271,10 +293,8 @@ impl Run {
 
     /// Takes in what happened.
     pub fn apply(&mut self, event: &RunEvent) -> Result<(), Misfit> {
-        let misfit = |when: &str| Misfit {
-            kind: event.kind(),
-            when: when.to_owned(),
-        };
+        let kind = event.kind();
+        let misfit = |when| Misfit { kind, when };
         if self.ended.is_some() {
             return Err(misfit("after the end"));
         }
@@ -326,16 +346,12 @@ impl Run {
                 self.compact();
             }
             RunEvent::CallLost { step, call } => {
-                let language = self.start.as_ref().map(|s| s.language).unwrap_or_default();
+                let language = self.language();
                 let lost = self
                     .call(*step, *call)
                     .filter(|call| call.state == CallState::Started);
                 let lost = lost.ok_or_else(|| misfit("for a call that was not begun"))?;
-                lost.state = CallState::Ended(Box::new(CallResult {
-                    text: words::lost_call(language),
-                    failed: true,
-                    ..CallResult::default()
-                }));
+                lost.state = CallState::refused(words::lost_call(language));
                 self.spent.calls += 1;
             }
             RunEvent::SessionStarted { note, manifest } => {
@@ -424,62 +440,6 @@ impl Run {
         self.compact();
     }
 
-    /// Sends an answer back whose values were seen nowhere.
-    fn judge_answer(&mut self) {
-        let (Some(start), Some(step)) = (&self.start, self.steps.last()) else {
-            return;
-        };
-        let Some(answer) = answer_of(step) else {
-            return;
-        };
-        let again = self.sent_back.iter().any(|before| before == answer);
-        let last = start.budget.steps <= self.spent.steps;
-        if again || last || self.sent_back.len() >= MOST_SENT_BACK as usize {
-            return;
-        }
-        let found = evidence(answer, &self.sources(), &start.task);
-        let unseen = unseen(&found);
-        let note = if self.outputs.is_empty() {
-            words::answer_without_code(start.language)
-        } else if self.last_call_failed {
-            words::answer_after_failure(start.language)
-        } else if unseen.is_empty() && start.review && !self.reviewed {
-            self.reviewed = true;
-            words::review(&start.task, start.language)
-        } else if unseen.is_empty() {
-            return;
-        } else {
-            words::answer_unseen(&unseen, start.language)
-        };
-        let answer = answer.to_owned();
-        self.sent_back.push(answer);
-        if let Some(step) = self.steps.last_mut() {
-            // A tool call of the provider's gets its one result.
-            match step.calls.iter_mut().find(|call| call.tool == ANSWER) {
-                Some(call) => {
-                    call.state = CallState::Ended(Box::new(CallResult {
-                        text: note,
-                        failed: true,
-                        ..CallResult::default()
-                    }));
-                }
-                None => step.note = Some(note),
-            }
-        }
-    }
-
-    /// The answer of the last step, unless it was sent back.
-    fn accepted(&self) -> Option<String> {
-        let step = self.steps.last()?;
-        let answer = answer_of(step)?;
-        let sent_back = step.note.is_some()
-            || step
-                .calls
-                .iter()
-                .any(|call| call.tool == ANSWER && call.result().is_some());
-        (!sent_back).then(|| answer.to_owned())
-    }
-
     fn call_ended(&mut self, number: u32, call: &Call, result: &CallResult) {
         self.spent.calls += 1;
         self.spent.tool_ms += result.took_ms;
@@ -507,10 +467,10 @@ impl Run {
             .as_ref()
             .map_or(&result.text, |cell| &cell.output);
         let number_of_cell = result.cell.as_ref().map(|cell| cell.number);
-        let mut output = output.clone();
-        truncate(&mut output, KEPT_OUTPUT);
+        let output = &output[..output.floor_char_boundary(KEPT_OUTPUT)];
         if !(result.failed && result.cell.is_none()) {
-            self.outputs.push((number, number_of_cell, output));
+            self.outputs
+                .push((number, number_of_cell, output.to_owned()));
         }
         while self.outputs.len() > 1
             && self
@@ -554,59 +514,6 @@ impl Run {
         let words = words::went_in_circles(&repeated, restored, start.language);
         self.taken_back = Some((self.steps.len(), words));
     }
-
-    fn sources(&self) -> Vec<Source<'_>> {
-        let sources = self.outputs.iter().map(|(step, cell, text)| Source {
-            step: *step,
-            cell: *cell,
-            text,
-        });
-        sources.collect()
-    }
-
-    fn finish(&self, reason: ExitReason) -> Effect {
-        Effect::Finish(Box::new(self.ending_with(reason, self.best_answer())))
-    }
-
-    /// What there is for an answer when the run has to end: an answer that was sent back, or the
-    /// last output of a cell that succeeded.
-    fn best_answer(&self) -> Option<String> {
-        if let Some(answer) = self.steps.last().and_then(answer_of) {
-            return Some(answer.to_owned());
-        }
-        let output = self
-            .steps
-            .iter()
-            .rev()
-            .flat_map(|step| step.calls.iter().rev())
-            .find_map(|call| {
-                let result = call.result().filter(|result| !result.failed)?;
-                let output = result.cell.as_ref()?.output.trim();
-                (!output.is_empty()).then(|| output.to_owned())
-            });
-        output.or_else(|| self.sent_back.last().cloned())
-    }
-
-    fn ending_with(&self, reason: ExitReason, answer: Option<String>) -> Ending {
-        let task = self.start.as_ref().map_or("", |start| &start.task);
-        let evidence = answer
-            .as_deref()
-            .map(|text| evidence(text, &self.sources(), task));
-        Ending {
-            reason,
-            evidence: evidence.unwrap_or_default(),
-            answer,
-            artifacts: self.artifacts.values().cloned().collect(),
-        }
-    }
-}
-
-/// The answer that a step gives.
-fn answer_of(step: &Step) -> Option<&str> {
-    step.actions.iter().find_map(|action| match action {
-        Action::Answer { text, .. } => Some(text.as_str()),
-        Action::Tool { .. } | Action::Refused { .. } => None,
-    })
 }
 
 fn call_of(action: &Action, start: &Start) -> Option<Call> {
@@ -621,15 +528,8 @@ fn call_of(action: &Action, start: &Start) -> Option<Call> {
             call_id: call_id.clone(),
             state: CallState::Waiting,
         }),
-        // Without an id nobody waits for its result.
-        Action::Answer { call_id: None, .. } => None,
-        Action::Answer { text, call_id } => Some(Call {
-            tool: ANSWER.into(),
-            arguments: serde_json::json!({ "text": text }),
-            call_id: call_id.clone(),
-            // Told only if it is sent back.
-            state: CallState::Started,
-        }),
+        // It is a call with a result only if it is sent back.
+        Action::Answer { .. } => None,
         Action::Refused {
             name,
             problem,
@@ -638,11 +538,7 @@ fn call_of(action: &Action, start: &Start) -> Option<Call> {
             tool: name.clone(),
             arguments: Value::Null,
             call_id: call_id.clone(),
-            state: CallState::Ended(Box::new(CallResult {
-                text: problem.repair_request(start.language),
-                failed: true,
-                ..CallResult::default()
-            })),
+            state: CallState::refused(problem.repair_request(start.language)),
         }),
     }
 }
@@ -654,16 +550,5 @@ fn add_note(step: &mut Step, note: &str) {
             before.push_str(note);
         }
         None => step.note = Some(note.to_owned()),
-    }
-}
-
-/// Cuts a text at a character's border.
-pub(crate) fn truncate(text: &mut String, most: usize) {
-    if text.len() > most {
-        let mut end = most;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
     }
 }

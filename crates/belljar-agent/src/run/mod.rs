@@ -5,6 +5,7 @@
 //! and applies it. So a run goes on after a crash from where its journal ends, and a replay asks the
 //! same questions.
 
+mod answers;
 mod budget;
 mod context;
 mod deeds;

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use belljar_protocol::{Language, NameInfo};
-use serde_json::Value;
 
 use super::event::Start;
-use super::machine::{Step, truncate};
+use super::machine::Step;
 use crate::dialect::PYTHON;
 
 /// The first message: what the model is to be, and how it acts.
@@ -188,6 +187,9 @@ pub(crate) fn went_in_circles(repeated: &str, restored: bool, language: Language
     }
 }
 
+/// The most bytes of a deed, and of its result, in a summary.
+const SUMMARY: usize = 150;
+
 /// What a step did, in one line.
 pub(crate) fn summary(step: &Step) -> String {
     let mut line = String::new();
@@ -195,7 +197,7 @@ pub(crate) fn summary(step: &Step) -> String {
         if !line.is_empty() {
             line.push_str("; ");
         }
-        let done = match call.arguments.get("code").and_then(Value::as_str) {
+        let done = match call.code() {
             Some(code) => code
                 .lines()
                 .map(str::trim)
@@ -210,7 +212,7 @@ pub(crate) fn summary(step: &Step) -> String {
             None => call.arguments.to_string(),
         };
         let mut done = format!("{} {done}", call.tool);
-        truncate(&mut done, 150);
+        done.truncate(done.floor_char_boundary(SUMMARY));
         let result = call.result().map_or("", |result| {
             let text = result.cell.as_ref().map_or(&result.text, |cell| {
                 if cell.output.trim().is_empty() {
@@ -226,13 +228,13 @@ pub(crate) fn summary(step: &Step) -> String {
             .map(str::trim)
             .collect::<Vec<_>>()
             .join(" | ");
-        truncate(&mut result, 150);
+        result.truncate(result.floor_char_boundary(SUMMARY));
         let _ = write!(line, "{done} -> {result}");
     }
     if line.is_empty() {
         let first = step.reply.text.trim().lines().next();
         line.push_str(first.unwrap_or_default());
-        truncate(&mut line, 150);
+        line.truncate(line.floor_char_boundary(SUMMARY));
     }
     line
 }

@@ -138,7 +138,9 @@ async fn s15_s16_native_tools() {
         .push(agent.file("a.txt", "北\n".into()).await.unwrap());
     let run = crate::support::drive(agent.start(start).await.unwrap()).await;
     assert_eq!(answer_of(&run), "The file says 北.");
+    assert_eq!(run.ending().unwrap().reason, ExitReason::Answered);
     let requests = desk.model.requests();
+    assert_eq!(requests.len(), 3);
     let messages = requests[1].json()["messages"].as_array().unwrap().clone();
     let results: Vec<_> = messages.iter().filter(|m| m["role"] == "tool").collect();
     assert_eq!(results.len(), 4, "{messages:#?}");

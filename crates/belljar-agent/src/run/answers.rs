@@ -1,0 +1,129 @@
+//! Which answers are taken, and what there is for an answer when a run has to end.
+
+use serde_json::json;
+
+use super::budget::ExitReason;
+use super::event::Ending;
+use super::evidence::{Source, evidence, unseen};
+use super::machine::{Call, CallState, Effect, Run, Step};
+use super::words;
+use crate::dialect::{ANSWER, Action};
+
+/// Times that an answer is sent back because its values were seen nowhere.
+const MOST_SENT_BACK: usize = 2;
+
+impl Run {
+    /// Sends an answer back whose values were seen nowhere.
+    pub(super) fn judge_answer(&mut self) {
+        let (Some(start), Some(step)) = (&self.start, self.steps.last()) else {
+            return;
+        };
+        let Some(answer) = answer_of(step) else {
+            return;
+        };
+        let again = self.sent_back.iter().any(|before| before == answer.text);
+        let last = start.budget.steps <= self.spent.steps;
+        if again || last || self.sent_back.len() >= MOST_SENT_BACK {
+            return;
+        }
+        let found = evidence(answer.text, &self.sources(), &start.task);
+        let unseen = unseen(&found);
+        let note = if self.outputs.is_empty() {
+            words::answer_without_code(start.language)
+        } else if self.last_call_failed {
+            words::answer_after_failure(start.language)
+        } else if unseen.is_empty() && start.review && !self.reviewed {
+            self.reviewed = true;
+            words::review(&start.task, start.language)
+        } else if unseen.is_empty() {
+            return;
+        } else {
+            words::answer_unseen(&unseen, start.language)
+        };
+        self.sent_back.push(answer.text.to_owned());
+        let call_id = answer.call_id.map(str::to_owned);
+        let arguments = json!({ "text": answer.text });
+        if let Some(step) = self.steps.last_mut() {
+            match call_id {
+                // A tool call of the provider's gets its one result.
+                Some(_) => step.calls.push(Call {
+                    tool: ANSWER.into(),
+                    arguments,
+                    call_id,
+                    state: CallState::refused(note),
+                }),
+                None => step.note = Some(note),
+            }
+        }
+    }
+
+    /// The answer of the last step, unless it was sent back.
+    pub(super) fn accepted(&self) -> Option<String> {
+        let step = self.steps.last()?;
+        let sent_back = step.note.is_some() || step.calls.iter().any(|call| call.tool == ANSWER);
+        let answer = answer_of(step).filter(|_| !sent_back)?;
+        Some(answer.text.to_owned())
+    }
+
+    fn sources(&self) -> Vec<Source<'_>> {
+        let sources = self.outputs.iter().map(|(step, cell, text)| Source {
+            step: *step,
+            cell: *cell,
+            text,
+        });
+        sources.collect()
+    }
+
+    pub(super) fn finish(&self, reason: ExitReason) -> Effect {
+        Effect::Finish(Box::new(self.ending_with(reason, self.best_answer())))
+    }
+
+    /// What there is for an answer when the run has to end: an answer that was sent back, or the
+    /// last output of a cell that succeeded.
+    fn best_answer(&self) -> Option<String> {
+        if let Some(answer) = self.steps.last().and_then(answer_of) {
+            return Some(answer.text.to_owned());
+        }
+        let output = self
+            .steps
+            .iter()
+            .rev()
+            .flat_map(|step| step.calls.iter().rev())
+            .find_map(|call| {
+                let result = call.result().filter(|result| !result.failed)?;
+                let output = result.cell.as_ref()?.output.trim();
+                (!output.is_empty()).then(|| output.to_owned())
+            });
+        output.or_else(|| self.sent_back.last().cloned())
+    }
+
+    pub(super) fn ending_with(&self, reason: ExitReason, answer: Option<String>) -> Ending {
+        let task = self.start.as_ref().map_or("", |start| &start.task);
+        let evidence = answer
+            .as_deref()
+            .map(|text| evidence(text, &self.sources(), task));
+        Ending {
+            reason,
+            evidence: evidence.unwrap_or_default(),
+            answer,
+            artifacts: self.artifacts.values().cloned().collect(),
+        }
+    }
+}
+
+/// An answer that the model gave.
+struct Answer<'a> {
+    text: &'a str,
+    /// The provider's id, if it was a tool call.
+    call_id: Option<&'a str>,
+}
+
+fn answer_of(step: &Step) -> Option<Answer<'_>> {
+    step.actions.iter().find_map(|action| match action {
+        Action::Answer { text, call_id } => Some(Answer {
+            text,
+            call_id: call_id.as_deref(),
+        }),
+        Action::Tool { .. } | Action::Refused { .. } => None,
+    })
+}
