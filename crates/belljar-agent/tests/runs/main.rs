@@ -9,3 +9,4 @@ mod judgement;
 mod recovery;
 mod scenarios;
 mod support;
+mod tool_calls;
