@@ -27,17 +27,8 @@ impl Outcome {
     /// where the cell failed.
     pub fn text(&self, code: &str, language: Language) -> String {
         let words = Words::of(language);
-        let mut out = String::new();
-        let _ = writeln!(out, "## {}", words.headline(self.status));
-        let _ = writeln!(out, "### {}", words.output);
-        out.push_str(&plain(&self.transcript));
-        end_line(&mut out);
-        for display in &self.displays {
-            if let Some(text) = display.text() {
-                out.push_str(&plain(text));
-                end_line(&mut out);
-            }
-        }
+        let mut out = format!("## {}\n### {}\n", words.headline(self.status), words.output);
+        self.write_output(&mut out);
         match self.status {
             Status::Success => {}
             Status::Failure => {
@@ -64,6 +55,70 @@ impl Outcome {
                 let _ = writeln!(out, "### {}{}", words.exit_code, self.exit_code);
             }
         }
+        self.write_rest(words, &mut out);
+        if let Some(next) = self.next_step(language) {
+            let _ = writeln!(out, "### {}", words.next);
+            let _ = writeln!(out, "{next}");
+        }
+        out
+    }
+
+    /// The outcome for the model that has the cell before its eyes: without its source, and
+    /// without words that only say that it went well. It ends with what to do, since that is what
+    /// small models go by.
+    pub fn brief(&self, language: Language) -> String {
+        let words = Words::of(language);
+        let mut out = String::new();
+        self.write_output(&mut out);
+        if let Some(exception) = &self.exception {
+            out.push_str(&plain(&exception.traceback));
+            end_line(&mut out);
+        } else if out.is_empty() {
+            out.push_str(words.no_output);
+        }
+        self.write_rest(words, &mut out);
+        let english = language == Language::English;
+        let next = match (&self.cause, english) {
+            (Cause::Exception | Cause::Syntax, true) => {
+                Some("The code failed. Find the cause, and run corrected code.".to_owned())
+            }
+            (Cause::Exception | Cause::Syntax, false) => {
+                Some("代码失败了。请找出原因，并运行修正后的代码。".to_owned())
+            }
+            (Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms }, true) => Some(format!(
+                "It was stopped after {} s. Find a faster way: no repeated work, loops instead of recursion.",
+                Seconds(*limit_ms)
+            )),
+            (Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms }, false) => Some(format!(
+                "运行 {} 秒后被停止。请找更快的做法：不做重复计算，用循环代替递归。",
+                Seconds(*limit_ms)
+            )),
+            _ => self.next_step(language),
+        };
+        let told = matches!(
+            self.cause,
+            Cause::Exception | Cause::Syntax | Cause::WallTime { .. } | Cause::CpuTime { .. }
+        );
+        if let Some(mut next) = next {
+            if told && self.state != Fate::Kept {
+                next.push_str(&self.fate(language));
+            }
+            let _ = writeln!(out, "{next}");
+        }
+        out
+    }
+
+    /// What was written and shown.
+    fn write_output(&self, out: &mut String) {
+        let shown = self.displays.iter().filter_map(|display| display.text());
+        for text in [self.transcript.as_str()].into_iter().chain(shown) {
+            out.push_str(&plain(text));
+            end_line(out);
+        }
+    }
+
+    /// Files, what was left out, missing walls.
+    fn write_rest(&self, words: &Words, out: &mut String) {
         if !self.artifacts.is_empty() {
             let _ = writeln!(out, "### {}", words.files);
             for artifact in &self.artifacts {
@@ -80,11 +135,6 @@ impl Outcome {
         if self.walls == Walls::None {
             let _ = writeln!(out, "### {}", words.no_walls);
         }
-        if let Some(next) = self.next_step(language) {
-            let _ = writeln!(out, "### {}", words.next);
-            let _ = writeln!(out, "{next}");
-        }
-        out
     }
 
     /// One sentence that says why the cell did not succeed, what became of the variables and what
@@ -190,7 +240,12 @@ impl Outcome {
                 visible(detail)
             ),
         };
-        let fate = match (self.state, english) {
+        Some(why + &self.fate(language))
+    }
+
+    /// What became of the variables.
+    fn fate(&self, language: Language) -> String {
+        match (self.state, language == Language::English) {
             (Fate::Kept, true) => " Variables of earlier cells are kept.".into(),
             (Fate::Kept, false) => "此前单元的变量均已保留。".into(),
             (Fate::Restored { cell: 0 }, true) => {
@@ -205,8 +260,7 @@ impl Outcome {
                 " All variables are lost: define them again in a new session.".into()
             }
             (Fate::Lost, false) => "所有变量均已丢失：请在新会话中重新定义。".to_owned(),
-        };
-        Some(why + &fate)
+        }
     }
 }
 
@@ -237,7 +291,7 @@ fn meaning(signal: &str, language: Language) -> &'static str {
 }
 
 fn end_line(out: &mut String) {
-    if !out.ends_with('\n') {
+    if !out.is_empty() && !out.ends_with('\n') {
         out.push('\n');
     }
 }
@@ -268,6 +322,7 @@ struct Words {
     dropped: &'static str,
     next: &'static str,
     no_walls: &'static str,
+    no_output: &'static str,
 }
 
 impl Words {
@@ -304,6 +359,7 @@ static ENGLISH: Words = Words {
     dropped: "Left out:",
     next: "What to do next:",
     no_walls: "This code ran WITHOUT walls (--walls=none): on the host itself, as its user",
+    no_output: "(no output; print what you want to see)\n",
 };
 
 static CHINESE: Words = Words {
@@ -322,6 +378,7 @@ static CHINESE: Words = Words {
     dropped: "未包含的内容：",
     next: "下一步：",
     no_walls: "此代码在没有隔离的情况下运行（--walls=none）：直接在宿主机上，以其用户身份",
+    no_output: "（没有输出；请打印需要查看的内容）\n",
 };
 
 #[cfg(test)]
@@ -398,6 +455,40 @@ mod tests {
         let text = crashed.text("", Language::Chinese);
         assert!(text.starts_with("## 代码执行崩溃，进程异常退出，根据报错信息进行调试\n### 终端输出：\nout\n### 退出状态码：139\n"), "{text}");
         assert!(text.contains("SIGSEGV"), "{text}");
+    }
+
+    /// Who has the cell before its eyes is told what came of it, and nothing twice.
+    #[test]
+    fn brief_texts() {
+        let mut success = outcome(Status::Success, Cause::Completed, Fate::Kept);
+        assert_eq!(success.brief(Language::English), "out\n");
+        success.transcript.clear();
+        assert!(success.brief(Language::English).starts_with("(no output"));
+
+        let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
+        failure.exception = Some(ExceptionInfo {
+            type_name: "ZeroDivisionError".into(),
+            value: "division by zero".into(),
+            repr: "ZeroDivisionError('division by zero')".into(),
+            traceback: "Traceback …\nZeroDivisionError: division by zero".into(),
+            line: Some(2),
+        });
+        assert_eq!(
+            failure.brief(Language::English),
+            "out\nTraceback …\nZeroDivisionError: division by zero\nThe code failed. Find the cause, and run corrected code.\n"
+        );
+        failure.state = Fate::Restored { cell: 3 };
+        assert!(failure.brief(Language::English).contains("after cell 3"));
+        let timeout = outcome(
+            Status::Timeout,
+            Cause::WallTime { limit_ms: 3000 },
+            Fate::Kept,
+        );
+        assert!(
+            timeout
+                .brief(Language::English)
+                .contains("stopped after 3 s")
+        );
     }
 
     /// E5, E6, C10: whatever a program writes, raises, shows or names: the text has no commands to a

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use belljar_journal::Blobs;
-use belljar_protocol::{Artifact, Event, Fate, Language, NameInfo, Outcome, Status};
+use belljar_protocol::{Artifact, Event, Fate, Language, NameInfo, Outcome, Status, visible};
 use belljar_sandbox::{Checkpoints, Engine, Error, Session, SessionOptions};
 
 use super::{Control, Listener, Progress, RunError, millis};
@@ -140,7 +140,7 @@ impl RunSession {
             session.manifest().await.unwrap_or_default()
         };
         let result = self.result(&outcome, manifest).await?;
-        let mut text = outcome.text(code, language);
+        let mut text = outcome.brief(language);
         if let Some(start) = run.start() {
             cap(&mut text, &session, &outcome, start);
         }
@@ -177,6 +177,10 @@ impl RunSession {
             number: outcome.cell,
             outcome: self.blobs.put(whole, "application/json").await?,
             output,
+            error: outcome.exception.as_ref().map(|exception| {
+                let message = exception.value.lines().next().unwrap_or_default();
+                visible(&format!("{}: {message}", exception.type_name)).into_owned()
+            }),
             images,
             artifacts: outcome.artifacts.clone(),
             manifest,

@@ -4,13 +4,13 @@ use serde_json::json;
 
 use super::budget::ExitReason;
 use super::event::Ending;
-use super::evidence::{Source, evidence, unseen};
+use super::evidence::{Source, evidence, same_answer, unseen};
 use super::machine::{Call, CallState, Effect, Run, Step};
 use super::words;
 use crate::dialect::{ANSWER, Action};
 
-/// Times that an answer is sent back because its values were seen nowhere.
-const MOST_SENT_BACK: usize = 2;
+/// Times that an answer is sent back because no output shows it.
+const MOST_SENT_BACK: usize = 3;
 
 impl Run {
     /// Sends an answer back whose values were seen nowhere.
@@ -21,26 +21,36 @@ impl Run {
         let Some(answer) = answer_of(step) else {
             return;
         };
-        let again = self.sent_back.iter().any(|before| before == answer.text);
+        // Who insists is believed, unless the code has failed since.
+        let again =
+            !self.last_call_failed && self.sent_back.iter().any(|before| before == answer.text);
         let last = start.budget.steps <= self.spent.steps;
         if again || last || self.sent_back.len() >= MOST_SENT_BACK {
             return;
         }
         let found = evidence(answer.text, &self.sources(), &start.task);
         let unseen = unseen(&found);
+        let shown = !self.outputs.is_empty() && !self.last_call_failed && unseen.is_empty();
         let note = if self.outputs.is_empty() {
             words::answer_without_code(start.language)
         } else if self.last_call_failed {
             words::answer_after_failure(start.language)
-        } else if unseen.is_empty() && start.review && !self.reviewed {
-            self.reviewed = true;
-            words::review(&start.task, start.language)
-        } else if unseen.is_empty() {
-            return;
-        } else {
+        } else if !unseen.is_empty() {
             words::answer_unseen(&unseen, start.language)
+        } else {
+            match (start.review, self.reviewed.as_slice()) {
+                (true, []) => words::review(&start.task, start.language),
+                (true, [first]) if !same_answer(first, answer.text) => {
+                    words::decide(first, answer.text, &start.task, start.language)
+                }
+                _ => return,
+            }
         };
-        self.sent_back.push(answer.text.to_owned());
+        if shown {
+            self.reviewed.push(answer.text.to_owned());
+        } else {
+            self.sent_back.push(answer.text.to_owned());
+        }
         let call_id = answer.call_id.map(str::to_owned);
         let arguments = json!({ "text": answer.text });
         if let Some(step) = self.steps.last_mut() {

@@ -64,7 +64,15 @@ impl Run {
                 Dialect::JsonAction | Dialect::Tags | Dialect::FencedCode => Vec::new(),
             },
             response_schema: start.dialect.response_schema(&start.tool_specs()),
-            stop: Vec::new(),
+            stop: match start.dialect {
+                // Small models go on with an output of their own making.
+                Dialect::FencedCode | Dialect::Tags => {
+                    let next = Some(self.last_cell() + 1);
+                    let output = words::observation(PYTHON, next, start.language);
+                    vec![output.trim_end().to_owned()]
+                }
+                Dialect::NativeTools | Dialect::JsonAction => Vec::new(),
+            },
             max_tokens: Some(start.reply_tokens()),
             temperature: start.temperature,
         }
@@ -249,16 +257,17 @@ impl Talk {
         if start.dialect == Dialect::NativeTools {
             return;
         }
-        let (task, code, output) = words::example(start.language);
-        let said = |action| Message::Assistant {
-            text: start.dialect.render(None, &[action]).text,
+        let [task, thought, code, output] = words::example(start.language);
+        let said = |thought, action| Message::Assistant {
+            text: start.dialect.render(thought, &[action]).text,
             tool_calls: Vec::new(),
             sealed_thinking: Vec::new(),
         };
         self.user(task.into());
-        self.messages.push(said(Action::python(code)));
+        self.messages
+            .push(said(Some(thought), Action::python(code)));
         self.user(words::observation(PYTHON, Some(1), start.language) + output);
-        self.messages.push(said(Action::answer(output)));
+        self.messages.push(said(None, Action::answer(output)));
     }
 
     fn step(&mut self, start: &Start, step: &Step) {

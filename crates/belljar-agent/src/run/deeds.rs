@@ -33,8 +33,10 @@ impl Deeds {
     pub(crate) fn take_back(&mut self, to: u32) {
         for steps in self.done.values_mut() {
             steps.retain(|step| *step < to);
+            if steps.is_empty() {
+                steps.push(to);
+            }
         }
-        self.done.retain(|_, steps| !steps.is_empty());
     }
 }
 

@@ -188,6 +188,9 @@ pub struct CellResult {
     pub outcome: BlobRef,
     /// What it printed and showed, as far as an outcome keeps it: what an answer may rest on.
     pub output: String,
+    /// The exception that ended it, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Images that it showed.
     #[serde(default)]
     pub images: Vec<BlobRef>,

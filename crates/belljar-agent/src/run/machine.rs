@@ -158,8 +158,8 @@ pub struct Run {
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
     pub(super) last_call_failed: bool,
-    /// Whether the model was asked to check its answer.
-    pub(super) reviewed: bool,
+    /// Answers that were good, and that the model was asked to check.
+    pub(super) reviewed: Vec<String>,
     failed: Option<String>,
     stopped: bool,
     ended: Option<Ending>,
@@ -485,33 +485,48 @@ impl Run {
         let steps = self
             .deeds
             .note(number, &call.tool, &call.arguments, &result.text);
-        let (times, earlier) = (steps.len(), steps.iter().rev().nth(1).copied());
-        let second = steps.get(1).copied();
-        let Some(start) = &self.start else { return };
-        match (times, earlier) {
-            (2, Some(earlier)) if earlier < number => {
-                let note = words::done_before(earlier, result.failed, start.language);
+        match *steps.to_vec() {
+            // What fails again in the same way is forgotten, so that it is no example.
+            [first, .., _]
+                if first < number && result.failed && self.only_failures_since(first) =>
+            {
+                self.going_back_to = Some(first);
+            }
+            [earlier, _] if earlier < number => {
+                let note = words::done_before(earlier, result.failed, self.language());
                 if let Some(step) = self.steps.last_mut() {
                     add_note(step, &note);
                 }
             }
-            (3.., _) => {
-                self.going_back_to = second.filter(|second| *second < number).or(Some(number));
-            }
+            [_, second, _, ..] => self.going_back_to = Some(second.min(number)),
             _ => {}
         }
     }
 
+    /// Whether nothing has succeeded since a step began.
+    fn only_failures_since(&self, step: u32) -> bool {
+        let steps = self.steps.iter().filter(|other| other.number >= step);
+        let mut results = steps.flat_map(|step| &step.calls).filter_map(Call::result);
+        results.all(|result| result.failed)
+    }
+
     fn take_back(&mut self, to: u32, restored: bool, manifest: &[NameInfo]) {
-        let Some(start) = &self.start else { return };
-        let repeated = self.steps.last().map(words::summary).unwrap_or_default();
+        let last = self.steps.last();
+        let result = last.and_then(|step| step.calls.iter().filter_map(Call::result).next_back());
+        let words = match result.filter(|result| result.failed) {
+            Some(result) => words::failed_again(result, restored, self.language()),
+            None => words::went_in_circles(
+                &last.map(words::summary).unwrap_or_default(),
+                restored,
+                self.language(),
+            ),
+        };
         self.steps.retain(|step| step.number < to);
         self.collapsed = self.collapsed.min(self.steps.len());
         self.deeds.take_back(to);
         self.manifest = manifest.to_vec();
         self.spent.repeats += 1;
         self.going_back_to = None;
-        let words = words::went_in_circles(&repeated, restored, start.language);
         self.taken_back = Some((self.steps.len(), words));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use belljar_protocol::{Language, NameInfo};
 
-use super::event::Start;
+use super::event::{CallResult, Start};
 use super::machine::Step;
 use crate::dialect::PYTHON;
 
@@ -18,7 +18,8 @@ pub(crate) fn system(start: &Start) -> String {
              small. Never do it in your head.\n\
              - Copy texts and numbers of the task into the code exactly as they stand there.\n\
              - Print the values that matter. An answer rests on output that you have seen.\n\
-             - Be brief: at most one sentence before the code, no explanations after it.\n\
+             - Begin with one line that says what is asked for: one value or many, of what, in which \
+             unit. Then the code, no explanations after it.\n\
              - When code fails, read the error, find the cause, and change the code.\n\
              - The answer says what was asked for, with the exact values of the output.\n"
         }
@@ -27,7 +28,7 @@ pub(crate) fn system(start: &Start) -> String {
              - 所有计算、计数和字符处理都交给 Python，再小也不要心算。\n\
              - 把任务中的文本和数字原样复制到代码中。\n\
              - 打印重要的值。答案必须以你看到的输出为依据。\n\
-             - 保持简短：代码前最多一句话，代码后不要解释。\n\
+             - 先用一行说明所要求的内容：一个值还是多个值，是什么，用什么单位。然后写代码，代码后不要解释。\n\
              - 代码出错时，阅读错误，找到原因，修改代码。\n\
              - 答案给出所要求的内容，使用输出中的确切值。\n"
         }
@@ -48,16 +49,22 @@ pub(crate) fn system(start: &Start) -> String {
     text
 }
 
-/// A task, code that does it, and its output.
-pub(crate) fn example(language: Language) -> (&'static str, &'static str, &'static str) {
+/// A task, the first line of a good reply to it, its code, and what that prints.
+pub(crate) fn example(language: Language) -> [&'static str; 4] {
     let code = "weeks = 3\nprint(weeks * 7 * 24 * 60 * 60)";
     match language {
-        Language::English => (
+        Language::English => [
             "Task: How many seconds are there in three weeks?",
+            "Asked for: one number, the count of seconds.",
             code,
             "1814400",
-        ),
-        Language::Chinese => ("任务：三周有多少秒？", code, "1814400"),
+        ],
+        Language::Chinese => [
+            "任务：三周有多少秒？",
+            "要求：一个数，秒数。",
+            code,
+            "1814400",
+        ],
     }
 }
 
@@ -120,10 +127,23 @@ pub(crate) fn answer_after_failure(language: Language) -> String {
 pub(crate) fn review(task: &str, language: Language) -> String {
     match language {
         Language::English => format!(
-            "Check the answer before it is taken. The task was: {task}\nCompare the code with each condition, unit and rounding of the task. If something differs, run corrected code now; if all is right, repeat the answer."
+            "Now check it: run other code that works the same out in another way, with plain loops, and prints it. The task was: {task}"
         ),
         Language::Chinese => format!(
-            "采纳之前请检查答案。任务是：{task}\n请把代码与任务的每个条件、单位和舍入方式逐一比较。若有不同，请现在运行修正后的代码；若全部正确，请重复答案。"
+            "现在检查答案：运行另一段代码，用另一种方法（普通循环）计算同样的内容并打印。任务是：{task}"
+        ),
+    }
+}
+
+pub(crate) fn decide(first: &str, second: &str, task: &str, language: Language) -> String {
+    let [first, second] =
+        [first, second].map(|answer| &answer[..answer.floor_char_boundary(SUMMARY)]);
+    match language {
+        Language::English => format!(
+            "The two ways gave different results, `{first}` and `{second}`. Find out which one is right: read the task again, run code that does exactly what it says, and print each part. The task was: {task}"
+        ),
+        Language::Chinese => format!(
+            "两种方法的结果不同：`{first}` 和 `{second}`。请确定哪个正确：重新阅读任务，运行完全按任务要求的代码，并打印每一部分。任务是：{task}"
         ),
     }
 }
@@ -179,27 +199,40 @@ pub(crate) fn keeps_failing(steps: usize, planned: bool, language: Language) -> 
 }
 
 pub(crate) fn went_in_circles(repeated: &str, restored: bool, language: Language) -> String {
+    let variables = variables_after(restored, language);
     match language {
-        Language::English => {
-            let variables = if restored {
-                "The variables are as they were then."
-            } else {
-                "The variables are as they are now."
-            };
-            format!(
-                "You did the same several times with the same result, so the conversation was taken back to before it. {variables} What you repeated: {repeated}\nDo it in another way, or answer with what you have."
-            )
-        }
-        Language::Chinese => {
-            let variables = if restored {
-                "变量已恢复到当时的状态。"
-            } else {
-                "变量保持当前状态。"
-            };
-            format!(
-                "你多次做了同样的事，结果相同，因此对话已回退到那之前。{variables}你重复的内容：{repeated}\n请换一种做法，或用已有的内容回答。"
-            )
-        }
+        Language::English => format!(
+            "You did the same several times with the same result, so the conversation was taken back to before it. {variables} What you repeated: {repeated}\nDo it in another way, or answer with what you have."
+        ),
+        Language::Chinese => format!(
+            "你多次做了同样的事，结果相同，因此对话已回退到那之前。{variables}你重复的内容：{repeated}\n请换一种做法，或用已有的内容回答。"
+        ),
+    }
+}
+
+/// What is said of code that failed twice in the same way; the code itself would only be copied.
+pub(crate) fn failed_again(result: &CallResult, restored: bool, language: Language) -> String {
+    let variables = variables_after(restored, language);
+    let error = result.cell.as_ref().and_then(|cell| cell.error.as_deref());
+    let error = error.or_else(|| result.text.trim_end().lines().next_back());
+    let error = error.unwrap_or_default();
+    let error = &error[..error.floor_char_boundary(SUMMARY)];
+    match language {
+        Language::English => format!(
+            "Earlier code failed twice with `{error}` and was taken back. {variables} Use plain loops and the standard library only."
+        ),
+        Language::Chinese => format!(
+            "之前的代码两次以 `{error}` 失败，已被撤回。{variables}请只使用普通循环和标准库。"
+        ),
+    }
+}
+
+fn variables_after(restored: bool, language: Language) -> &'static str {
+    match (restored, language) {
+        (true, Language::English) => "The variables are as they were then.",
+        (false, Language::English) => "The variables are as they are now.",
+        (true, Language::Chinese) => "变量已恢复到当时的状态。",
+        (false, Language::Chinese) => "变量保持当前状态。",
     }
 }
 

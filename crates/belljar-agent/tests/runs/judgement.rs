@@ -32,6 +32,59 @@ async fn an_answer_that_rests_on_nothing_is_sent_back() {
     );
 }
 
+/// With a review an answer is worked out a second time; where the two differ, a third time decides.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_review_works_the_answer_out_again() {
+    let reviewed = || belljar_agent::Start {
+        review: true,
+        ..start("What is six times seven?")
+    };
+    let desk = Desk::new([
+        code("print(6 * 7)"),
+        answer("It is 42."),
+        code("print(sum([7] * 6))"),
+        answer("42"),
+    ]);
+    let run = desk.run(reviewed()).await;
+    assert_eq!(answer_of(&run), "42");
+    assert_eq!(desk.model.requests().len(), 4);
+    assert!(desk.last_conversation().contains("run other code"));
+    let desk = Desk::new([
+        code("print(6 * 8)"),
+        answer("48"),
+        code("print(6 * 7)"),
+        answer("42"),
+        code("print('six sevens are', 42)"),
+        answer("42"),
+    ]);
+    let run = desk.run(reviewed()).await;
+    assert_eq!(answer_of(&run), "42");
+    let talk = desk.last_conversation();
+    assert!(talk.contains("different results, `48` and `42`"), "{talk}");
+}
+
+/// Code that fails twice in the same way is taken out of the conversation, so that it is no example;
+/// what the model is told has the error alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_failure_is_forgotten() {
+    let failing = || code("total = 6 * seven");
+    let desk = Desk::new([
+        failing(),
+        answer("I can't."),
+        failing(),
+        code("print(6 * 7)"),
+        answer("42"),
+    ]);
+    let run = desk.run(start("What is six times seven?")).await;
+    assert_eq!(answer_of(&run), "42");
+    let talk = desk.last_conversation();
+    assert!(!talk.contains("6 * seven"), "{talk}");
+    assert!(
+        talk.contains("failed twice with `NameError: name 'seven' is not defined`"),
+        "{talk}"
+    );
+}
+
 /// The same deed with the same result: told at the second time, taken back at the third, with the
 /// session; after that the run ends with what it has.
 #[tokio::test(flavor = "multi_thread")]
