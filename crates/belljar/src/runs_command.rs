@@ -102,8 +102,9 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             let (profile, model) = profile(model_of(&events)?, args.base_url.as_deref())?;
             let engine = args.session.engine().await?;
             let provider = Provider::new(profile, &model)?;
-            let agent =
-                Agent::open(&directory, engine.clone(), provider, Some(evaluator()?)).await?;
+            let agent = Agent::open(&directory, engine.clone(), provider, Some(evaluator()?))
+                .await?
+                .session_options(args.session.options_with_copies()?);
             let code = follow(agent.resume(&id).await?, args.json).await;
             engine.shutdown().await;
             code

@@ -74,6 +74,9 @@ pub enum RunEvent {
         /// What of an earlier session it has, in words for the model; nothing for a first one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
+        /// How many cells it has run: those of the earlier session, where that could be loaded.
+        #[serde(default)]
+        cells: u32,
         /// What it holds.
         manifest: Vec<NameInfo>,
     },
