@@ -5,6 +5,7 @@
 //! its template is warm at once. The few that need libraries use `default`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod crash;
 mod exec;
 mod others;
 mod readme;
