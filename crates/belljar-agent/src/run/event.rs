@@ -31,7 +31,6 @@ pub enum RunEvent {
         /// The step.
         step: u32,
         /// The reply.
-        #[schemars(with = "Value")]
         reply: Box<Reply>,
         /// How long it took.
         took_ms: u64,
