@@ -17,6 +17,7 @@ use belljar_agent::{FILE_BYTES, Run, RunEvent, read_events};
 use belljar_journal::{BlobRef, Blobs, Journal, RunId};
 use belljar_test_model::{Recorded, Scripted, ScriptedModel};
 
+use crate::run::code;
 use crate::support::{BELLJAR, Ended, Scratch, bare};
 
 const WORDS: [&str; 2] = ["one", "two"];
@@ -243,10 +244,6 @@ fn reply(request: &Recorded, file: &str) -> Scripted {
         None if last.contains("Whether it took effect is not known") => code(&look),
         None => write(WORDS[0]),
     }
-}
-
-fn code(code: &str) -> Scripted {
-    Scripted::text(format!("```python\n{code}\n```"))
 }
 
 fn block_on<T>(task: impl Future<Output = T>) -> T {
