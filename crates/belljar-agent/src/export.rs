@@ -197,10 +197,8 @@ pub async fn notebook(events: &[RunEvent], blobs: &Blobs) -> Result<Value, RunEr
                 outcome,
             } => cells.push(match outcome {
                 Some(outcome) if repeatable(outcome) => {
-                    let tags: &[&str] = match raises(outcome) {
-                        true => &["raises-exception"],
-                        false => &[],
-                    };
+                    let fails = raises(outcome);
+                    let tags: &[&str] = if fails { &["raises-exception"] } else { &[] };
                     code_cell(code, Some(outcome.cell), tags, &outputs(outcome))
                 }
                 _ => markdown(&format!(
