@@ -251,7 +251,8 @@ impl LiveRun {
                         manifest,
                     };
                     self.record(&[event], listener).await?;
-                    self.session.save(&self.run).await;
+                    let cell = self.run.last_cell();
+                    self.session.save(cell, self.run.manifest()).await;
                 }
                 Effect::Finish(ending) => self.finish(*ending, listener).await?,
                 Effect::Nothing => {
@@ -375,13 +376,17 @@ impl LiveRun {
             self.record(&[begun], listener).await?;
             let code = call.code().unwrap_or_default();
             let result = self.session.run_cell(code, &self.run, listener).await?;
+            // Before the journal has the result: so there always is a snapshot of what it says.
+            if let Some(cell) = &result.cell {
+                self.session.save(cell.number, &cell.manifest).await;
+            }
             let ended = RunEvent::CallEnded {
                 step,
                 call: place,
                 result: Box::new(result),
             };
             self.record(&[ended], listener).await?;
-            self.session.save(&self.run).await;
+            self.session.keep_snapshot(self.run.last_cell());
         }
         Ok(())
     }

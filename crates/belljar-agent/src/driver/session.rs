@@ -23,7 +23,7 @@ pub(super) struct RunSession {
     engine: Engine,
     options: SessionOptions,
     blobs: Blobs,
-    /// Where the snapshot is.
+    /// Where the snapshots are.
     directory: PathBuf,
     live: Option<Arc<Session>>,
 }
@@ -44,8 +44,24 @@ impl RunSession {
         }
     }
 
-    fn snapshot(&self) -> PathBuf {
-        self.directory.join("session.snapshot")
+    /// Where the session is saved as it was after a cell.
+    fn snapshot(&self, cell: u32) -> PathBuf {
+        self.directory.join(format!("session-{cell}.snapshot"))
+    }
+
+    /// Removes all snapshots but the one of this cell; 0 for all.
+    pub(super) fn keep_snapshot(&self, cell: u32) {
+        let kept = self.snapshot(cell);
+        for file in fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = file.path();
+            if path.extension().is_some_and(|kind| kind == "snapshot") && path != kept {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     /// Makes sure that there is a session; tells of a new one.
@@ -69,9 +85,9 @@ impl RunSession {
         }))
     }
 
-    /// The session of the run's snapshot, if that is of its last cell.
+    /// The session as it was after the run's last cell, if it was saved.
     async fn load(&self, run: &Run) -> Option<(Session, LoadReport)> {
-        let path = self.snapshot();
+        let path = self.snapshot(run.last_cell());
         if run.last_cell() == 0 || !path.exists() {
             return None;
         }
@@ -92,6 +108,8 @@ impl RunSession {
             let note = words_loaded(&missing, language);
             return Ok((session, Some(note), report.cells));
         }
+        // Those of another session, whose cells have the same numbers.
+        self.keep_snapshot(0);
         let session = self.engine.session_with(self.options.clone()).await?;
         if let Some(start) = run.start() {
             for file in &start.files {
@@ -197,21 +215,19 @@ impl RunSession {
         })
     }
 
-    /// Saves the session, for whoever resumes the run.
-    pub(super) async fn save(&self, run: &Run) {
+    /// Saves the session as it is after a cell, for whoever resumes the run.
+    pub(super) async fn save(&self, cell: u32, manifest: &[NameInfo]) {
+        let path = self.snapshot(cell);
+        // One of a cell with this number that a host which died never told of.
+        let _ = fs::remove_file(&path);
         let Some(session) = &self.live else { return };
-        let held: u64 = run
-            .manifest()
-            .iter()
-            .filter_map(|name| name.size_bytes)
-            .sum();
+        let held: u64 = manifest.iter().filter_map(|name| name.size_bytes).sum();
         if held > SAVED_BYTES {
-            let _ = fs::remove_file(self.snapshot());
             return;
         }
         let saved = match make_directory(&self.directory) {
             Ok(()) => session
-                .snapshot(&self.snapshot())
+                .snapshot(&path)
                 .await
                 .map(drop)
                 .map_err(|e| e.to_string()),
@@ -231,14 +247,14 @@ impl RunSession {
     ) -> Result<(bool, Vec<NameInfo>), RunError> {
         if cell == Some(0) {
             self.live = None;
-            let _ = fs::remove_file(self.snapshot());
+            self.keep_snapshot(0);
             return Ok((true, Vec::new()));
         }
         let (Some(session), Some(cell)) = (&self.live, cell) else {
             return Ok((false, run.manifest().to_vec()));
         };
         // It is of a cell that is taken back. If the host dies now, rather none than that one.
-        let _ = fs::remove_file(self.snapshot());
+        self.keep_snapshot(0);
         match session.restore(cell).await {
             Ok(()) => Ok((true, session.manifest().await.unwrap_or_default())),
             Err(Error::NoCheckpoint(_)) => Ok((false, run.manifest().to_vec())),
@@ -295,7 +311,7 @@ impl RunSession {
     }
 
     pub(super) async fn close(&mut self) {
-        let _ = fs::remove_file(self.snapshot());
+        self.keep_snapshot(0);
         if let Some(session) = self.live.take().and_then(Arc::into_inner) {
             let _ = session.close().await;
         }

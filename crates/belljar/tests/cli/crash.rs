@@ -11,6 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use belljar_agent::{FILE_BYTES, Run, RunEvent, read_events};
@@ -136,7 +137,7 @@ impl Desk {
         assert_eq!(now[..self.before.len()], self.before[..], "{ended:#?}");
         // Whoever was told the answer can rely on it.
         assert!(
-            ended.stdout.is_empty() || now.last().unwrap().contains("\"kind\":\"ended\""),
+            ended.stdout.is_empty() || ends(now.last().unwrap()),
             "{ended:#?}"
         );
         self.before = now;
@@ -178,7 +179,27 @@ impl Desk {
         let kept = fs::read_dir(self.runs().join("runs").join(id.as_str()));
         for file in kept.into_iter().flatten() {
             let name = file.unwrap().file_name();
-            assert_ne!(name, "session.snapshot", "{what}");
+            assert_eq!(name, "artifacts", "{what}");
+        }
+        if self.walls == "full" {
+            // No file of the session was lost with it.
+            let words = self
+                .runs()
+                .join("runs")
+                .join(id.as_str())
+                .join("artifacts/words");
+            assert_eq!(fs::read_to_string(words).unwrap(), "one\ntwo\n", "{what}");
+            let gone = |event: &&RunEvent| {
+                matches!(
+                    event,
+                    RunEvent::SessionStarted {
+                        note: Some(_),
+                        cells: 0,
+                        ..
+                    }
+                )
+            };
+            assert_eq!(events.iter().find(gone), None, "{what}");
         }
         let mut replay = self.scratch.prepare(BELLJAR);
         replay
@@ -189,6 +210,10 @@ impl Desk {
             .exits_with(0)
             .says_nothing();
     }
+}
+
+fn ends(event: &str) -> bool {
+    event.starts_with("{\"kind\":\"ended\"")
 }
 
 fn body(event: &RunEvent) -> Option<&BlobRef> {
@@ -280,9 +305,11 @@ fn heavy_a_run_survives_a_death_at_every_write() {
     assert_eq!(writes, 13, "{:#?}", whole.before);
     let cases = FAILPOINTS
         .into_iter()
-        .flat_map(|failpoint| (1..=writes).map(move |write| Death::At(failpoint, write)));
-    side_by_side(cases, |death| {
-        let mut desk = Desk::new("none");
+        .flat_map(|failpoint| (1..=writes).map(move |write| Death::At(failpoint, write)))
+        .flat_map(|death| [(death, "none"), (death, "full")]);
+    side_by_side(cases, |(death, walls)| {
+        // Behind walls the file dies with the session, so it must be brought back.
+        let mut desk = Desk::new(walls);
         assert!(!desk.go_on(death), "{death:?} was not reached");
         let Death::At(name, write) = death else {
             unreachable!()
@@ -321,8 +348,8 @@ fn heavy_a_run_survives_kills_at_random_moments() {
     let started = Instant::now();
     assert!(whole.go_on(Death::None));
     let whole = started.elapsed();
-    let killed = std::sync::atomic::AtomicUsize::new(0);
-    let next = || killed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let (killed, within) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = || killed.fetch_add(1, Ordering::Relaxed);
     // Each worker has runs of its own, until all kills are done.
     side_by_side([0_usize; 2].into_iter(), |_| {
         let mut kill = next();
@@ -332,7 +359,7 @@ fn heavy_a_run_survives_kills_at_random_moments() {
             let mut moments = Vec::new();
             loop {
                 let chance = RandomState::new().hash_one(kill) % 1000;
-                let moment = whole.mul_f64(chance as f64 / 1000.0);
+                let moment = whole * u32::try_from(chance).unwrap() / 1000;
                 moments.push(moment);
                 let death = if kill < kills {
                     Death::After(moment)
@@ -342,9 +369,15 @@ fn heavy_a_run_survives_kills_at_random_moments() {
                 if desk.go_on(death) {
                     break;
                 }
+                // Not before it had begun, and not after its end.
+                if desk.before.last().is_some_and(|last| !ends(last)) {
+                    within.fetch_add(1, Ordering::Relaxed);
+                }
                 kill = next();
             }
             desk.check(&format!("killed after {moments:?}"));
         }
     });
+    let within = within.into_inner();
+    assert!(within * 3 > kills, "{within} of {kills} kills met a run");
 }
