@@ -2,55 +2,223 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use belljar_journal::Blobs;
+use belljar_protocol::{Cause, Display, DisplayData, Outcome, Status};
+use serde_json::{Map, Value, json};
 
 use crate::dialect::PYTHON;
-use crate::run::{Call, Run};
+use crate::driver::RunError;
+use crate::run::{CallResult, Run, RunEvent, TaskFile};
 
-/// The run as a notebook (nbformat 4.5): the task, each cell with its output, the answer. A cell that
-/// failed says so to whoever runs the notebook again.
-pub fn notebook(run: &Run) -> Value {
-    let mut cells = Vec::new();
-    let mut add = |cell: Value| {
-        let mut cell = cell;
-        cell["id"] = format!("cell-{}", cells.len() + 1).into();
-        cells.push(cell);
+/// A larger file is not put into a notebook or a script.
+const FILE_BYTES: u64 = 8 << 20;
+
+/// What of a display goes into a notebook. Jupyter shows HTML of a notebook that it does not trust
+/// without its scripts.
+const SHOWN: [&str; 7] = [
+    "text/plain",
+    "text/html",
+    "text/markdown",
+    "text/latex",
+    "image/png",
+    "image/jpeg",
+    "image/svg+xml",
+];
+
+/// What happened in a run, without what was taken back.
+struct Story {
+    run: Run,
+    parts: Vec<Part>,
+    /// The files that it started with; those that are too large without their contents.
+    files: Vec<(TaskFile, Option<Vec<u8>>)>,
+}
+
+struct Part {
+    step: u32,
+    told: Told,
+}
+
+enum Told {
+    Thought(String),
+    /// A new session without the variables of the one before.
+    Anew,
+    Cell {
+        code: String,
+        result: Box<CallResult>,
+        /// Nothing for a cell that never came to one.
+        outcome: Option<Box<Outcome>>,
+    },
+    /// A call of another tool.
+    Other {
+        asked: String,
+        text: String,
+    },
+}
+
+impl Story {
+    async fn of(events: &[RunEvent], blobs: &Blobs) -> Result<Self, RunError> {
+        let mut run = Run::default();
+        let mut parts = Vec::new();
+        let mut sessions = 0;
+        for event in events {
+            run.apply(event)?;
+            let (step, told) = match event {
+                RunEvent::Replied { step, .. } => match run.steps().last() {
+                    Some(last) => match &last.thought {
+                        Some(thought) => (*step, Told::Thought(thought.clone())),
+                        None => continue,
+                    },
+                    None => continue,
+                },
+                RunEvent::SessionStarted { cells, .. } => {
+                    sessions += 1;
+                    let step = run.steps().last().map_or(0, |step| step.number);
+                    if *cells > 0 || sessions == 1 {
+                        continue;
+                    }
+                    (step, Told::Anew)
+                }
+                RunEvent::CallEnded { step, call, result } => {
+                    let call = usize::try_from(*call).ok();
+                    let calls = run.steps().last().map(|step| &step.calls);
+                    let Some(call) = calls.zip(call).and_then(|(calls, at)| calls.get(at)) else {
+                        continue;
+                    };
+                    let told = match call.code().filter(|_| call.tool == PYTHON) {
+                        Some(code) => Told::Cell {
+                            code: code.to_owned(),
+                            outcome: outcome(result, blobs).await?,
+                            result: result.clone(),
+                        },
+                        None => Told::Other {
+                            asked: format!("{} {}", call.tool, call.arguments),
+                            text: result.text.clone(),
+                        },
+                    };
+                    (*step, told)
+                }
+                RunEvent::RolledBack { step, restored, .. } => {
+                    // Where the variables were not taken back, what made them belongs to the story.
+                    if *restored {
+                        parts.retain(|part: &Part| part.step < *step);
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            parts.push(Part { step, told });
+        }
+        let mut files = Vec::new();
+        for file in run.start().map_or(&[][..], |start| &start.files) {
+            let contents = match file.bytes {
+                0..=FILE_BYTES => Some(blobs.get(&file.contents).await?),
+                _ => None,
+            };
+            files.push((file.clone(), contents));
+        }
+        Ok(Self { run, parts, files })
+    }
+
+    fn task(&self) -> &str {
+        self.run.start().map_or("", |start| &start.task)
+    }
+
+    fn answer(&self) -> Option<&str> {
+        self.run.ending()?.answer.as_deref()
+    }
+
+    /// Python that writes the files that the run started with, and leaves no name behind.
+    fn writing_files(&self) -> Option<String> {
+        let mut code = "# The files that the run started with.".to_owned();
+        for (file, contents) in &self.files {
+            let name = python_text(&file.name);
+            let _ = match contents {
+                Some(contents) => write!(
+                    code,
+                    "\n__import__(\"pathlib\").Path({name}).write_bytes(__import__(\"base64\").b64decode(\"{}\"))",
+                    BASE64.encode(contents)
+                ),
+                None => write!(code, "\n# Put {name} ({} bytes) here.", file.bytes),
+            };
+        }
+        // No value to be shown.
+        code.push_str("\nNone");
+        (!self.files.is_empty()).then_some(code)
+    }
+}
+
+async fn outcome(result: &CallResult, blobs: &Blobs) -> Result<Option<Box<Outcome>>, RunError> {
+    let Some(cell) = &result.cell else {
+        return Ok(None);
     };
-    let markdown = |text: &str| json!({"cell_type": "markdown", "metadata": {}, "source": text});
-    if let Some(start) = run.start() {
-        let mut text = format!("# Task\n\n{}", start.task);
-        for file in &start.files {
-            let _ = write!(text, "\n\n- file `{}`, {} bytes", file.name, file.bytes);
-        }
-        add(markdown(&text));
+    let bytes = blobs.get(&cell.outcome).await?;
+    let outcome = serde_json::from_slice(&bytes);
+    outcome
+        .map(Some)
+        .map_err(|source| RunError::Event { seq: 0, source })
+}
+
+/// Whether a cell can be run again to the same end: not one that was stopped, or that took its
+/// process with it.
+fn repeatable(outcome: &Outcome) -> bool {
+    matches!(outcome.status, Status::Success | Status::Failure)
+        && outcome.cause != Cause::Interrupted
+}
+
+/// Whether it ends with an exception where nothing catches it; `sys.exit(0)`, a success, does too.
+fn raises(outcome: &Outcome) -> bool {
+    !outcome.is_success() || matches!(outcome.cause, Cause::Exit { .. })
+}
+
+/// The run as a notebook (nbformat 4.5): the task, its files, each cell with its output, the answer.
+///
+/// It can be run again from its top to its end: cells that failed say that they do, cells that were
+/// stopped are text, and what was taken back is not there.
+pub async fn notebook(events: &[RunEvent], blobs: &Blobs) -> Result<Value, RunError> {
+    let story = Story::of(events, blobs).await?;
+    let mut cells = vec![markdown(&format!("# Task\n\n{}", story.task()))];
+    if let Some(files) = story.writing_files() {
+        cells.push(code_cell(&files, None, &["files"], &[]));
     }
-    for step in run.steps() {
-        if let Some(thought) = &step.thought {
-            add(markdown(thought));
-        }
-        for (code, call) in python_calls(&step.calls) {
-            let result = call.result();
-            let failed = result.is_some_and(|result| result.failed);
-            let cell = result.and_then(|result| result.cell.as_ref());
-            let mut outputs = Vec::new();
-            if let Some(cell) = cell.filter(|cell| !cell.output.is_empty()) {
-                outputs
-                    .push(json!({"output_type": "stream", "name": "stdout", "text": cell.output}));
+    for part in &story.parts {
+        match &part.told {
+            Told::Thought(thought) => cells.push(markdown(thought)),
+            Told::Anew => {
+                cells.push(markdown(
+                    "The session was lost here; another one began without its variables.",
+                ));
+                cells.push(code_cell("%reset -f", None, &[], &[]));
             }
-            let tags: &[&str] = if failed { &["raises-exception"] } else { &[] };
-            add(json!({
-                "cell_type": "code",
-                "execution_count": cell.map(|cell| cell.number),
-                "metadata": {"tags": tags},
-                "outputs": outputs,
-                "source": code,
-            }));
+            Told::Cell {
+                code,
+                result,
+                outcome,
+            } => cells.push(match outcome {
+                Some(outcome) if repeatable(outcome) => {
+                    let fails = raises(outcome);
+                    let tags: &[&str] = if fails { &["raises-exception"] } else { &[] };
+                    code_cell(code, Some(outcome.cell), tags, &outputs(outcome))
+                }
+                _ => markdown(&format!(
+                    "This cell did not come to its end:\n\n{}\n\n{}",
+                    fenced(code),
+                    fenced(&result.text)
+                )),
+            }),
+            Told::Other { asked, text } => {
+                cells.push(markdown(&format!("{}\n\n{}", fenced(asked), fenced(text))));
+            }
         }
     }
-    if let Some(answer) = run.ending().and_then(|ending| ending.answer.as_ref()) {
-        add(markdown(&format!("# Answer\n\n{answer}")));
+    if let Some(answer) = story.answer() {
+        cells.push(markdown(&format!("# Answer\n\n{answer}")));
     }
-    json!({
+    for (cell, number) in cells.iter_mut().zip(1..) {
+        cell["id"] = format!("cell-{number}").into();
+    }
+    Ok(json!({
         "cells": cells,
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -58,72 +226,195 @@ pub fn notebook(run: &Run) -> Value {
         },
         "nbformat": 4,
         "nbformat_minor": 5,
+    }))
+}
+
+fn markdown(text: &str) -> Value {
+    json!({"cell_type": "markdown", "metadata": {}, "source": text})
+}
+
+fn code_cell(code: &str, number: Option<u32>, tags: &[&str], outputs: &[Value]) -> Value {
+    json!({
+        "cell_type": "code",
+        "execution_count": number,
+        "metadata": {"tags": tags},
+        "outputs": outputs,
+        "source": code,
     })
 }
 
-/// The code of the run's cells that succeeded, in order, as one file.
-pub fn script(run: &Run) -> String {
-    let mut text = String::new();
-    if let Some(start) = run.start() {
-        comment(&mut text, &format!("Task: {}", start.task));
-    }
-    for step in run.steps() {
-        for (code, call) in python_calls(&step.calls) {
-            if call.result().is_some_and(|result| !result.failed) {
-                let _ = write!(text, "\n{}\n", code.trim_end());
-            }
+fn outputs(outcome: &Outcome) -> Vec<Value> {
+    let mut outputs = Vec::new();
+    for (name, output) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
+        if !output.text.is_empty() {
+            outputs.push(json!({"output_type": "stream", "name": name, "text": output.text}));
         }
     }
-    if let Some(answer) = run.ending().and_then(|ending| ending.answer.as_ref()) {
+    for display in &outcome.displays {
+        let shown = SHOWN.iter().filter_map(|mime| {
+            let data = notebook_data(display.get(mime)?)?;
+            Some(((*mime).to_owned(), data.into()))
+        });
+        let data: Map<String, Value> = shown.collect();
+        outputs.push(json!({"output_type": "display_data", "data": data, "metadata": {}}));
+    }
+    if let Cause::Exit { code } = outcome.cause {
+        outputs.push(json!({
+            "output_type": "error",
+            "ename": "SystemExit",
+            "evalue": code.to_string(),
+            "traceback": [],
+        }));
+    } else if let Some(exception) = &outcome.exception {
+        let lines: Vec<&str> = exception.traceback.lines().collect();
+        outputs.push(json!({
+            "output_type": "error",
+            "ename": exception.type_name,
+            "evalue": exception.value,
+            "traceback": lines,
+        }));
+    }
+    outputs
+}
+
+/// Text as it is, images as base64.
+fn notebook_data(part: &DisplayData) -> Option<String> {
+    match part.mime.as_str() {
+        "image/png" | "image/jpeg" => Some(BASE64.encode(&part.data)),
+        _ => String::from_utf8(part.data.clone()).ok(),
+    }
+}
+
+/// The run's cells in order, as one file that a plain Python can run. Cells that failed are run so
+/// that the rest goes on.
+pub async fn script(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
+    let story = Story::of(events, blobs).await?;
+    let mut text = String::new();
+    comment(&mut text, &format!("Task: {}", story.task()));
+    if let Some(files) = story.writing_files() {
+        let _ = write!(text, "\n{files}\n");
+    }
+    let cells = || {
+        let cells = story.parts.iter();
+        cells.filter_map(|part| match &part.told {
+            Told::Cell { code, outcome, .. } => Some((code, outcome.as_ref()?)),
+            _ => None,
+        })
+    };
+    if cells().any(|(code, _)| code.contains("display(")) {
+        text.push_str("\n# Sessions have it; a plain Python does not.\ndisplay = print\n");
+    }
+    for (code, outcome) in cells() {
+        if !raises(outcome) {
+            let _ = write!(text, "\n{}\n", code.trim_end());
+        } else if repeatable(outcome) {
+            text.push_str("\n# This cell ended with an exception in the run:\n");
+            comment(&mut text, code.trim_end());
+            let _ = write!(
+                text,
+                "try:\n    exec(compile({}, \"<cell {}>\", \"exec\"))\n\
+                 except (Exception, SystemExit):\n    __import__(\"traceback\").print_exc()\n",
+                python_text(code),
+                outcome.cell
+            );
+        } else {
+            text.push_str("\n# This cell did not come to its end in the run:\n");
+            comment(&mut text, code.trim_end());
+        }
+    }
+    if let Some(answer) = story.answer() {
         text.push('\n');
         comment(&mut text, &format!("Answer: {answer}"));
     }
-    text
+    Ok(text)
 }
 
-/// The run as a page to read.
-pub fn page(run: &Run) -> String {
-    let mut body = String::new();
-    let mut block = |tag: &str, text: &str| {
-        let _ = writeln!(body, "<{tag}>{}</{tag}>", escape(text));
-    };
-    let task = run.start().map_or("", |start| &start.task);
-    block("h1", task);
-    for step in run.steps() {
-        block("h2", &format!("Step {}", step.number));
-        if let Some(thought) = &step.thought {
-            block("p", thought);
-        }
-        for call in &step.calls {
-            block("pre", call.code().unwrap_or(&call.arguments.to_string()));
-            if let Some(result) = call.result() {
-                let output = result.cell.as_ref().filter(|_| !result.failed);
-                block("pre", output.map_or(&result.text, |cell| &cell.output));
-            }
-        }
-    }
-    if let Some(ending) = run.ending() {
-        block("h2", "Answer");
-        block("p", ending.answer.as_deref().unwrap_or("none"));
-    }
-    format!(
-        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>{}</title>\n\
-         <style>body{{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto}}pre{{background:#f4f4f4;padding:.5em;white-space:pre-wrap}}</style>\n{body}",
-        escape(task)
-    )
-}
-
-fn python_calls(calls: &[Call]) -> impl Iterator<Item = (&str, &Call)> {
-    calls
-        .iter()
-        .filter(|call| call.tool == PYTHON)
-        .filter_map(|call| Some((call.code()?, call)))
+/// A text as Python writes it: JSON's escapes are also Python's.
+fn python_text(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
 fn comment(text: &mut String, words: &str) {
-    for line in words.lines() {
-        let _ = writeln!(text, "# {line}");
+    // Python ends a line at a lone carriage return too, where Rust does not.
+    for line in words.split(['\n', '\r']) {
+        let _ = writeln!(text, "{}", format!("# {line}").trim_end());
     }
+}
+
+/// A block of Markdown that its text can't end.
+fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", text.trim_end())
+}
+
+/// The run as a page to read: one file, without scripts.
+pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
+    let story = Story::of(events, blobs).await?;
+    let mut page = String::new();
+    let body = &mut page;
+    block(body, "h1", story.task());
+    for (file, _) in &story.files {
+        block(body, "p", &format!("{} ({} bytes)", file.name, file.bytes));
+    }
+    let mut step = 0;
+    for part in &story.parts {
+        if part.step != step {
+            step = part.step;
+            block(body, "h2", &format!("Step {step}"));
+        }
+        match &part.told {
+            Told::Thought(thought) => block(body, "p", thought),
+            Told::Anew => block(body, "p", "The session was lost; another one began."),
+            Told::Cell {
+                code,
+                result,
+                outcome,
+            } => {
+                block(body, "pre", code);
+                let output = result.cell.as_ref().filter(|_| !result.failed);
+                let output = output.map_or(&result.text, |cell| &cell.output);
+                if !output.is_empty() {
+                    block(body, "pre", output);
+                }
+                for display in outcome.iter().flat_map(|outcome| &outcome.displays) {
+                    body.push_str(&image(display));
+                }
+            }
+            Told::Other { asked, text } => {
+                block(body, "pre", asked);
+                block(body, "pre", text);
+            }
+        }
+    }
+    if story.run.ending().is_some() {
+        block(body, "h2", "Answer");
+        block(body, "p", story.answer().unwrap_or("none"));
+    }
+    Ok(format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
+         <title>{}</title>\n\
+         <style>body{{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto}}h1,p{{white-space:pre-wrap}}pre{{background:#f4f4f4;padding:.5em;white-space:pre-wrap}}img{{max-width:100%}}</style>\n{page}",
+        escape(story.task())
+    ))
+}
+
+fn block(page: &mut String, tag: &str, text: &str) {
+    let _ = writeln!(page, "<{tag}>{}</{tag}>", escape(text));
+}
+
+/// The image of a display, within the page. A browser runs no script of an image.
+fn image(display: &Display) -> String {
+    let kinds = ["image/png", "image/jpeg", "image/svg+xml"];
+    let part = kinds.iter().find_map(|mime| display.get(mime));
+    part.map_or_else(String::new, |part| {
+        format!(
+            "<img alt=\"\" src=\"data:{};base64,{}\">\n",
+            part.mime,
+            BASE64.encode(&part.data)
+        )
+    })
 }
 
 fn escape(text: &str) -> String {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
-use belljar_sandbox::{Checkpoints, Engine, Error, Session, SessionOptions};
+use belljar_sandbox::{Engine, Error, Session, SessionOptions};
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
@@ -37,11 +37,8 @@ pub(crate) struct ReplArgs {
 }
 
 pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
-    let mut options = args.session.options()?;
     // A person at a prompt doesn't notice the milliseconds of a copy, but would miss the variables.
-    if args.session.has_walls() {
-        options.checkpoints = Checkpoints::Every;
-    }
+    let options = args.session.options_with_copies()?;
     let environment = args.session.environment()?;
     let engine = args.session.warm(environment).await?;
     let live = Live::default();

@@ -200,7 +200,8 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         provider,
         Some(evaluator()?),
     )
-    .await?;
+    .await?
+    .session_options(args.session.options_with_copies()?);
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);
     }

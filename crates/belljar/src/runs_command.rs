@@ -102,21 +102,22 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             let (profile, model) = profile(model_of(&events)?, args.base_url.as_deref())?;
             let engine = args.session.engine().await?;
             let provider = Provider::new(profile, &model)?;
-            let agent =
-                Agent::open(&directory, engine.clone(), provider, Some(evaluator()?)).await?;
+            let agent = Agent::open(&directory, engine.clone(), provider, Some(evaluator()?))
+                .await?
+                .session_options(args.session.options_with_copies()?);
             let code = follow(agent.resume(&id).await?, args.json).await;
             engine.shutdown().await;
             code
         }
         RunsCommand::Export { run, ipynb, py, .. } => {
             let (_, events) = find(&journal, &run).await?;
-            let run = Run::fold(&events)?;
+            let blobs = Blobs::open(&directory, FILE_BYTES).await?;
             let text = if ipynb {
-                serde_json::to_string_pretty(&notebook(&run))?
+                serde_json::to_string_pretty(&notebook(&events, &blobs).await?)?
             } else if py {
-                script(&run)
+                script(&events, &blobs).await?
             } else {
-                page(&run)
+                page(&events, &blobs).await?
             };
             print_line(&text)?;
             Ok(ExitCode::SUCCESS)
@@ -234,7 +235,18 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
             let asked = blobs.get(body).await?;
             let now = match run.effect() {
                 Effect::AskModel { request, .. } => profile.body(&model, &request).to_string(),
-                other => bail!("step {step}: the run would not ask the model now, but {other:?}"),
+                other => {
+                    let now = match other {
+                        Effect::Perform { .. } => "call tools",
+                        Effect::RollBack { .. } => "go back",
+                        Effect::Finish(_) => "end",
+                        _ => "do something else",
+                    };
+                    print_line(&format!(
+                        "step {step} differs: then the model was asked, now the run would {now}"
+                    ))?;
+                    return Ok(ExitCode::from(1));
+                }
             };
             if asked != now.as_bytes() {
                 let asked = String::from_utf8_lossy(&asked);

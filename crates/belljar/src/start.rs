@@ -88,6 +88,15 @@ impl SessionArgs {
         })
     }
 
+    /// The same with a copy after each cell, where there are walls to keep one behind.
+    pub(crate) fn options_with_copies(&self) -> anyhow::Result<SessionOptions> {
+        let mut options = self.options()?;
+        if self.has_walls() {
+            options.checkpoints = Checkpoints::Every;
+        }
+        Ok(options)
+    }
+
     /// The engine, warm.
     pub(crate) async fn engine(&self) -> anyhow::Result<Engine> {
         self.warm(self.environment()?).await

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use belljar_journal::{AppendError, Blobs, Journal, NewEvent, RunId, Timestamp};
-use belljar_sandbox::Engine;
+use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
 use serde_json::Value;
 
 use crate::dialect::PYTHON;
@@ -89,6 +89,7 @@ pub struct Agent {
     engine: Engine,
     provider: Provider,
     evaluator: Option<Evaluator>,
+    session: SessionOptions,
 }
 
 impl Agent {
@@ -103,10 +104,23 @@ impl Agent {
             journal: Journal::open(directory).await?,
             blobs: Blobs::open(directory, FILE_BYTES).await?,
             directory: directory.to_owned(),
+            session: SessionOptions {
+                limits: engine.limits().clone(),
+                checkpoints: Checkpoints::Every,
+                ..SessionOptions::default()
+            },
             engine,
             provider,
             evaluator,
         })
+    }
+
+    /// How its sessions are to be; else they have the engine's limits, no network, and a copy after
+    /// each cell.
+    #[must_use]
+    pub fn session_options(mut self, options: SessionOptions) -> Self {
+        self.session = options;
+        self
     }
 
     /// Puts a file beside the journal, and looks how it begins.
@@ -136,7 +150,12 @@ impl Agent {
     fn live(&self, id: RunId, run: Run, seq: u64) -> LiveRun {
         let directory = run_directory(&self.directory, &id);
         LiveRun {
-            session: RunSession::new(self.engine.clone(), self.blobs.clone(), directory),
+            session: RunSession::new(
+                self.engine.clone(),
+                self.session.clone(),
+                self.blobs.clone(),
+                directory,
+            ),
             agent: self.clone(),
             id,
             run,
@@ -232,9 +251,15 @@ impl LiveRun {
                         manifest,
                     };
                     self.record(&[event], listener).await?;
+                    let cell = self.run.last_cell();
+                    self.session.save(cell, self.run.manifest()).await;
                 }
                 Effect::Finish(ending) => self.finish(*ending, listener).await?,
-                Effect::Nothing => return Ok(self.run),
+                Effect::Nothing => {
+                    // Also of a host that died when all was done but this.
+                    self.session.close().await;
+                    return Ok(self.run);
+                }
             }
         }
     }
@@ -351,13 +376,17 @@ impl LiveRun {
             self.record(&[begun], listener).await?;
             let code = call.code().unwrap_or_default();
             let result = self.session.run_cell(code, &self.run, listener).await?;
+            // Before the journal has the result: so there always is a snapshot of what it says.
+            if let Some(cell) = &result.cell {
+                self.session.save(cell.number, &cell.manifest).await;
+            }
             let ended = RunEvent::CallEnded {
                 step,
                 call: place,
                 result: Box::new(result),
             };
             self.record(&[ended], listener).await?;
-            self.session.save(&self.run).await;
+            self.session.keep_snapshot(self.run.last_cell());
         }
         Ok(())
     }
@@ -422,13 +451,14 @@ impl LiveRun {
         }
     }
 
-    async fn finish(&mut self, ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
-        self.session
-            .keep_artifacts(&self.artifacts(), &ending.artifacts)?;
+    async fn finish(&mut self, mut ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
+        let directory = self.artifacts();
+        let kept = self
+            .session
+            .keep_artifacts(&directory, &mut ending.artifacts, &self.run);
+        kept.await?;
         self.record(&[RunEvent::Ended(Box::new(ending))], listener)
-            .await?;
-        self.session.close().await;
-        Ok(())
+            .await
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use belljar_journal::Blobs;
 use belljar_protocol::{Artifact, Event, Fate, Language, NameInfo, Outcome, Status, visible};
-use belljar_sandbox::{Checkpoints, Engine, Error, Session, SessionOptions};
+use belljar_sandbox::{Engine, Error, LoadReport, Session, SessionOptions};
 
 use super::{Control, Listener, Progress, RunError, millis};
 use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, names};
@@ -21,24 +21,47 @@ const SAVED_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct RunSession {
     engine: Engine,
+    options: SessionOptions,
     blobs: Blobs,
-    /// Where the snapshot is.
+    /// Where the snapshots are.
     directory: PathBuf,
     live: Option<Arc<Session>>,
 }
 
 impl RunSession {
-    pub(super) fn new(engine: Engine, blobs: Blobs, directory: PathBuf) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        options: SessionOptions,
+        blobs: Blobs,
+        directory: PathBuf,
+    ) -> Self {
         Self {
             engine,
+            options,
             blobs,
             directory,
             live: None,
         }
     }
 
-    fn snapshot(&self) -> PathBuf {
-        self.directory.join("session.snapshot")
+    /// Where the session is saved as it was after a cell.
+    fn snapshot(&self, cell: u32) -> PathBuf {
+        self.directory.join(format!("session-{cell}.snapshot"))
+    }
+
+    /// Removes all snapshots but the one of this cell; 0 for all.
+    pub(super) fn keep_snapshot(&self, cell: u32) {
+        let kept = self.snapshot(cell);
+        for file in fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = file.path();
+            if path.extension().is_some_and(|kind| kind == "snapshot") && path != kept {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     /// Makes sure that there is a session; tells of a new one.
@@ -50,36 +73,44 @@ impl RunSession {
         if self.live.is_some() {
             return Ok(None);
         }
-        let (session, note) = self.begin(run).await?;
+        let (session, note, cells) = self.begin(run).await?;
         let session = Arc::new(session);
         control.watch(&session);
         let manifest = session.manifest().await.unwrap_or_default();
         self.live = Some(session);
-        Ok(Some(RunEvent::SessionStarted { note, manifest }))
+        Ok(Some(RunEvent::SessionStarted {
+            note,
+            cells,
+            manifest,
+        }))
     }
 
-    /// A session that goes on from the run's snapshot if it is of its last cell, else a new one.
-    async fn begin(&self, run: &Run) -> Result<(Session, Option<String>), RunError> {
+    /// The session as it was after the run's last cell, if it was saved.
+    async fn load(&self, run: &Run) -> Option<(Session, LoadReport)> {
+        let path = self.snapshot(run.last_cell());
+        if run.last_cell() == 0 || !path.exists() {
+            return None;
+        }
+        let loaded = self.engine.load(&path, self.options.clone()).await.ok();
+        loaded.filter(|(_, report)| report.cells == run.last_cell())
+    }
+
+    /// A session that goes on from the run's snapshot, else a new one; what the model is told of
+    /// it, and how many cells it has run.
+    async fn begin(&self, run: &Run) -> Result<(Session, Option<String>, u32), RunError> {
         let language = run.language();
-        let options = SessionOptions {
-            limits: self.engine.limits().clone(),
-            checkpoints: Checkpoints::Every,
-            ..SessionOptions::default()
-        };
-        let path = self.snapshot();
-        if run.last_cell() > 0
-            && path.exists()
-            && let Ok((session, report)) = self.engine.load(&path, options.clone()).await
-            && report.cells == run.last_cell()
-        {
+        if let Some((session, report)) = self.load(run).await {
             let missing: Vec<String> = report
                 .names
                 .iter()
                 .filter_map(|name| Some(format!("{} ({})", name.name, name.why.as_ref()?)))
                 .collect();
-            return Ok((session, Some(words_loaded(&missing, language))));
+            let note = words_loaded(&missing, language);
+            return Ok((session, Some(note), report.cells));
         }
-        let session = self.engine.session_with(options).await?;
+        // Those of another session, whose cells have the same numbers.
+        self.keep_snapshot(0);
+        let session = self.engine.session_with(self.options.clone()).await?;
         if let Some(start) = run.start() {
             for file in &start.files {
                 let contents = self.blobs.get(&file.contents).await?;
@@ -87,7 +118,7 @@ impl RunSession {
             }
         }
         let note = (run.last_cell() > 0).then(|| words_lost(run.manifest(), language));
-        Ok((session, note))
+        Ok((session, note, 0))
     }
 
     /// Runs a cell and makes a result of its outcome.
@@ -188,21 +219,19 @@ impl RunSession {
         })
     }
 
-    /// Saves the session, for whoever resumes the run.
-    pub(super) async fn save(&self, run: &Run) {
+    /// Saves the session as it is after a cell, for whoever resumes the run.
+    pub(super) async fn save(&self, cell: u32, manifest: &[NameInfo]) {
+        let path = self.snapshot(cell);
+        // One of a cell with this number that a host which died never told of.
+        let _ = fs::remove_file(&path);
         let Some(session) = &self.live else { return };
-        let held: u64 = run
-            .manifest()
-            .iter()
-            .filter_map(|name| name.size_bytes)
-            .sum();
+        let held: u64 = manifest.iter().filter_map(|name| name.size_bytes).sum();
         if held > SAVED_BYTES {
-            let _ = fs::remove_file(self.snapshot());
             return;
         }
         let saved = match make_directory(&self.directory) {
             Ok(()) => session
-                .snapshot(&self.snapshot())
+                .snapshot(&path)
                 .await
                 .map(drop)
                 .map_err(|e| e.to_string()),
@@ -217,17 +246,19 @@ impl RunSession {
     /// possible, and what the namespace holds then.
     pub(super) async fn go_back(
         &mut self,
-        cell: u32,
+        cell: Option<u32>,
         run: &Run,
     ) -> Result<(bool, Vec<NameInfo>), RunError> {
-        let Some(session) = &self.live else {
-            return Ok((cell == 0, Vec::new()));
-        };
-        if cell == 0 {
+        if cell == Some(0) {
             self.live = None;
-            let _ = fs::remove_file(self.snapshot());
+            self.keep_snapshot(0);
             return Ok((true, Vec::new()));
         }
+        let (Some(session), Some(cell)) = (&self.live, cell) else {
+            return Ok((false, run.manifest().to_vec()));
+        };
+        // It is of a cell that is taken back. If the host dies now, rather none than that one.
+        self.keep_snapshot(0);
         match session.restore(cell).await {
             Ok(()) => Ok((true, session.manifest().await.unwrap_or_default())),
             Err(Error::NoCheckpoint(_)) => Ok((false, run.manifest().to_vec())),
@@ -244,16 +275,25 @@ impl RunSession {
         self.live.as_ref()?.get(path).ok()
     }
 
-    /// Copies files that the run made out of the session.
-    pub(super) fn keep_artifacts(
-        &self,
+    /// Copies files that the run made out of the session, and leaves in the list those that were
+    /// still there. The session of a host that died is loaded for it.
+    pub(super) async fn keep_artifacts(
+        &mut self,
         root: &Path,
-        artifacts: &[Artifact],
+        artifacts: &mut Vec<Artifact>,
+        run: &Run,
     ) -> Result<(), RunError> {
+        if artifacts.is_empty() {
+            return Ok(());
+        }
+        if self.live.is_none() {
+            self.live = self.load(run).await.map(|(session, _)| Arc::new(session));
+        }
+        let made = std::mem::take(artifacts);
         let Some(session) = &self.live else {
             return Ok(());
         };
-        for artifact in artifacts {
+        for artifact in made {
             // A name of the session's is a name below this directory, and of a file of its own.
             let Some(path) = below(root, &artifact.path) else {
                 continue;
@@ -269,12 +309,13 @@ impl RunSession {
                 make_directory(parent).map_err(file)?;
             }
             fs::write(&path, contents).map_err(file)?;
+            artifacts.push(artifact);
         }
         Ok(())
     }
 
     pub(super) async fn close(&mut self) {
-        let _ = fs::remove_file(self.snapshot());
+        self.keep_snapshot(0);
         if let Some(session) = self.live.take().and_then(Arc::into_inner) {
             let _ = session.close().await;
         }

@@ -1,12 +1,13 @@
 //! What a model answers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::request::ToolCall;
 
 /// A whole reply.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reply {
     /// What it said.
     pub text: String,
@@ -29,7 +30,7 @@ pub struct Reply {
 }
 
 /// Why a reply ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// The model was done, or wrote a stop sequence.
@@ -44,7 +45,7 @@ pub enum Finish {
 }
 
 /// Tokens of one request and its reply.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// All that the model read, cached or not.
     pub input_tokens: u64,

@@ -1,5 +1,6 @@
 //! What a model is asked.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -90,7 +91,7 @@ pub struct ToolSpec {
 }
 
 /// A call that a model asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
     /// Unique within a reply. Empty for the `function_call` of older servers, whose result is then
     /// sent in the older form too.

@@ -31,7 +31,6 @@ pub enum RunEvent {
         /// The step.
         step: u32,
         /// The reply.
-        #[schemars(with = "Value")]
         reply: Box<Reply>,
         /// How long it took.
         took_ms: u64,
@@ -74,6 +73,9 @@ pub enum RunEvent {
         /// What of an earlier session it has, in words for the model; nothing for a first one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
+        /// How many cells it has run: those of the earlier session, where that could be loaded.
+        #[serde(default)]
+        cells: u32,
         /// What it holds.
         manifest: Vec<NameInfo>,
     },

@@ -48,8 +48,8 @@ pub enum Effect {
     RollBack {
         /// The step.
         step: u32,
-        /// The last cell before it; 0 for none.
-        cell: u32,
+        /// The last cell before it; 0 for none. Nothing if the session that ran it is gone.
+        cell: Option<u32>,
     },
     /// End the run.
     Finish(Box<Ending>),
@@ -157,6 +157,8 @@ pub struct Run {
     /// Where the conversation is told that it was taken back: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
+    /// The step in which the session started that the run has now.
+    session_since: u32,
     pub(super) last_call_failed: bool,
     /// Answers that were good, and that the model was asked to check.
     pub(super) reviewed: Vec<String>,
@@ -223,7 +225,7 @@ impl Run {
         &self.manifest
     }
 
-    /// The number of the last cell.
+    /// The number of the last cell in the session that the run has now; 0 for none.
     pub fn last_cell(&self) -> u32 {
         self.last_cell
     }
@@ -247,10 +249,7 @@ impl Run {
             if self.spent.repeats >= start.budget.repeats {
                 return self.finish(ExitReason::WentInCircles);
             }
-            let before = self.steps.iter().filter(|other| other.number < step);
-            let cells = before.flat_map(|step| &step.calls).filter_map(Call::result);
-            let cell = cells.filter_map(|result| result.cell.as_ref()).next_back();
-            let cell = cell.map_or(0, |cell| cell.number);
+            let cell = self.cell_before(step);
             return Effect::RollBack { step, cell };
         }
         if let Some(step) = self.steps.last() {
@@ -354,8 +353,16 @@ impl Run {
                 lost.state = CallState::refused(words::lost_call(language));
                 self.spent.calls += 1;
             }
-            RunEvent::SessionStarted { note, manifest } => {
+            RunEvent::SessionStarted {
+                note,
+                cells,
+                manifest,
+            } => {
                 self.manifest.clone_from(manifest);
+                self.last_cell = *cells;
+                if *cells == 0 {
+                    self.session_since = self.steps.last().map_or(0, |step| step.number);
+                }
                 if let (Some(note), Some(step)) = (note, self.steps.last_mut()) {
                     add_note(step, note);
                 }
@@ -368,12 +375,30 @@ impl Run {
                 if self.going_back_to != Some(*step) {
                     return Err(misfit("where none was wanted"));
                 }
+                if *restored && self.cell_before(*step) == Some(0) {
+                    self.last_cell = 0;
+                }
                 self.take_back(*step, *restored, manifest);
             }
             RunEvent::Stopped => self.stopped = true,
             RunEvent::Ended(ending) => self.ended = Some((**ending).clone()),
         }
         Ok(())
+    }
+
+    /// The last cell before a step, in the session that the run has now: 0 if the step was the
+    /// first one with a cell, nothing if the cell ran in an earlier session.
+    fn cell_before(&self, step: u32) -> Option<u32> {
+        let before = self.steps.iter().filter(|other| other.number < step);
+        let cells = before.flat_map(|step| {
+            let results = step.calls.iter().filter_map(Call::result);
+            results.filter_map(|result| Some((step.number, result.cell.as_ref()?)))
+        });
+        match cells.last() {
+            None => Some(0),
+            Some((_, cell)) if cell.lost => Some(0),
+            Some((ran_in, cell)) => (ran_in >= self.session_since).then_some(cell.number),
+        }
     }
 
     fn call(&mut self, step: u32, call: u32) -> Option<&mut Call> {
@@ -445,7 +470,7 @@ impl Run {
         self.spent.tool_ms += result.took_ms;
         self.last_call_failed = result.failed;
         if let Some(cell) = &result.cell {
-            self.last_cell = self.last_cell.max(cell.number);
+            self.last_cell = cell.number;
             self.manifest.clone_from(&cell.manifest);
             for artifact in &cell.artifacts {
                 self.artifacts

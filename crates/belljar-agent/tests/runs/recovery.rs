@@ -9,21 +9,21 @@ use crate::support::{Desk, answer, answer_of, code, drive, start};
 /// there, nothing is done twice without being told, and the answer is the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_goes_on_from_every_event() {
+    let model = ScriptedModel::react(|request| {
+        let talk = request.json().to_string();
+        if talk.contains("total is 6") {
+            return answer("6");
+        }
+        if talk.contains("x is 2") {
+            return code(
+                "try:\n    print('total is', x * 3)\nexcept NameError: x = 2; print('x is 2')",
+            );
+        }
+        code("x = 2\nprint('x is', x)")
+    })
+    .unwrap();
+    let desk = Desk::with(model);
     for dies_at in 1..12 {
-        let model = ScriptedModel::react(|request| {
-            let talk = request.json().to_string();
-            if talk.contains("total is 6") {
-                return answer("6");
-            }
-            if talk.contains("x is 2") {
-                return code(
-                    "try:\n    print('total is', x * 3)\nexcept NameError: x = 2; print('x is 2')",
-                );
-            }
-            code("x = 2\nprint('x is', x)")
-        })
-        .unwrap();
-        let desk = Desk::with(model);
         let agent = desk.agent().await;
         let live = agent.start(start("Three times two?")).await.unwrap();
         let id = live.id().clone();

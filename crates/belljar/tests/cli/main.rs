@@ -3,9 +3,15 @@
 //!
 //! Most tests use the environment `bare` (no packages, built here in a second if it is missing):
 //! its template is warm at once. The few that need libraries use `default`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
+mod crash;
 mod exec;
+mod exports;
 mod others;
 mod readme;
 mod repl;

@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::support::{BELLJAR, Ended, Scratch, bare};
 
-fn code(code: &str) -> Scripted {
+pub(crate) fn code(code: &str) -> Scripted {
     Scripted::text(format!("```python\n{code}\n```"))
 }
 
 /// Runs `belljar` with the runs of this directory.
-fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
+pub(crate) fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
     let child = scratch
         .prepare(BELLJAR)
         .env("BELLJAR_RUNS_DIR", scratch.path("runs"))
@@ -23,8 +23,18 @@ fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
 }
 
 fn run(scratch: &Scratch, model: &ScriptedModel, arguments: &[&str]) -> Ended {
+    run_in(bare(), scratch, model, arguments)
+}
+
+/// `belljar run` in an environment.
+pub(crate) fn run_in(
+    environment: &str,
+    scratch: &Scratch,
+    model: &ScriptedModel,
+    arguments: &[&str],
+) -> Ended {
     let url = model.base_url();
-    let fixed = ["run", "--env", bare(), "--model", "llamacpp/scripted"];
+    let fixed = ["run", "--env", environment, "--model", "llamacpp/scripted"];
     let fixed = [&fixed[..], &["--base-url", &url], arguments].concat();
     belljar(scratch, &fixed)
 }
@@ -76,12 +86,12 @@ fn run_answers_and_runs_tell_of_it() {
     let notebook = belljar(&scratch, &["runs", "export", "--ipynb", &id]).exits_with(0);
     let notebook: Value = serde_json::from_str(&notebook.stdout).unwrap();
     assert_eq!(notebook["nbformat"], 4);
-    assert_eq!(notebook["cells"][1]["outputs"][0]["text"], "sum 42\n");
+    assert_eq!(notebook["cells"][2]["outputs"][0]["text"], "sum 42\n");
     let script = belljar(&scratch, &["runs", "export", "--py", &id]).exits_with(0);
     assert!(
         script
             .stdout
-            .starts_with("# Task: Sum the numbers.\n\nn = ["),
+            .starts_with("# Task: Sum the numbers.\n\n# The files"),
         "{script:#?}"
     );
     let page = belljar(&scratch, &["runs", "export", "--html", &id]).exits_with(0);
