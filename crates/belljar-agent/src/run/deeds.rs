@@ -39,7 +39,7 @@ impl Deeds {
 }
 
 /// What is the same deed has the same key, whatever it was written like.
-fn key(tool: &str, arguments: &Value, result: &str) -> String {
+pub(super) fn key(tool: &str, arguments: &Value, result: &str) -> String {
     let mut arguments = arguments.clone();
     if let Some(fields) = arguments.as_object_mut() {
         fields.remove("tool_call_purpose");

@@ -415,7 +415,10 @@ impl Run {
             note: None,
             understood: true,
         };
-        match start.dialect.parse(&parts, &start.tool_specs()) {
+        match start
+            .dialect
+            .parse(&parts, &self.offered(start).tool_specs())
+        {
             Ok(parsed) => {
                 self.misunderstood = 0;
                 self.first_parse.0 += u32::from(!parsed.mended.is_empty());
@@ -457,9 +460,17 @@ impl Run {
                 // What it says was told; here it becomes the plan.
                 let _ = self.plan.call(&call.arguments);
             }
-            COMPUTE => self
-                .computations
-                .remember(result.value.clone(), result.failed),
+            COMPUTE => {
+                let before = self.computations.given_up();
+                let value = result.value.clone();
+                self.computations.remember(value, result.failed);
+                if self.computations.given_up() && !before {
+                    let note = self.computations.given_up_words(self.language());
+                    if let Some(step) = self.steps.last_mut() {
+                        add_note(step, &note);
+                    }
+                }
+            }
             _ => {}
         }
         let output = result
