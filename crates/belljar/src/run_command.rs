@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use belljar_agent::{
     Agent, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile, Provider, Run,
     Start,
@@ -113,12 +113,16 @@ fn read_files(paths: &[PathBuf], language: Language) -> anyhow::Result<Vec<(Stri
     for path in paths {
         let shown = path.display();
         let at = |what: [&str; 2]| format!("--file {shown}: {}", pick(language, what));
-        let found = std::fs::metadata(path).with_context(|| {
-            at([
-                "it can't be read\nhint: paths are taken from the directory that you are in",
-                "无法读取\n提示：路径相对于当前目录",
-            ])
-        })?;
+        let unreadable = |error: std::io::Error| match language {
+            Language::English => anyhow!(
+                "--file {shown}: {error}\nhint: check the path, which is taken from the directory that \
+                 you are in, and that you may read it"
+            ),
+            Language::Chinese => {
+                anyhow!("--file {shown}：{error}\n提示：请检查路径（相对于当前目录）和读取权限")
+            }
+        };
+        let found = std::fs::metadata(path).map_err(unreadable)?;
         if found.is_dir() {
             bail!(at([
                 "it is a directory\nhint: give its files, each with --file, or an archive of it",
@@ -139,7 +143,7 @@ fn read_files(paths: &[PathBuf], language: Language) -> anyhow::Result<Vec<(Stri
                 "已有同名文件\n提示：请重命名其中一个",
             ]));
         }
-        let contents = std::fs::read(path).with_context(|| at(["it can't be read", "无法读取"]))?;
+        let contents = std::fs::read(path).map_err(unreadable)?;
         files.push((name.to_owned(), contents));
     }
     Ok(files)

@@ -333,6 +333,10 @@ impl RunScreen {
                 show::message(&call.arguments.to_string())
             )),
         }
+        // It was not performed, and this is why.
+        if let Some(refused) = call.result() {
+            self.line(show::message(refused.text.trim_end()).yellow());
+        }
     }
 
     fn plan(&mut self, run: &Run) {

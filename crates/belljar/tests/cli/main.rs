@@ -5,11 +5,14 @@
 //! its template is warm at once. The few that need libraries use `default`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod config;
 mod exec;
 mod others;
 mod readme;
 mod repl;
 mod run;
+mod run_interrupts;
+mod run_screen;
 mod snapshots;
 mod support;
 mod wrong;

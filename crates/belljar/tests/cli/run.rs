@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::support::{BELLJAR, Ended, Scratch, bare};
 
-fn code(code: &str) -> Scripted {
+pub(crate) fn code(code: &str) -> Scripted {
     Scripted::text(format!("```python\n{code}\n```"))
 }
 
 /// Runs `belljar` with the runs of this directory.
-fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
+pub(crate) fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
     let child = scratch
         .prepare(BELLJAR)
         .env("BELLJAR_RUNS_DIR", scratch.path("runs"))
@@ -22,7 +22,7 @@ fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
     scratch.finish(child)
 }
 
-fn run(scratch: &Scratch, model: &ScriptedModel, arguments: &[&str]) -> Ended {
+pub(crate) fn run(scratch: &Scratch, model: &ScriptedModel, arguments: &[&str]) -> Ended {
     let url = model.base_url();
     let fixed = ["run", "--env", bare(), "--model", "llamacpp/scripted"];
     let fixed = [&fixed[..], &["--base-url", &url], arguments].concat();
@@ -50,7 +50,9 @@ fn run_answers_and_runs_tell_of_it() {
     }
     let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
     assert!(
-        listed.stdout.contains("answered  Sum the numbers."),
+        listed
+            .stdout
+            .contains("answered    2 steps         -  Sum the numbers."),
         "{listed:#?}"
     );
     let id = listed.stdout.split_whitespace().next().unwrap().to_owned();
@@ -68,6 +70,18 @@ fn run_answers_and_runs_tell_of_it() {
     assert!(shown.stderr.contains("sum 42"), "{shown:#?}");
     let timing = belljar(&scratch, &["runs", "show", "--timing", &id]).exits_with(0);
     assert!(timing.stdout.contains("2 steps, 1 calls"), "{timing:#?}");
+    let timing = belljar(&scratch, &["runs", "show", "--timing", "--json", &id])
+        .exits_with(0)
+        .lines();
+    assert_eq!(timing[0]["steps"][0]["tools"][0], "python");
+    assert_eq!(timing[0]["spent"]["steps"], 2);
+    let sum = |names: [&str; 2]| names.map(|name| timing[0]["spent"][name].as_u64().unwrap());
+    let busy: u64 = sum(["model_ms", "tool_ms"]).iter().sum();
+    let other = timing[0]["other_ms"].as_u64().unwrap();
+    assert!(
+        timing[0]["wall_ms"].as_u64().unwrap() <= busy + other,
+        "{timing:#?}"
+    );
     let events = belljar(&scratch, &["runs", "show", "--json", &id])
         .exits_with(0)
         .lines();
@@ -112,9 +126,50 @@ fn run_says_what_is_wrong() {
     assert!(ended.stderr.contains("nobody"), "{ended:#?}");
     belljar(
         &scratch,
-        &["run", "--model", "openai/x", "--file", "missing", "Hello"],
+        &["run", "--model", "ollama/x", "--file", "missing", "Hello"],
     )
-    .exits_with(2);
+    .exits_with(2)
+    .says("--file missing: No such file or directory (os error 2)\nhint: check the path");
+    scratch.write("a.txt", "");
+    for (arguments, said) in [
+        (
+            &["run", "Hello"][..],
+            "error: no model is set\nhint: give one as PROVIDER/MODEL with --model",
+        ),
+        (&["run", "--model", "gpt", "Hello"], "`gpt` names no model"),
+        (
+            &["run", "--model", "openia/x", "Hello"],
+            "did you mean `openai`?",
+        ),
+        (&["run", "--model", "ollama/x", " "], "the task is empty"),
+        (
+            &["run", "--model", "ollama/x", "--file", ".", "Hello"],
+            "--file .: it is a directory\nhint: give its files",
+        ),
+        (
+            &[
+                "run", "--model", "ollama/x", "--file", "a.txt", "--file", "./a.txt", "Hello",
+            ],
+            "there is another file of this name",
+        ),
+        (
+            &["run", "--model", "openai/x", "--money", "1", "Hello"],
+            "what `openai/x` costs is not known\nhint: leave the limit out",
+        ),
+    ] {
+        let ended = belljar(&scratch, arguments).exits_with(2).says(said);
+        assert_eq!(ended.stdout, "", "{ended:#?}");
+    }
+    let child = scratch
+        .prepare(BELLJAR)
+        .env_remove("OPENAI_API_KEY")
+        .args(["run", "--model", "openai/x", "Hello"])
+        .spawn()
+        .unwrap();
+    scratch
+        .finish(child)
+        .exits_with(2)
+        .says("hint: set the variable OPENAI_API_KEY, or name a file");
     belljar(&scratch, &["runs", "show", "abc"])
         .exits_with(2)
         .says("there is no run `abc`");
