@@ -95,9 +95,11 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     };
     let provider = Provider::new(profile, &model.model)?;
     let files = read_files(&args.file, language)?;
+    let network = args.session.options()?.network;
     let engine = args.session.engine().await?;
     let evaluator = Some(evaluator()?);
     let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, evaluator).await?;
+    let agent = agent.with_network(network);
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);
     }

@@ -161,6 +161,7 @@ impl RunScreen {
             ReplyEvent::ToolCall { .. } => {}
             ReplyEvent::Retrying { after_ms, why } => {
                 self.reply.clear();
+                self.status.message(String::new());
                 let after = seconds(*after_ms);
                 let text = match self.language {
                     Language::English => format!("[{why}; next try in {after:.1} s]"),

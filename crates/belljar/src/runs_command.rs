@@ -105,9 +105,11 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             let settings = Settings::for_model(model_of(&events)?, args.base_url.clone())?;
             let (model, profile) = settings.required_model()?;
             let provider = Provider::new(profile, &model.model)?;
+            let network = args.session.options()?.network;
             let engine = args.session.engine().await?;
             let agent =
                 Agent::open(&directory, engine.clone(), provider, Some(evaluator()?)).await?;
+            let agent = agent.with_network(network);
             let code = follow(agent.resume(&id).await?, args.json, settings.language).await;
             engine.shutdown().await;
             code

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use belljar_journal::{AppendError, Blobs, Journal, NewEvent, RunId, Timestamp};
-use belljar_sandbox::Engine;
+use belljar_sandbox::{Engine, Network};
 use serde_json::Value;
 
 use crate::dialect::PYTHON;
@@ -89,6 +89,7 @@ pub struct Agent {
     engine: Engine,
     provider: Provider,
     evaluator: Option<Evaluator>,
+    network: Network,
 }
 
 impl Agent {
@@ -106,7 +107,15 @@ impl Agent {
             engine,
             provider,
             evaluator,
+            network: Network::None,
         })
+    }
+
+    /// The same agent, with sessions that may reach this: else they reach nothing.
+    #[must_use]
+    pub fn with_network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
     }
 
     /// Puts a file beside the journal, and looks how it begins.
@@ -136,7 +145,12 @@ impl Agent {
     fn live(&self, id: RunId, run: Run, seq: u64) -> LiveRun {
         let directory = run_directory(&self.directory, &id);
         LiveRun {
-            session: RunSession::new(self.engine.clone(), self.blobs.clone(), directory),
+            session: RunSession::new(
+                self.engine.clone(),
+                self.network.clone(),
+                self.blobs.clone(),
+                directory,
+            ),
             agent: self.clone(),
             id,
             run,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use belljar_journal::Blobs;
 use belljar_protocol::{Artifact, Event, Fate, Language, NameInfo, Outcome, Status};
-use belljar_sandbox::{Checkpoints, Engine, Error, Session, SessionOptions};
+use belljar_sandbox::{Checkpoints, Engine, Error, Network, Session, SessionOptions};
 
 use super::{Control, Listener, Progress, RunError, millis};
 use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, names};
@@ -24,6 +24,7 @@ const SAVED_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct RunSession {
     engine: Engine,
+    network: Network,
     blobs: Blobs,
     /// Where the snapshot is.
     directory: PathBuf,
@@ -31,9 +32,10 @@ pub(super) struct RunSession {
 }
 
 impl RunSession {
-    pub(super) fn new(engine: Engine, blobs: Blobs, directory: PathBuf) -> Self {
+    pub(super) fn new(engine: Engine, network: Network, blobs: Blobs, directory: PathBuf) -> Self {
         Self {
             engine,
+            network,
             blobs,
             directory,
             live: None,
@@ -67,6 +69,7 @@ impl RunSession {
         let options = SessionOptions {
             limits: self.engine.limits().clone(),
             checkpoints: Checkpoints::Every,
+            network: self.network.clone(),
             ..SessionOptions::default()
         };
         let path = self.snapshot();

@@ -181,3 +181,20 @@ fn run_says_what_is_wrong() {
     let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
     assert!(listed.stdout.contains("ended"), "{listed:#?}");
 }
+
+/// What code may reach is what was allowed, and what it was denied is told.
+#[test]
+fn run_allows_the_hosts_that_it_was_given() {
+    let scratch = Scratch::new();
+    let reach = "import urllib.request\ntry:\n    urllib.request.urlopen('http://denied.example/', timeout=9)\nexcept OSError as error:\n    print('no:', 1234)";
+    let model = ScriptedModel::start([code(reach), Scripted::text("FINAL: 1234")]).unwrap();
+    let ended = run(&scratch, &model, &["--allow", "allowed.example", "Look"]).exits_with(0);
+    let told = ended
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("[network:"));
+    assert!(
+        told.is_some_and(|line| line.contains("denied.example")),
+        "{ended:#?}"
+    );
+}

@@ -1,10 +1,10 @@
-//! What a run looks like in a pipe, to the letter.
+//! What a run looks like: in a pipe to the letter, on a terminal while it goes on.
 
 use belljar_test_model::{Scripted, ScriptedModel};
 use serde_json::json;
 
 use crate::run::run;
-use crate::support::Scratch;
+use crate::support::{BELLJAR, Scratch, bare};
 
 const PLAN: &str = "recursive_plan_tree_todo";
 
@@ -19,7 +19,7 @@ fn script() -> [Scripted; 4] {
         Scripted::text("I plan \u{1b}]0;title\u{7}first.").and_call(PLAN, plan),
         Scripted::call("python", json!({"code": "raise ValueError('\u{1b}[2Jno')"})),
         Scripted::text("Now\u{1b}[2J code.").and_call("python", json!({"code": cell})),
-        Scripted::call("answer", json!({"text": "It is\u{1b}[31m 42, not 77."})),
+        Scripted::call("answer", json!({"text": "It is\u{1b}[31m 42, not 7."})),
     ]
     .map(|reply| reply.usage(100, 10, 0))
 }
@@ -73,13 +73,53 @@ fn screen(language: &str) -> (String, String) {
 #[test]
 fn a_run_in_a_pipe_in_english() {
     let (stdout, stderr) = screen("en");
-    assert_eq!(stdout, "It is 42, not 77.\n");
+    assert_eq!(stdout, "It is 42, not 7.\n");
     assert_eq!(stderr, include_str!("run_screen_en.txt"));
 }
 
 #[test]
 fn a_run_in_a_pipe_in_chinese() {
     let (stdout, stderr) = screen("zh");
-    assert_eq!(stdout, "It is 42, not 77.\n");
+    assert_eq!(stdout, "It is 42, not 7.\n");
     assert_eq!(stderr, include_str!("run_screen_zh.txt"));
+}
+
+/// On a terminal code has colours, and what the model writes is there before it is understood; what a
+/// model or a guest writes is no command to the terminal.
+#[test]
+fn a_run_on_a_terminal() {
+    let scratch = Scratch::new();
+    let slow = |reply: Scripted| reply.slow_chunks(std::time::Duration::from_millis(300));
+    let model = ScriptedModel::start(script().map(slow)).unwrap();
+    let url = model.base_url();
+    let mut command = scratch.prepare(BELLJAR);
+    command
+        .env("BELLJAR_RUNS_DIR", scratch.path("runs"))
+        .env("TERM", "xterm-256color")
+        .env_remove("NO_COLOR")
+        .args(["run", "--env", bare(), "--model", "llamacpp/scripted"])
+        .args([
+            "--base-url",
+            &url,
+            "--dialect",
+            "native",
+            "--tool",
+            PLAN,
+            "Count",
+        ]);
+    let got = scratch.on_a_terminal(&mut command);
+    for part in [
+        "the model writes · 1 steps · 110 tokens",
+        "\u{1b}[35mfor\u{1b}[0m i \u{1b}[35min\u{1b}[0m range(",
+        "It is 42, not 7.\n",
+    ] {
+        assert!(got.contains(part), "no {part:?} in {got:?}");
+    }
+    for command in ["\u{1b}[2J", "\u{1b}]0;", "\u{7}", "\u{1b}[31m 42"] {
+        assert!(!got.contains(command), "{command:?} in {got:?}");
+    }
+    // Before it is understood: the reply's first words stand above the line that moves.
+    let writing = got.find("Now code.").unwrap();
+    let understood = got.find("── step 3").unwrap();
+    assert!(writing < understood, "{got:?}");
 }
