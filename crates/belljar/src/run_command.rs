@@ -214,8 +214,8 @@ fn watch_interrupts(
             let again = last.is_some_and(|last| last.elapsed().as_secs() < 2);
             last = Some(std::time::Instant::now());
             if again || !control.interrupt() {
-                control.stop();
                 status.note(pick(language, ["[ending the run]", "[正在结束任务]"]));
+                control.stop();
             } else {
                 status.note(pick(
                     language,

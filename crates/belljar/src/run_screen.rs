@@ -45,13 +45,10 @@ impl StatusLine {
         }
     }
 
-    /// Writes a remark above the line.
+    /// Writes a remark in place of the line.
     pub(crate) fn note(&self, text: &str) {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*held {
-            Some(bar) => bar.suspend(|| show::note(text)),
-            None => show::note(text),
-        }
+        self.set(None);
+        show::note(text);
     }
 }
 
@@ -63,6 +60,8 @@ pub(crate) struct RunScreen {
     moves: bool,
     status: StatusLine,
     started: Instant,
+    /// What is waited for, and what was used so far.
+    doing: String,
     /// What came of the reply that is on its way.
     reply: String,
     cell: PlainStream,
@@ -78,6 +77,7 @@ impl RunScreen {
             moves: std::io::stderr().is_terminal() && colour != anstream::ColorChoice::Never,
             status: StatusLine::default(),
             started: Instant::now(),
+            doing: String::new(),
             reply: String::new(),
             cell: PlainStream::default(),
             unended: false,
@@ -121,13 +121,17 @@ impl RunScreen {
 
     /// Says what goes on from here, and for how long already.
     fn working(&mut self, what: [&'static str; 2], run: &Run) {
+        self.doing = format!("{}{}", self.say(what), self.totals(&run.spent()));
+        self.draw_status();
+    }
+
+    fn draw_status(&self) {
         if !self.moves {
             return;
         }
-        let words = format!("{}{}", self.say(what), self.totals(&run.spent()));
         let bar = ProgressBar::new_spinner()
             .with_elapsed(self.started.elapsed())
-            .with_prefix(words);
+            .with_prefix(self.doing.clone());
         let style = ProgressStyle::with_template("{msg}{spinner} {prefix} · {elapsed}");
         if let Ok(style) = style {
             bar.set_style(style);
@@ -161,13 +165,13 @@ impl RunScreen {
             ReplyEvent::ToolCall { .. } => {}
             ReplyEvent::Retrying { after_ms, why } => {
                 self.reply.clear();
-                self.status.message(String::new());
                 let after = seconds(*after_ms);
                 let text = match self.language {
                     Language::English => format!("[{why}; next try in {after:.1} s]"),
                     Language::Chinese => format!("[{why}；{after:.1} 秒后重试]"),
                 };
-                self.status.note(&show::message(&text));
+                self.note(&text);
+                self.draw_status();
             }
         }
     }
@@ -489,7 +493,9 @@ fn tail(reply: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut out = String::new();
     for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
-        let line: String = line.chars().take(TAIL_COLUMNS).collect();
+        // The end of a long line is what is new.
+        let start = line.char_indices().rev().nth(TAIL_COLUMNS - 1);
+        let line = &line[start.map_or(0, |(start, _)| start)..];
         let _ = writeln!(out, "{}", line.dimmed());
     }
     out
