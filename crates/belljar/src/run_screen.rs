@@ -125,9 +125,14 @@ impl RunScreen {
         self.draw_status();
     }
 
-    fn draw_status(&self) {
+    fn draw_status(&mut self) {
         if !self.moves {
             return;
+        }
+        self.status.set(None);
+        if std::mem::take(&mut self.unended) {
+            // It would be drawn over what the cell has written.
+            let _ = writeln!(std::io::stderr());
         }
         let bar = ProgressBar::new_spinner()
             .with_elapsed(self.started.elapsed())

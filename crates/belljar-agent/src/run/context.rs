@@ -8,7 +8,7 @@ use belljar_protocol::Language;
 use super::event::Start;
 use super::machine::{Call, Run, Step};
 use super::words;
-use crate::dialect::{Action, Dialect, PYTHON};
+use crate::dialect::{ANSWER, Action, Dialect, PYTHON};
 use crate::tool::COMPUTE;
 use crate::{
     Message, ModelRequest, Part, ToolCall, ToolSpec, estimate_request_tokens, estimate_tokens,
@@ -17,6 +17,9 @@ use crate::{
 /// How full the window may be after steps were summed up: the next ones find room, and the request
 /// begins the same way for a while, which servers keep in their caches.
 const FILLED_AGAIN: f64 = 0.6;
+
+/// Steps in a row of which nothing came but failures, before the model is told to try another way.
+const MANY_FAILURES: usize = 3;
 
 /// The most text of a reply that was not understood.
 const REPLY_QUOTED: usize = 1500;
@@ -140,10 +143,27 @@ impl Run {
             talk.step(start, step);
         }
         self.tell_taken_back(collapsed + live.len(), &mut talk);
+        let failures = self.failures_in_a_row();
+        if failures >= MANY_FAILURES {
+            let planned = self.plan.tree.is_some();
+            talk.user(words::keeps_failing(failures, planned, start.language));
+        }
         if let Some(reminder) = start.budget.reminder(&self.spent(), start.language) {
             talk.user(reminder);
         }
         talk.messages
+    }
+
+    /// Steps up to the last one of which nothing came but failures.
+    fn failures_in_a_row(&self) -> usize {
+        let tried = self.steps.iter().rev().filter_map(|step| {
+            let results = step.calls.iter().filter(|call| call.tool != ANSWER);
+            results
+                .filter_map(Call::result)
+                .map(|result| result.failed)
+                .reduce(|all, failed| all && failed)
+        });
+        tried.take_while(|failed| *failed).count()
     }
 
     fn tell_taken_back(&self, before: usize, talk: &mut Talk) {
@@ -263,13 +283,13 @@ impl Talk {
             tool_calls,
             sealed_thinking: step.reply.sealed_thinking.clone(),
         });
-        for call in &step.calls {
+        for (place, call) in step.calls.iter().enumerate() {
             let Some(result) = call.result() else {
                 continue;
             };
-            if native && let Some(id) = &call.call_id {
+            if native {
                 self.messages.push(Message::ToolResult {
-                    call_id: id.clone(),
+                    call_id: id_of(step, place, call),
                     name: call.tool.clone(),
                     parts: vec![Part::Text {
                         text: result.text.clone(),
@@ -291,22 +311,8 @@ impl Talk {
 /// A reply as the conversation has it: in the canonical form of what was understood, so that the
 /// model reads its dialect as it should be.
 fn said(start: &Start, step: &Step) -> (String, Vec<ToolCall>) {
-    if start.dialect == Dialect::NativeTools && !step.reply.tool_calls.is_empty() {
-        // Each call that is shown needs its one result.
-        let answered = |call: &&ToolCall| {
-            let result = |other: &Call| {
-                other.call_id.as_deref() == Some(&call.id) && other.result().is_some()
-            };
-            step.calls.iter().any(result)
-        };
-        let calls = step
-            .reply
-            .tool_calls
-            .iter()
-            .filter(answered)
-            .cloned()
-            .collect();
-        return (step.reply.text.clone(), calls);
+    if start.dialect == Dialect::NativeTools && step.understood {
+        return said_by_calls(step);
     }
     if step.understood {
         let rendered = start.dialect.render(step.thought.as_deref(), &step.actions);
@@ -318,4 +324,45 @@ fn said(start: &Start, step: &Step) -> (String, Vec<ToolCall>) {
         text = "…".into();
     }
     (text, Vec::new())
+}
+
+/// A reply with its tool calls. Each call that is shown has its one result.
+fn said_by_calls(step: &Step) -> (String, Vec<ToolCall>) {
+    let ended = step.calls.iter().enumerate();
+    let ended = ended.filter(|(_, call)| call.result().is_some());
+    let calls: Vec<ToolCall> = ended
+        .map(|(place, call)| {
+            let id = id_of(step, place, call);
+            // As it came, so that the server finds it in its cache.
+            let came = step.reply.tool_calls.iter().find(|came| came.id == id);
+            came.cloned().unwrap_or_else(|| ToolCall {
+                id,
+                name: call.tool.clone(),
+                arguments: call.arguments.to_string(),
+            })
+        })
+        .collect();
+    let answer = step.actions.iter().find_map(|action| match action {
+        Action::Answer { text, .. } => Some(text.as_str()),
+        Action::Tool { .. } | Action::Refused { .. } => None,
+    });
+    // Calls that stood in the text are shown as calls, and no longer in the text.
+    let text = if step.reply.tool_calls.is_empty() && !calls.is_empty() {
+        step.thought.as_deref().unwrap_or_default()
+    } else if calls.is_empty() && step.reply.text.trim().is_empty() {
+        answer.unwrap_or("…")
+    } else {
+        &step.reply.text
+    };
+    (text.to_owned(), calls)
+}
+
+/// The id of a call in the conversation: the provider's; none for the older `function_call`, whose
+/// result goes without one too; one of ours for a call that stood in the text.
+fn id_of(step: &Step, place: usize, call: &Call) -> String {
+    match &call.call_id {
+        Some(id) => id.clone(),
+        None if step.reply.tool_calls.is_empty() => format!("call_{}_{place}", step.number),
+        None => String::new(),
+    }
 }

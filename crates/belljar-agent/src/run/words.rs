@@ -162,6 +162,22 @@ pub(crate) fn done_before(step: u32, failed: bool, language: Language) -> String
     }
 }
 
+pub(crate) fn keeps_failing(steps: usize, planned: bool, language: Language) -> String {
+    let skip = match (planned, language) {
+        (false, _) => "",
+        (true, Language::English) => " Mark what can't be done as skipped in the plan.",
+        (true, Language::Chinese) => "无法完成的任务请在计划中标记为 skipped。",
+    };
+    match language {
+        Language::English => format!(
+            "The last {steps} steps failed. Don't try the same way again: look at the errors, find what they have in common, and go another way.{skip}"
+        ),
+        Language::Chinese => format!(
+            "最近 {steps} 步都失败了。不要再用同样的做法：查看这些错误，找出共同的原因，换一个方向。{skip}"
+        ),
+    }
+}
+
 pub(crate) fn went_in_circles(repeated: &str, restored: bool, language: Language) -> String {
     match language {
         Language::English => {

@@ -17,7 +17,7 @@ pub(crate) struct ReadFile {
     pub(crate) file_path: String,
     #[serde(default = "utf8")]
     encoding: String,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "number")]
     max_size_mb: f64,
 }
 
@@ -27,6 +27,15 @@ fn utf8() -> String {
 
 fn one() -> f64 {
     1.0
+}
+
+/// A number, also one that was written as text.
+fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        serde_json::Value::String(text) => text.trim().parse().ok(),
+        value => value.as_f64(),
+    }
+    .ok_or_else(|| serde::de::Error::custom("`max_size_mb` must be a number"))
 }
 
 pub(super) fn spec(language: Language) -> ToolSpec {

@@ -5,7 +5,12 @@
     reason = "a test fails by panicking"
 )]
 
+mod data_scenarios;
+mod emergency;
+mod emergency_data;
 mod judgement;
 mod recovery;
 mod scenarios;
+mod seen;
 mod support;
+mod tool_calls;
