@@ -27,7 +27,8 @@ pub use model::{
 };
 pub use run::{
     Budget, BudgetPart, Call, CallResult, CellResult, EVENT_VERSION, Effect, Ending, Evidence,
-    ExitReason, Misfit, Run, RunEvent, Seen, Spent, Start, Step, TaskFile,
+    ExitReason, Misfit, RepeatedCall, Run, RunEvent, Seen, Spent, Start, Step, StepTiming,
+    TaskFile, Timing,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, PLAN, Plan, PlanChange, PlanFault, PlanStatistics,

@@ -6,8 +6,8 @@
 )]
 
 use belljar_agent::{
-    Budget, CallResult, Dialect, Effect, Finish, Message, ModelRequest, PLAN, Part, Reply, Run,
-    RunEvent, Start, ToolCall, Usage, estimate_request_tokens,
+    Budget, COMPUTE, CallResult, Dialect, Effect, Finish, Message, ModelRequest, PLAN, Part, Reply,
+    Run, RunEvent, Start, Timing, ToolCall, Usage, estimate_request_tokens,
 };
 use belljar_journal::BlobRef;
 use belljar_protocol::Language;
@@ -224,4 +224,103 @@ fn a_journal_that_does_not_fit_is_refused() {
     assert!(Run::fold([&begin, &reply]).is_err());
     let ended = RunEvent::CallLost { step: 1, call: 0 };
     assert!(Run::fold([&begin, &ended]).is_err());
+}
+
+fn calling(tool: &str, code: &str) -> Reply {
+    Reply {
+        tool_calls: vec![ToolCall {
+            id: code.into(),
+            name: tool.into(),
+            arguments: serde_json::json!({ "code": code }).to_string(),
+        }],
+        ..Reply::default()
+    }
+}
+
+fn gave(text: &str, failed: bool) -> CallResult {
+    CallResult {
+        text: text.into(),
+        failed,
+        took_ms: 3,
+        ..CallResult::default()
+    }
+}
+
+/// EXP-5: past an error rate the run goes on without the tool, and the model is told why.
+#[test]
+fn a_tool_for_expressions_that_mostly_fails_is_taken_away() {
+    for dialect in [Dialect::NativeTools, Dialect::JsonAction] {
+        let start = Start {
+            tools: vec![COMPUTE.into(), PLAN.into()],
+            ..start(dialect, Language::English)
+        };
+        let replies: Vec<Reply> = (0..8)
+            .map(|n| match dialect {
+                Dialect::NativeTools => calling(COMPUTE, &format!("f({n})")),
+                _ => Reply {
+                    text: format!(
+                        r#"{{"action": "{COMPUTE}", "arguments": {{"code": "f({n})"}}}}"#
+                    ),
+                    ..Reply::default()
+                },
+            })
+            .collect();
+        let errors: Vec<CallResult> = (0..8)
+            .map(|n| gave(&format!("PythonError: {n}"), true))
+            .collect();
+        let events = drive(&start, &replies, &errors, false);
+        let ends: Vec<usize> = (0..events.len())
+            .filter(|at| matches!(events[*at], RunEvent::CallEnded { .. }))
+            .collect();
+        assert_eq!(ends.len(), 4, "no expression after the fourth error");
+        let asked = |events: &[RunEvent]| match Run::fold(events).unwrap().effect() {
+            Effect::AskModel { request, .. } => serde_json::to_value(*request).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let offered = |request: &serde_json::Value| {
+            let system = request["messages"][0].to_string();
+            system.contains(COMPUTE)
+                || request["tools"].to_string().contains(COMPUTE)
+                || request["response_schema"].to_string().contains(COMPUTE)
+        };
+        let before = asked(&events[..=ends[2]]);
+        assert!(offered(&before), "{before:#}");
+        let after = asked(&events[..=ends[3]]);
+        assert!(!offered(&after), "{after:#}");
+        let told = format!("`{COMPUTE}` is taken away: 4 of 4 expressions were errors.");
+        assert!(after["messages"].to_string().contains(&told), "{after:#}");
+        // One that works half the time stays.
+        let halves: Vec<CallResult> = (0..8).map(|n| gave(&format!("{n}"), n % 2 == 1)).collect();
+        let run = Run::fold(&drive(&start, &replies, &halves, false)).unwrap();
+        assert!(run.computations().calls >= 8 && !run.computations().given_up());
+    }
+}
+
+/// Where the time went counts steps that were taken back, and finds what was done twice.
+#[test]
+fn timing_tells_slow_steps_and_repeated_calls() {
+    let start = start(Dialect::NativeTools, Language::English);
+    let replies = [calling("python", "print(1)"), calling("python", "print(2)")];
+    let events = drive(
+        &start,
+        &replies,
+        &[gave("1\n", false), gave("2\n", true)],
+        false,
+    );
+    let timing = Timing::of(&events).unwrap();
+    let spent = Run::fold(&events).unwrap().spent();
+    assert!(spent.repeats > 0, "it went in circles");
+    assert_eq!(timing.spent, spent);
+    assert_eq!(timing.steps.len(), usize::try_from(spent.steps).unwrap());
+    let sum = |part: fn(&belljar_agent::StepTiming) -> u64| timing.steps.iter().map(part).sum();
+    let (model, tools): (u64, u64) = (sum(|step| step.model_ms), sum(|step| step.tool_ms));
+    assert_eq!((model, tools), (spent.model_ms, spent.tool_ms));
+    let first = &timing.repeated[0];
+    assert_eq!(
+        (first.tool.as_str(), &first.steps[..2]),
+        ("python", &[1, 3][..])
+    );
+    assert_eq!(first.wasted_ms, 3 * (first.steps.len() as u64 - 1));
+    assert_eq!(timing.steps[1].failed, 1);
+    assert_eq!(timing.slowest(2).len(), 2);
 }

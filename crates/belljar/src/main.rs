@@ -2,9 +2,11 @@
 
 mod bench_command;
 mod bench_snapshot;
+mod config_command;
 mod doctor_command;
 mod env_command;
 mod exec_command;
+mod highlight;
 mod python_input;
 mod repl_actions;
 mod repl_command;
@@ -12,9 +14,14 @@ mod repl_editor;
 mod run_command;
 mod run_screen;
 mod runs_command;
+mod runs_timing;
+mod settings;
+mod settings_file;
+mod settings_list;
 mod show;
 mod show_image;
 mod start;
+mod words;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -36,6 +43,7 @@ First steps:
   belljar repl                   type cells into a live session
 
 Environment variables:
+  BELLJAR_CONFIG    the settings file [default: belljar/config.toml in the user's configuration directory]
   BELLJAR_DATA_DIR  where environments are kept [default: belljar in the user's data directory]
   BELLJAR_RUNS_DIR  where runs are kept [default: runs, beside the environments]
   BELLJAR_MODEL     the model of `belljar run`, as PROVIDER/MODEL
@@ -56,6 +64,8 @@ enum Command {
     /// List earlier runs, show what they did, go on with them, check them
     #[command(subcommand)]
     Runs(runs_command::RunsCommand),
+    /// Say which settings hold and where each came from; write a settings file
+    Config(Box<config_command::ConfigArgs>),
     /// Run a piece of Python in a new session and show what happened
     Exec(exec_command::ExecArgs),
     /// Type cells into a live session, which keeps variables and files between them
@@ -93,6 +103,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => start::block_on(run_command::run(*args)),
         Command::Runs(command) => start::block_on(runs_command::run(command)),
+        Command::Config(args) => config_command::run(&args),
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Env(command) => start::store()

@@ -101,7 +101,7 @@ fn opens_or_is_in_block((indented, first, last): (bool, char, char)) -> bool {
     indented || first == '@' || last == ':'
 }
 
-enum Unclosed {
+pub(crate) enum Unclosed {
     /// It ends with its line: whatever follows, Python will refuse it.
     Line,
     /// More text may close it.
@@ -109,7 +109,7 @@ enum Unclosed {
 }
 
 /// The length of the string that `text` starts with, quotes included.
-fn string_length(text: &str) -> Result<usize, Unclosed> {
+pub(crate) fn string_length(text: &str) -> Result<usize, Unclosed> {
     let quote = &text[..1];
     let triple = quote.repeat(3);
     let long = text.starts_with(&triple);

@@ -3,26 +3,30 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, bail};
 use belljar_agent::{
-    Agent, Budget, Control, Dialect, Evaluator, ExitReason, LiveRun, ModelName, Profile, Provider,
-    Run, Start,
+    Agent, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile, Provider, Run,
+    Start,
 };
 use belljar_sandbox::protocol::Language;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::run_screen::RunScreen;
-use crate::show;
+use crate::run_screen::{RunScreen, StatusLine};
+use crate::settings::{Settings, SettingsArgs};
 use crate::start::SessionArgs;
+use crate::words::pick;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The answer goes to standard output; thoughts, code and output go to standard error while they come. \
 Ctrl-C interrupts the cell that runs, twice ends the run with the best answer that there is.
 
+Exit codes: 0 answered; 1 not answered, and why is told; 130 ended by Ctrl-C; 2 if it could not begin.
+
 Models are named PROVIDER/MODEL; the providers are openai, anthropic, qwen, ollama, llamacpp and vllm. \
-The key is read from the provider's usual variable, such as OPENAI_API_KEY.
+The key is read from the provider's usual variable, such as OPENAI_API_KEY. `belljar config` shows all \
+settings, and where to make them for good.
 
 Examples:
   belljar run --model openai/gpt-5-mini 'How many primes are there below 30000?'
@@ -35,15 +39,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
     #[command(flatten)]
-    model: ModelArgs,
-    #[command(flatten)]
-    budget: BudgetArgs,
-    /// The language of prompts and messages to the model
-    #[arg(long, value_enum, default_value = "en")]
-    language: LanguageChoice,
-    /// Ask the model to check its first answer against the task: a step more, for small models
-    #[arg(long)]
-    review: bool,
+    settings: SettingsArgs,
     /// Tools that the model gets beside python (may be given several times)
     #[arg(long, value_name = "NAME", value_parser = [belljar_agent::COMPUTE, belljar_agent::PLAN, belljar_agent::READ_FILE])]
     tool: Vec<String>,
@@ -52,75 +48,6 @@ pub(crate) struct RunArgs {
     json: bool,
     #[command(flatten)]
     session: SessionArgs,
-}
-
-/// Which model, and how it is talked to.
-#[derive(Debug, Args)]
-pub(crate) struct ModelArgs {
-    /// The model, as PROVIDER/MODEL
-    #[arg(long, value_name = "PROVIDER/MODEL", env = "BELLJAR_MODEL")]
-    model: String,
-    /// Where the model's server is, if not where the provider's usually is
-    #[arg(long, value_name = "URL", env = "BELLJAR_BASE_URL")]
-    base_url: Option<String>,
-    /// How the model writes actions, if not as its provider's models usually do
-    #[arg(long, value_enum)]
-    dialect: Option<DialectChoice>,
-    /// How freely the model draws
-    #[arg(long, value_name = "T")]
-    temperature: Option<f64>,
-    /// Tokens that a conversation and its reply may have together
-    #[arg(long, value_name = "TOKENS")]
-    context_window: Option<u32>,
-    /// The most tokens of one reply
-    #[arg(long, value_name = "TOKENS")]
-    max_tokens: Option<u32>,
-}
-
-/// What a run may use.
-#[derive(Debug, Args)]
-pub(crate) struct BudgetArgs {
-    /// Turns of the model
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    steps: u32,
-    /// Tokens of all requests and replies together
-    #[arg(long, value_name = "N")]
-    tokens: Option<u64>,
-    /// Money, in the currency of the provider's prices
-    #[arg(long, value_name = "AMOUNT")]
-    money: Option<f64>,
-    /// Seconds of model and tools together
-    #[arg(long, value_name = "N")]
-    seconds: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LanguageChoice {
-    En,
-    Zh,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DialectChoice {
-    /// Tool calls of the provider's own format
-    Native,
-    /// One JSON object in each reply
-    Json,
-    /// XML-like tags
-    Tags,
-    /// Markdown blocks of code
-    Fenced,
-}
-
-impl From<DialectChoice> for Dialect {
-    fn from(choice: DialectChoice) -> Self {
-        match choice {
-            DialectChoice::Native => Self::NativeTools,
-            DialectChoice::Json => Self::JsonAction,
-            DialectChoice::Tags => Self::Tags,
-            DialectChoice::Fenced => Self::FencedCode,
-        }
-    }
 }
 
 /// How a model is talked to, and its name at the provider.
@@ -142,101 +69,112 @@ pub(crate) fn evaluator() -> anyhow::Result<Evaluator> {
 
 /// Where runs are kept.
 pub(crate) fn runs_directory() -> anyhow::Result<PathBuf> {
-    match std::env::var_os("BELLJAR_RUNS_DIR").filter(|directory| !directory.is_empty()) {
-        Some(directory) => Ok(directory.into()),
-        None => Ok(crate::start::store()?.directory().with_file_name("runs")),
-    }
+    Ok(crate::settings::load()?.runs_dir)
 }
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (mut profile, model) = profile(&args.model.model, args.model.base_url.as_deref())?;
-    if let Some(window) = args.model.context_window {
-        profile.context_window = window;
+    let settings = Settings::load(&args.settings)?;
+    let language = settings.language;
+    let (model, profile) = settings.required_model()?;
+    if args.task.trim().is_empty() {
+        bail!("{}", pick(language, ["the task is empty", "任务为空"]));
     }
-    let dialect = match args.model.dialect {
-        Some(choice) => choice.into(),
-        None => match profile.dialect.as_str() {
-            "native" => Dialect::NativeTools,
-            "json" => Dialect::JsonAction,
-            "tags" => Dialect::Tags,
-            _ => Dialect::FencedCode,
-        },
-    };
     let mut start = Start {
         task: args.task.clone(),
         files: Vec::new(),
-        model: args.model.model.clone(),
-        dialect,
-        language: match args.language {
-            LanguageChoice::En => Language::English,
-            LanguageChoice::Zh => Language::Chinese,
-        },
-        budget: Budget {
-            steps: args.budget.steps,
-            tokens: args.budget.tokens,
-            money: args.budget.money,
-            seconds: args.budget.seconds,
-            ..Budget::default()
-        },
+        model: model.to_string(),
+        dialect: settings.dialect,
+        language,
+        budget: settings.budget,
         context_window: profile.context_window,
-        max_tokens: args.model.max_tokens.or(profile.max_tokens).unwrap_or(2048),
-        temperature: args.model.temperature,
-        review: args.review,
+        max_tokens: settings.max_tokens,
+        temperature: settings.temperature,
+        review: settings.review,
         tools: args.tool.clone(),
         packages: Vec::new(),
     };
-    let provider = Provider::new(profile, &model)?;
-    let mut files = Vec::new();
-    for path in &args.file {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.with_context(|| format!("{} has no name", path.display()))?;
-        let contents = std::fs::read(path).with_context(|| path.display().to_string())?;
-        files.push((name.to_owned(), contents));
-    }
+    let provider = Provider::new(profile, &model.model)?;
+    let files = read_files(&args.file, language)?;
     let engine = args.session.engine().await?;
-    let agent = Agent::open(
-        &runs_directory()?,
-        engine.clone(),
-        provider,
-        Some(evaluator()?),
-    )
-    .await?
-    .session_options(args.session.options_with_copies()?);
+    let evaluator = Some(evaluator()?);
+    let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, evaluator)
+        .await?
+        .session_options(args.session.options_with_copies()?);
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);
     }
     let live = agent.start(start).await?;
-    let code = follow(live, args.json).await;
+    let code = follow(live, args.json, language).await;
     engine.shutdown().await;
     code
 }
 
+/// The files that a run gets, each under a name of its own.
+fn read_files(paths: &[PathBuf], language: Language) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    for path in paths {
+        let shown = path.display();
+        let at = |what: [&str; 2]| format!("--file {shown}: {}", pick(language, what));
+        let unreadable = |error: std::io::Error| match language {
+            Language::English => anyhow!(
+                "--file {shown}: {error}\nhint: check the path, which is taken from the directory that \
+                 you are in, and that you may read it"
+            ),
+            Language::Chinese => {
+                anyhow!("--file {shown}：{error}\n提示：请检查路径（相对于当前目录）和读取权限")
+            }
+        };
+        let found = std::fs::metadata(path).map_err(unreadable)?;
+        if found.is_dir() {
+            bail!(at([
+                "it is a directory\nhint: give its files, each with --file, or an archive of it",
+                "这是一个目录\n提示：请用 --file 逐个给出其中的文件，或给出压缩包",
+            ]));
+        }
+        if !found.is_file() || found.len() > FILE_BYTES {
+            bail!(at([
+                "only files of at most 256 MiB can be given to a run",
+                "只能给出不超过 256 MiB 的普通文件",
+            ]));
+        }
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.with_context(|| at(["its name is no text", "文件名不是文本"]))?;
+        if files.iter().any(|(other, _)| other == name) {
+            bail!(at([
+                "there is another file of this name\nhint: rename one of them",
+                "已有同名文件\n提示：请重命名其中一个",
+            ]));
+        }
+        let contents = std::fs::read(path).map_err(unreadable)?;
+        files.push((name.to_owned(), contents));
+    }
+    Ok(files)
+}
+
 /// Drives a run, and shows it.
-pub(crate) async fn follow(live: LiveRun, json: bool) -> anyhow::Result<ExitCode> {
+pub(crate) async fn follow(
+    live: LiveRun,
+    json: bool,
+    language: Language,
+) -> anyhow::Result<ExitCode> {
     let (id, artifacts) = (live.id().clone(), live.artifacts());
-    let watching = watch_interrupts(live.control())?;
-    let mut screen = RunScreen::new();
+    let mut screen = RunScreen::new(language);
+    let watching = watch_interrupts(live.control(), screen.status_line(), language)?;
     let run = live.drive(&mut |progress| screen.show(&progress)).await;
     watching.abort();
     let run = run?;
     if json {
+        drop(screen);
         print_line(&summary(&run, id.as_str(), &artifacts).to_string())?;
     } else {
-        show_end(&run, &artifacts)?;
+        screen.end(&run, &artifacts)?;
     }
-    let answered = run
-        .ending()
-        .is_some_and(|ending| ending.reason == ExitReason::Answered);
-    Ok(ExitCode::from(u8::from(!answered)))
-}
-
-/// What a run came to: its answer on standard output, the rest beside it.
-pub(crate) fn show_end(run: &Run, artifacts: &std::path::Path) -> anyhow::Result<()> {
-    RunScreen::end(run, artifacts);
-    match run.ending().and_then(|ending| ending.answer.as_deref()) {
-        Some(answer) => print_line(&show::message(answer)),
-        None => Ok(()),
-    }
+    let code = match run.ending().map(|ending| &ending.reason) {
+        Some(ExitReason::Answered) => 0,
+        Some(ExitReason::Stopped) => 130,
+        _ => 1,
+    };
+    Ok(ExitCode::from(code))
 }
 
 pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
@@ -264,7 +202,11 @@ fn summary(run: &Run, id: &str, artifacts: &std::path::Path) -> serde_json::Valu
 
 /// Ctrl-C interrupts the cell; a second one within two seconds, or one when no cell runs, ends the
 /// run.
-fn watch_interrupts(control: Control) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+fn watch_interrupts(
+    control: Control,
+    status: StatusLine,
+    language: Language,
+) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let mut interrupts = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
     Ok(tokio::spawn(async move {
         let mut last: Option<std::time::Instant> = None;
@@ -272,10 +214,16 @@ fn watch_interrupts(control: Control) -> anyhow::Result<tokio::task::JoinHandle<
             let again = last.is_some_and(|last| last.elapsed().as_secs() < 2);
             last = Some(std::time::Instant::now());
             if again || !control.interrupt() {
-                show::note("[ending the run]");
+                status.note(pick(language, ["[ending the run]", "[正在结束任务]"]));
                 control.stop();
             } else {
-                show::note("[the cell was interrupted; Ctrl-C once more ends the run]");
+                status.note(pick(
+                    language,
+                    [
+                        "[the cell was interrupted; Ctrl-C once more ends the run]",
+                        "[单元已中断；再按一次 Ctrl-C 结束任务]",
+                    ],
+                ));
             }
         }
     }))

@@ -1,192 +1,512 @@
-//! A run as a person sees it: thoughts and code as they are understood, output as it comes.
+//! A run as a person sees it: on a terminal what the model writes while it writes it, and everywhere
+//! its thoughts and code as they were understood, output as it comes, the plan, the end.
+//!
+//! All of it is text of a model or of a guest, and goes out without commands to a terminal.
 
-use std::fmt::Display;
-use std::io::Write as _;
+use std::fmt::{Display, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use belljar_agent::{ExitReason, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen};
-use belljar_sandbox::protocol::{Event, Stream};
+use belljar_agent::{
+    Call, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen, Spent, Task,
+    TaskStatus,
+};
+use belljar_sandbox::protocol::{Event, Language, Outcome, PlainStream, Status, Stream};
+use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize;
 
-use crate::show;
+use crate::words::pick;
+use crate::{highlight, show, show_image};
+
+/// What is shown of a reply while it comes: lines, and characters of one.
+const TAIL_LINES: usize = 6;
+const TAIL_COLUMNS: usize = 100;
+/// The most lines of what a model thought to itself.
+const THINKING_LINES: usize = 12;
+
+/// The line at the bottom of a terminal that says what is going on. Clones are the same line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatusLine(Arc<Mutex<Option<ProgressBar>>>);
+
+impl StatusLine {
+    fn set(&self, bar: Option<ProgressBar>) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = std::mem::replace(&mut *held, bar) {
+            old.finish_and_clear();
+        }
+    }
+
+    fn message(&self, text: String) {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &*held {
+            bar.set_message(text);
+        }
+    }
+
+    /// Writes a remark in place of the line.
+    pub(crate) fn note(&self, text: &str) {
+        self.set(None);
+        show::note(text);
+    }
+}
 
 /// What has been shown of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RunScreen {
-    cell: show::Screen,
+    language: Language,
+    /// Whether anything may move: on a terminal with colours.
+    moves: bool,
+    status: StatusLine,
+    started: Instant,
+    /// What is waited for, and what was used so far.
+    doing: String,
+    /// What came of the reply that is on its way.
+    reply: String,
+    cell: PlainStream,
+    /// Whether the last line of a cell's output is not ended.
+    unended: bool,
 }
 
 impl RunScreen {
-    pub(crate) fn new() -> Self {
-        Self::default()
+    pub(crate) fn new(language: Language) -> Self {
+        let colour = anstream::AutoStream::choice(&std::io::stderr());
+        Self {
+            language,
+            moves: std::io::stderr().is_terminal() && colour != anstream::ColorChoice::Never,
+            status: StatusLine::default(),
+            started: Instant::now(),
+            doing: String::new(),
+            reply: String::new(),
+            cell: PlainStream::default(),
+            unended: false,
+        }
+    }
+
+    /// The line at the bottom, for remarks from elsewhere.
+    pub(crate) fn status_line(&self) -> StatusLine {
+        self.status.clone()
     }
 
     pub(crate) fn show(&mut self, progress: &Progress<'_>) {
         match progress {
-            Progress::Event(event, run) => self.event(event, run),
-            Progress::Reply(ReplyEvent::Retrying { after_ms, why }) => {
-                show::note(&format!("[{why}; next try in {:.1} s]", seconds(*after_ms)));
+            Progress::Event(event, run) => {
+                self.event(event, run);
+                self.after(event, run);
             }
-            Progress::Reply(_) => {}
+            Progress::Reply(event) => self.reply_event(event),
             Progress::Cell(event) => self.cell_event(event),
+        }
+    }
+
+    fn say(&self, words: [&'static str; 2]) -> &'static str {
+        pick(self.language, words)
+    }
+
+    /// One line or more, after what a cell has written.
+    fn line(&mut self, text: impl Display) {
+        self.status.set(None);
+        let newline = if std::mem::take(&mut self.unended) {
+            "\n"
+        } else {
+            ""
+        };
+        let _ = writeln!(anstream::stderr().lock(), "{newline}{text}");
+    }
+
+    fn note(&mut self, text: &str) {
+        self.line(show::message(text).dimmed());
+    }
+
+    /// Says what goes on from here, and for how long already.
+    fn working(&mut self, what: [&'static str; 2], run: &Run) {
+        self.doing = format!("{}{}", self.say(what), self.totals(&run.spent()));
+        self.draw_status();
+    }
+
+    fn draw_status(&mut self) {
+        if !self.moves {
+            return;
+        }
+        self.status.set(None);
+        if std::mem::take(&mut self.unended) {
+            // It would be drawn over what the cell has written.
+            let _ = writeln!(std::io::stderr());
+        }
+        let bar = ProgressBar::new_spinner()
+            .with_elapsed(self.started.elapsed())
+            .with_prefix(self.doing.clone());
+        let style = ProgressStyle::with_template("{msg}{spinner} {prefix} · {elapsed}");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(100));
+        self.status.set(Some(bar));
+    }
+
+    /// Whoever waits is told for what.
+    fn after(&mut self, event: &RunEvent, run: &Run) {
+        match event {
+            RunEvent::Asked { .. } => {
+                self.reply.clear();
+                self.working(["the model writes", "模型正在书写"], run);
+            }
+            RunEvent::CallStarted { .. } => self.working(["running", "正在运行"], run),
+            _ => {}
+        }
+    }
+
+    fn reply_event(&mut self, event: &ReplyEvent) {
+        match event {
+            ReplyEvent::Text { delta }
+            | ReplyEvent::Thinking { delta }
+            | ReplyEvent::ToolArguments { delta, .. } => {
+                if self.moves {
+                    self.reply.push_str(delta);
+                    self.status.message(tail(&self.reply));
+                }
+            }
+            ReplyEvent::ToolCall { .. } => {}
+            ReplyEvent::Retrying { after_ms, why } => {
+                self.reply.clear();
+                let after = seconds(*after_ms);
+                let text = match self.language {
+                    Language::English => format!("[{why}; next try in {after:.1} s]"),
+                    Language::Chinese => format!("[{why}；{after:.1} 秒后重试]"),
+                };
+                self.note(&text);
+                self.draw_status();
+            }
         }
     }
 
     /// Standard output is for the answer, so what cells write goes to standard error.
     fn cell_event(&mut self, event: &Event) {
-        let _ = match event {
-            Event::Output { text, .. } => self.cell.event(&Event::Output {
-                stream: Stream::Stderr,
-                text: text.clone(),
-            }),
+        match event {
+            Event::Output { text, .. } => {
+                let text = self.cell.push(text).into_owned();
+                self.output(&text);
+            }
             Event::Display(display) => {
                 if let Some(text) = display.text() {
-                    line(show::message(text));
+                    self.line(show::message(text));
                 }
-                if display
-                    .parts
-                    .iter()
-                    .any(|part| part.mime.starts_with("image/"))
-                {
-                    show::note("[an image was shown]");
+                for part in &display.parts {
+                    if part.mime.starts_with("image/") {
+                        self.status.set(None);
+                        show_image::show(part, Stream::Stderr);
+                    }
                 }
-                Ok(())
             }
-            Event::Denied(_) => self.cell.event(event),
-            Event::Started { .. }
-            | Event::Asked { .. }
-            | Event::Truncated { .. }
-            | Event::Outcome(_) => Ok(()),
-        };
+            Event::Denied(denial) => self.note(&format!("[network: {denial}]")),
+            Event::Truncated { .. } => self.note(self.say([
+                "[the output goes on; it is too long to be shown here]",
+                "[输出过长，此处不再显示]",
+            ])),
+            Event::Outcome(outcome) => self.outcome(outcome),
+            Event::Started { .. } | Event::Asked { .. } => {}
+        }
+    }
+
+    fn output(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.status.set(None);
+        let mut stderr = std::io::stderr().lock();
+        let _ = stderr.write_all(text.as_bytes());
+        self.unended = !text.ends_with('\n');
+    }
+
+    fn outcome(&mut self, outcome: &Outcome) {
+        let rest = self.cell.finish();
+        self.output(&rest);
+        self.cell = PlainStream::default();
+        if let Some(exception) = &outcome.exception {
+            self.line(show::message(exception.traceback.trim_end()).red());
+        } else if outcome.status != Status::Success
+            && let Some(next) = outcome.next_step(self.language)
+        {
+            self.line(show::message(&next).yellow());
+        }
     }
 
     /// Shows an event of a run that is over: the output of its cells, too, which is not told live.
     pub(crate) fn replay(&mut self, event: &RunEvent, run: &Run) {
         self.event(event, run);
         if let RunEvent::CallEnded { result, .. } = event
-            && let Some(cell) = result.cell.as_ref().filter(|_| !result.failed)
+            && let Some(cell) = &result.cell
         {
-            line(show::message(cell.output.trim_end()));
+            let text = if result.failed {
+                &result.text
+            } else {
+                &cell.output
+            };
+            if !text.trim_end().is_empty() {
+                self.line(show::message(text.trim_end()));
+            }
+            for image in &cell.images {
+                let (kind, bytes) = (&image.media_type, image.bytes);
+                self.note(&match self.language {
+                    Language::English => format!("[image: {kind}, {bytes} bytes]"),
+                    Language::Chinese => format!("[图像：{kind}，{bytes} 字节]"),
+                });
+            }
         }
     }
 
     fn event(&mut self, event: &RunEvent, run: &Run) {
         match event {
-            RunEvent::Replied { step, took_ms, .. } => {
+            RunEvent::Replied {
+                step,
+                took_ms,
+                reply,
+                cost,
+            } => {
+                let tokens = reply.usage.input_tokens + reply.usage.output_tokens;
+                let took = seconds(*took_ms);
+                let mut head = match self.language {
+                    Language::English => format!("── step {step} · {took:.1} s · {tokens} tokens"),
+                    Language::Chinese => format!("── 第 {step} 步 · {took:.1} 秒 · {tokens} 令牌"),
+                };
+                head.push_str(&self.cost(cost.unwrap_or_default()));
+                self.line(head.dimmed());
+                self.thinking(&reply.thinking);
                 let Some(last) = run.steps().last() else {
                     return;
                 };
-                line(format!("── step {step} · {:.1} s", seconds(*took_ms)).dimmed());
                 if let Some(thought) = &last.thought {
-                    line(show::message(thought).italic());
+                    self.line(show::message(thought).dimmed().italic());
                 }
                 for call in &last.calls {
-                    match call.code() {
-                        Some(code) if call.tool == PYTHON => {
-                            for text in code.lines() {
-                                line(format!("{} {}", "│".cyan(), show::message(text).cyan()));
-                            }
-                        }
-                        _ => line(format!(
-                            "{} {}",
-                            call.tool.cyan(),
-                            show::message(&call.arguments.to_string())
-                        )),
-                    }
+                    self.call(call);
+                }
+                if let Some(note) = &last.note {
+                    self.line(show::message(note).yellow());
                 }
             }
-            RunEvent::CallEnded { result, .. } => {
-                self.cell = show::Screen::default();
-                if result.cell.is_none() || result.failed {
-                    line(show::message(result.text.trim_end()));
+            RunEvent::CallEnded { step, call, result } if result.cell.is_none() => {
+                let steps = run.steps().iter().rev();
+                let step = steps.clone().find(|other| other.number == *step);
+                let calls = step.map(|step| &step.calls[..]).unwrap_or_default();
+                let tool = usize::try_from(*call).ok().and_then(|at| calls.get(at));
+                if tool.is_some_and(|call| call.tool == PLAN) && !result.failed {
+                    self.plan(run);
+                } else {
+                    self.line(show::message(result.text.trim_end()));
                 }
             }
             RunEvent::RolledBack { .. } => {
-                line("[it went in circles, and was taken back]".yellow());
+                let words = self.say([
+                    "[it went in circles, and was taken back]",
+                    "[陷入重复，已退回]",
+                ]);
+                self.line(words.yellow());
             }
             RunEvent::SessionStarted {
                 note: Some(note), ..
-            } => show::note(&format!("[{note}]")),
-            RunEvent::ModelFailed { error, .. } => {
-                line(format!("{} {}", "error:".red(), show::message(error)));
-            }
+            } => self.note(&format!("[{note}]")),
             _ => {}
-        }
-        if let Some(note) = run.steps().last().and_then(|step| step.note.as_ref())
-            && matches!(event, RunEvent::Replied { .. })
-        {
-            line(show::message(note).yellow());
         }
     }
 
-    pub(crate) fn end(run: &Run, artifacts: &Path) {
-        let Some(ending) = run.ending() else { return };
-        let spent = run.spent();
-        for value in &ending.evidence {
-            let place = match &value.seen {
-                Some(Seen::Output {
-                    step,
-                    cell: Some(cell),
-                    rounded,
-                    ..
-                }) => {
-                    let rounded = if *rounded { ", rounded" } else { "" };
-                    format!("cell {cell} (step {step}){rounded}")
+    /// What a model thought to itself, as far as anyone would read it.
+    fn thinking(&mut self, text: &str) {
+        let text = show::message(text.trim());
+        let lines: Vec<&str> = text.lines().collect();
+        for line in lines.iter().take(THINKING_LINES) {
+            self.line(line.dimmed().italic());
+        }
+        if let Some(more) = lines.len().checked_sub(THINKING_LINES + 1) {
+            let more = more + 1;
+            self.note(&match self.language {
+                Language::English => format!("[{more} more lines of thought]"),
+                Language::Chinese => format!("[还有 {more} 行思考]"),
+            });
+        }
+    }
+
+    fn call(&mut self, call: &Call) {
+        match call.code() {
+            Some(code) if call.tool == PYTHON => {
+                let code = highlight::python(&show::message(code.trim_end()));
+                for text in code.split('\n') {
+                    self.line(format!("{} {text}", "│".cyan()));
                 }
-                Some(Seen::Output { step, .. }) => format!("step {step}"),
-                Some(Seen::Task) => "the task".into(),
-                None => "seen nowhere".into(),
-            };
-            let value = show::message(&value.value);
-            line(format!("   {value} — {place}").dimmed());
+            }
+            // The plan is shown as it then is.
+            _ if call.tool == PLAN => {}
+            _ => self.line(format!(
+                "{} {}",
+                show::message(&call.tool).cyan(),
+                show::message(&call.arguments.to_string())
+            )),
+        }
+        // It was not performed, and this is why.
+        if let Some(refused) = call.result() {
+            self.line(show::message(refused.text.trim_end()).yellow());
+        }
+    }
+
+    fn plan(&mut self, run: &Run) {
+        fn list(tasks: &[Task], level: usize, out: &mut String) {
+            for task in tasks {
+                let mark = match task.status {
+                    TaskStatus::Pending => ' ',
+                    TaskStatus::Processing => '>',
+                    TaskStatus::Completed => 'x',
+                    TaskStatus::Failed => '!',
+                    TaskStatus::Retry => '~',
+                    TaskStatus::Skipped => '-',
+                };
+                let name = show::message(&task.task_name).replace('\n', " ");
+                let _ = write!(out, "\n{}[{mark}] {name}", "  ".repeat(level));
+                list(&task.children, level + 1, out);
+            }
+        }
+        let Some(tree) = &run.plan().tree else { return };
+        let mut text = format!(
+            "{}{}",
+            self.say(["plan: ", "计划："]),
+            show::message(&tree.core_goal).replace('\n', " ")
+        );
+        list(&tree.tree_nodes, 1, &mut text);
+        self.line(text.cyan());
+    }
+
+    fn cost(&self, money: f64) -> String {
+        match self.language {
+            _ if money <= 0.0 => String::new(),
+            Language::English => format!(" · cost {money:.4}"),
+            Language::Chinese => format!(" · 费用 {money:.4}"),
+        }
+    }
+
+    fn totals(&self, spent: &Spent) -> String {
+        let (steps, tokens) = (spent.steps, spent.tokens());
+        let text = match self.language {
+            Language::English => format!(" · {steps} steps · {tokens} tokens"),
+            Language::Chinese => format!(" · {steps} 步 · {tokens} 令牌"),
+        };
+        text + &self.cost(spent.money)
+    }
+
+    /// What a run came to: its answer on standard output, the rest beside it.
+    pub(crate) fn end(mut self, run: &Run, artifacts: &Path) -> anyhow::Result<()> {
+        let Some(ending) = run.ending() else {
+            return Ok(());
+        };
+        if let Some(answer) = &ending.answer {
+            self.line(self.say(["── answer", "── 答案"]).dimmed());
+            crate::run_command::print_line(&show::message(answer))?;
+        }
+        for value in &ending.evidence {
+            let place = self.place(value.seen.as_ref());
+            let text = format!("   {} — {place}", show::message(&value.value));
+            match value.seen {
+                Some(_) => self.line(text.dimmed()),
+                None => self.line(text.yellow()),
+            }
         }
         if !ending.artifacts.is_empty() {
             let names: Vec<&str> = ending.artifacts.iter().map(|a| a.path.as_str()).collect();
-            line(
-                format!(
-                    "files: {} in {}",
-                    show::message(&names.join(", ")),
-                    artifacts.display()
-                )
-                .dimmed(),
-            );
+            let names = show::message(&names.join(", "));
+            let place = artifacts.display();
+            self.line(match self.language {
+                Language::English => format!("files: {names} in {place}"),
+                Language::Chinese => format!("文件：{names}，位于 {place}"),
+            });
         }
-        let money = if spent.money > 0.0 {
-            format!(" · {:.4}", spent.money)
-        } else {
-            String::new()
-        };
-        line(
-            format!(
-                "── {} steps · {} tokens · {:.1} s{money}",
-                spent.steps,
-                spent.tokens(),
-                seconds(spent.model_ms + spent.tool_ms)
-            )
-            .dimmed(),
-        );
+        let spent = run.spent();
+        let time = seconds(spent.model_ms + spent.tool_ms);
+        let unit = self.say(["s", "秒"]);
+        let totals = self.totals(&spent);
+        let totals = totals.trim_start_matches(" · ");
+        self.line(format!("── {totals} · {time:.1} {unit}").dimmed());
         if ending.reason != ExitReason::Answered {
-            line(format!("[not answered: {}]", why(&ending.reason)).yellow());
+            let why = self.why(&ending.reason);
+            let text = match self.language {
+                Language::English => format!("[not answered: {why}]"),
+                Language::Chinese => format!("[没有得到答案：{why}]"),
+            };
+            self.line(text.yellow());
         }
+        Ok(())
+    }
+
+    fn place(&self, seen: Option<&Seen>) -> String {
+        match (seen, self.language) {
+            (
+                Some(Seen::Output {
+                    step,
+                    cell,
+                    rounded,
+                    ..
+                }),
+                language,
+            ) => {
+                let place = match (cell, language) {
+                    (Some(cell), Language::English) => format!("cell {cell} (step {step})"),
+                    (Some(cell), Language::Chinese) => format!("单元 {cell}（第 {step} 步）"),
+                    (None, Language::English) => format!("step {step}"),
+                    (None, Language::Chinese) => format!("第 {step} 步"),
+                };
+                let rounded = rounded.then(|| self.say([", rounded", "，已取整"]));
+                place + rounded.unwrap_or_default()
+            }
+            (Some(Seen::Task), _) => self.say(["the task", "任务"]).into(),
+            (None, _) => self.say(["seen nowhere", "未见出处"]).into(),
+        }
+    }
+
+    fn why(&self, reason: &ExitReason) -> String {
+        let words = match reason {
+            ExitReason::Answered => ["answered", "已回答"],
+            ExitReason::ModelFailed { error } => return show::message(error),
+            ExitReason::NotUnderstood => [
+                "the model's replies could not be understood",
+                "无法理解模型的回复",
+            ],
+            ExitReason::WentInCircles => ["it did the same again and again", "反复做同样的事"],
+            ExitReason::Budget { part } => {
+                let part = format!("{part:?}").to_lowercase();
+                return match self.language {
+                    Language::English => format!("the budget is used up ({part})"),
+                    Language::Chinese => format!("预算已用完（{part}）"),
+                };
+            }
+            ExitReason::Stopped => ["it was stopped", "已被停止"],
+        };
+        self.say(words).into()
     }
 }
 
-fn why(reason: &ExitReason) -> String {
-    match reason {
-        ExitReason::Answered => "answered".into(),
-        ExitReason::ModelFailed { error } => show::message(error),
-        ExitReason::NotUnderstood => "the model's replies could not be understood".into(),
-        ExitReason::WentInCircles => "it did the same again and again".into(),
-        ExitReason::Budget { part } => format!("the budget is used up ({part:?})").to_lowercase(),
-        ExitReason::Stopped => "it was stopped".into(),
+impl Drop for RunScreen {
+    fn drop(&mut self) {
+        self.status.set(None);
     }
+}
+
+/// The last lines of a reply that is on its way, each ended.
+fn tail(reply: &str) -> String {
+    // Enough for the lines, however long the reply gets.
+    let from = reply.len().saturating_sub(TAIL_LINES * TAIL_COLUMNS * 4);
+    let text = &reply[reply.ceil_char_boundary(from)..];
+    // In arguments of a call line breaks stand like this.
+    let text = show::message(&text.replace("\\n", "\n"));
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out = String::new();
+    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        // The end of a long line is what is new.
+        let start = line.char_indices().rev().nth(TAIL_COLUMNS - 1);
+        let line = &line[start.map_or(0, |(start, _)| start)..];
+        let _ = writeln!(out, "{}", line.dimmed());
+    }
+    out
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a time to show")]
-fn seconds(milliseconds: u64) -> f64 {
+pub(crate) fn seconds(milliseconds: u64) -> f64 {
     milliseconds as f64 / 1000.0
-}
-
-fn line(text: impl Display) {
-    let _ = writeln!(anstream::stderr().lock(), "{text}");
 }

@@ -11,10 +11,11 @@ use belljar_agent::{
 use belljar_journal::{Blobs, Journal, RunId};
 use clap::{Args, Subcommand};
 
-use crate::run_command::{evaluator, follow, print_line, profile, runs_directory, show_end};
+use crate::run_command::{evaluator, follow, print_line, profile, runs_directory};
 use crate::run_screen::RunScreen;
-use crate::show;
+use crate::settings::Settings;
 use crate::start::SessionArgs;
+use crate::{runs_timing, settings, show};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
@@ -31,8 +32,9 @@ pub(crate) enum RunsCommand {
         /// Where the time went instead: steps, tools, tokens, money
         #[arg(long)]
         timing: bool,
-        /// The events as they are in the journal, one JSON object in each line
-        #[arg(long, conflicts_with = "timing")]
+        /// The events as they are in the journal, one JSON object in each line; with --timing, one
+        /// object
+        #[arg(long)]
         json: bool,
     },
     /// Go on with a run whose host died
@@ -64,7 +66,7 @@ pub(crate) struct ResumeArgs {
     /// The run, or how its name begins
     run: String,
     /// Where the model's server is, if not where the provider's usually is
-    #[arg(long, value_name = "URL", env = "BELLJAR_BASE_URL")]
+    #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// Write one JSON object to standard output instead of the answer
     #[arg(long)]
@@ -80,32 +82,34 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
         RunsCommand::List { limit } => list(&journal, limit).await,
         RunsCommand::Show { run, timing, json } => {
             let (id, events) = find(&journal, &run).await?;
-            if json {
+            if timing {
+                runs_timing::show(&journal, &id, &events, json).await?;
+            } else if json {
                 let mut out = std::io::stdout().lock();
                 for event in &events {
                     writeln!(out, "{}", serde_json::to_string(event)?)?;
                 }
-            } else if timing {
-                show_timing(&events)?;
             } else {
-                let (mut run, mut screen) = (Run::default(), RunScreen::new());
+                let language = settings::load()?.language;
+                let (mut run, mut screen) = (Run::default(), RunScreen::new(language));
                 for event in &events {
                     run.apply(event)?;
                     screen.replay(event, &run);
                 }
-                show_end(&run, &artifacts_directory(&directory, &id))?;
+                screen.end(&run, &artifacts_directory(&directory, &id))?;
             }
             Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Resume(args) => {
             let (id, events) = find(&journal, &args.run).await?;
-            let (profile, model) = profile(model_of(&events)?, args.base_url.as_deref())?;
+            let settings = Settings::for_model(model_of(&events)?, args.base_url.clone())?;
+            let (model, profile) = settings.required_model()?;
+            let provider = Provider::new(profile, &model.model)?;
             let engine = args.session.engine().await?;
-            let provider = Provider::new(profile, &model)?;
             let agent = Agent::open(&directory, engine.clone(), provider, Some(evaluator()?))
                 .await?
                 .session_options(args.session.options_with_copies()?);
-            let code = follow(agent.resume(&id).await?, args.json).await;
+            let code = follow(agent.resume(&id).await?, args.json, settings.language).await;
             engine.shutdown().await;
             code
         }
@@ -163,7 +167,6 @@ async fn find(journal: &Journal, begins: &str) -> anyhow::Result<(RunId, Vec<Run
 }
 
 async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
     for summary in journal.runs(None, limit).await? {
         let task = match summary.first.decode::<RunEvent>() {
             Ok(RunEvent::Started(start)) => start.task,
@@ -176,53 +179,26 @@ async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
         };
         let task: String = show::message(&task).chars().take(70).collect();
         let task = task.replace('\n', " ");
-        writeln!(out, "{}  {state:8}  {task}", summary.first.run.as_str())?;
+        let id = &summary.first.run;
+        // Of a run that can't be read, such as one of a newer Belljar, the others are listed still.
+        let events = read_events(journal, id).await.map(|(events, _)| events);
+        let (mut steps, mut money) = (0, 0.0);
+        for event in events.iter().flatten() {
+            if let RunEvent::Replied { cost, .. } = event {
+                steps += 1;
+                money += cost.unwrap_or_default();
+            }
+        }
+        let money = match money {
+            0.0 => "-".to_owned(),
+            money => format!("{money:.4}"),
+        };
+        let id = id.as_str();
+        print_line(&format!(
+            "{id}  {state:8}  {steps:3} steps  {money:>8}  {task}"
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where the time went: each step, the slowest first.
-fn show_timing(events: &[RunEvent]) -> anyhow::Result<()> {
-    let run = Run::fold(events)?;
-    let spent = run.spent();
-    let mut steps: Vec<(u32, u64, u64, u64)> = Vec::new();
-    for event in events {
-        match event {
-            RunEvent::Replied {
-                step,
-                reply,
-                took_ms,
-                ..
-            } => {
-                let tokens = reply.usage.input_tokens + reply.usage.output_tokens;
-                steps.push((*step, *took_ms, 0, tokens));
-            }
-            RunEvent::CallEnded { step, result, .. } => {
-                if let Some(row) = steps.iter_mut().find(|row| row.0 == *step) {
-                    row.2 += result.took_ms;
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "model {} ms, tools {} ms, {} tokens read, {} written, {} steps, {} calls, taken back {} times",
-        spent.model_ms,
-        spent.tool_ms,
-        spent.input_tokens,
-        spent.output_tokens,
-        spent.steps,
-        spent.calls,
-        spent.repeats
-    )?;
-    steps.sort_by_key(|row| std::cmp::Reverse(row.1 + row.2));
-    writeln!(out, "step  model ms  tools ms  tokens")?;
-    for (step, model, tools, tokens) in steps {
-        writeln!(out, "{step:4}  {model:8}  {tools:8}  {tokens:6}")?;
-    }
-    Ok(())
 }
 
 /// Compares each question that the events lead to with the one that was asked.

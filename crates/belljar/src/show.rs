@@ -117,14 +117,14 @@ impl Screen {
     }
 }
 
-fn is_terminal(stream: Stream) -> bool {
+pub(crate) fn is_terminal(stream: Stream) -> bool {
     match stream {
         Stream::Stdout => io::stdout().is_terminal(),
         Stream::Stderr => io::stderr().is_terminal(),
     }
 }
 
-fn write(stream: Stream, text: &str) -> io::Result<()> {
+pub(crate) fn write(stream: Stream, text: &str) -> io::Result<()> {
     fn to(mut out: impl Write, text: &str) -> io::Result<()> {
         out.write_all(text.as_bytes())?;
         out.flush()
@@ -176,7 +176,7 @@ fn display(display: &Display) -> io::Result<()> {
     }
     for part in &display.parts {
         if part.mime.starts_with("image/") {
-            crate::show_image::show(part);
+            crate::show_image::show(part, Stream::Stdout);
         }
     }
     Ok(())

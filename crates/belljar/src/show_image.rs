@@ -5,13 +5,13 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_sandbox::protocol::DisplayData;
+use belljar_sandbox::protocol::{DisplayData, Stream};
 use rustix::fs::{Mode, OFlags};
 
 use crate::show;
@@ -37,14 +37,14 @@ enum Protocol {
     Iterm,
 }
 
-/// Shows an image of a display.
-pub(crate) fn show(part: &DisplayData) {
+/// Shows an image of a display on a stream, if that is a terminal which can.
+pub(crate) fn show(part: &DisplayData, stream: Stream) {
     if let Some(protocol) = protocol(&|name| std::env::var(name).ok())
-        && io::stdout().is_terminal()
+        && show::is_terminal(stream)
         && part.mime == "image/png"
         && fits_terminal(&part.data)
     {
-        let _ = send(&sequence(protocol, &part.data));
+        let _ = show::write(stream, &sequence(protocol, &part.data));
         return;
     }
     match save(part) {
@@ -128,12 +128,6 @@ fn sequence(protocol: Protocol, data: &[u8]) -> String {
     }
     out.push('\n');
     out
-}
-
-fn send(sequence: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(sequence.as_bytes())?;
-    stdout.flush()
 }
 
 /// Writes the image to a file of its own.

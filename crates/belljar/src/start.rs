@@ -183,7 +183,7 @@ fn cpus(text: &str) -> Result<u64, String> {
 
 /// Where named environments are kept.
 pub(crate) fn store() -> anyhow::Result<EnvironmentStore> {
-    Ok(EnvironmentStore::open_default()?)
+    Ok(EnvironmentStore::open(crate::settings::load()?.data_dir))
 }
 
 /// Runs a command's task.

@@ -375,7 +375,8 @@ impl LiveRun {
             let begun = RunEvent::CallStarted { step, call: place };
             self.record(&[begun], listener).await?;
             let code = call.code().unwrap_or_default();
-            let result = self.session.run_cell(code, &self.run, listener).await?;
+            let (run, control) = (&self.run, &self.control);
+            let result = self.session.run_cell(code, run, control, listener).await?;
             // Before the journal has the result: so there always is a snapshot of what it says.
             if let Some(cell) = &result.cell {
                 self.session.save(cell.number, &cell.manifest).await;

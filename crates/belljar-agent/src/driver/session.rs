@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use belljar_journal::Blobs;
 use belljar_protocol::{Artifact, Event, Fate, Language, NameInfo, Outcome, Status, visible};
@@ -13,6 +13,9 @@ use belljar_sandbox::{Engine, Error, LoadReport, Session, SessionOptions};
 
 use super::{Control, Listener, Progress, RunError, millis};
 use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, names};
+
+/// How long a cell may take to heed that its run was stopped.
+const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
 /// the cell.
@@ -126,6 +129,7 @@ impl RunSession {
         &mut self,
         code: &str,
         run: &Run,
+        control: &Control,
         listener: Listener<'_>,
     ) -> Result<CallResult, RunError> {
         let started = Instant::now();
@@ -135,7 +139,25 @@ impl RunSession {
         let language = run.language();
         let mut cell = session.run(code);
         let mut ended = None;
-        while let Some(event) = cell.next().await {
+        let given_up = async {
+            control.stopped().await;
+            tokio::time::sleep(STOP_GRACE).await;
+        };
+        tokio::pin!(given_up);
+        loop {
+            let event = tokio::select! {
+                event = cell.next() => event,
+                () = &mut given_up => {
+                    self.live = None;
+                    return Ok(CallResult {
+                        text: words_given_up(language).into(),
+                        failed: true,
+                        took_ms: millis(started),
+                        ..CallResult::default()
+                    });
+                }
+            };
+            let Some(event) = event else { break };
             match event {
                 Ok(event) => {
                     listener(Progress::Cell(&event));
@@ -359,6 +381,15 @@ fn make_directory(path: &Path) -> std::io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
+}
+
+fn words_given_up(language: Language) -> &'static str {
+    match language {
+        Language::English => {
+            "The cell did not heed that the run was stopped; its session was ended."
+        }
+        Language::Chinese => "任务已停止，但单元没有响应；会话已结束。",
+    }
 }
 
 fn words_loaded(missing: &[String], language: Language) -> String {

@@ -62,7 +62,7 @@ impl Provider {
         if key.is_none() && profile.key_required {
             let variable = profile.key_variable.as_deref().unwrap_or("of the profile");
             return Err(unusable(format!(
-                "{name} needs a key and there is none\nhint: set the variable {variable}, or name a key file in the profile"
+                "{name} needs a key and there is none\nhint: set the variable {variable}, or name a file that holds the key (key_file)"
             )));
         }
         let path = match profile.wire {

@@ -4,13 +4,16 @@ use serde_json::json;
 
 use super::budget::ExitReason;
 use super::event::Ending;
-use super::evidence::{Source, evidence, same_answer, unseen};
+use super::evidence::{Source, evidence, unseen};
 use super::machine::{Call, CallState, Effect, Run, Step};
 use super::words;
 use crate::dialect::{ANSWER, Action};
 
 /// Times that an answer is sent back because no output shows it.
 const MOST_SENT_BACK: usize = 3;
+
+/// Times that the same answer is sent back.
+const INSISTING: usize = 2;
 
 impl Run {
     /// Sends an answer back whose values were seen nowhere.
@@ -22,35 +25,27 @@ impl Run {
             return;
         };
         // Who insists is believed, unless the code has failed since.
-        let again =
-            !self.last_call_failed && self.sent_back.iter().any(|before| before == answer.text);
+        let before = self.sent_back.iter().filter(|said| *said == answer.text);
+        let insists = before.count() == INSISTING && !self.last_call_failed;
         let last = start.budget.steps <= self.spent.steps;
-        if again || last || self.sent_back.len() >= MOST_SENT_BACK {
+        if insists || last || self.sent_back.len() >= MOST_SENT_BACK {
             return;
         }
         let found = evidence(answer.text, &self.sources(), &start.task);
         let unseen = unseen(&found);
-        let shown = !self.outputs.is_empty() && !self.last_call_failed && unseen.is_empty();
         let note = if self.outputs.is_empty() {
             words::answer_without_code(start.language)
         } else if self.last_call_failed {
             words::answer_after_failure(start.language)
         } else if !unseen.is_empty() {
-            words::answer_unseen(&unseen, start.language)
+            words::answer_unseen(&unseen, &start.task, start.language)
+        } else if start.review && !self.reviewed {
+            self.reviewed = true;
+            words::review(&start.task, start.language)
         } else {
-            match (start.review, self.reviewed.as_slice()) {
-                (true, []) => words::review(&start.task, start.language),
-                (true, [first]) if !same_answer(first, answer.text) => {
-                    words::decide(first, answer.text, &start.task, start.language)
-                }
-                _ => return,
-            }
+            return;
         };
-        if shown {
-            self.reviewed.push(answer.text.to_owned());
-        } else {
-            self.sent_back.push(answer.text.to_owned());
-        }
+        self.sent_back.push(answer.text.to_owned());
         let call_id = answer.call_id.map(str::to_owned);
         let arguments = json!({ "text": answer.text });
         if let Some(step) = self.steps.last_mut() {

@@ -1,12 +1,15 @@
 //! The conversation that a run's next question to the model consists of. It never outgrows the
 //! model's window: older steps become a summary first, then what is too long is cut.
 
+use std::borrow::Cow;
+
 use belljar_protocol::Language;
 
 use super::event::Start;
 use super::machine::{Call, Run, Step};
 use super::words;
 use crate::dialect::{ANSWER, Action, Dialect, PYTHON};
+use crate::tool::COMPUTE;
 use crate::{
     Message, ModelRequest, Part, ToolCall, ToolSpec, estimate_request_tokens, estimate_tokens,
 };
@@ -56,7 +59,18 @@ impl Run {
         request
     }
 
+    /// What it started with, without a tool that was taken away since (EXP-5).
+    pub(super) fn offered<'a>(&self, start: &'a Start) -> Cow<'a, Start> {
+        if !self.computations().given_up() {
+            return Cow::Borrowed(start);
+        }
+        let mut start = start.clone();
+        start.tools.retain(|tool| tool != COMPUTE);
+        Cow::Owned(start)
+    }
+
     fn uncut(&self, start: &Start, collapsed: usize) -> ModelRequest {
+        let start = &*self.offered(start);
         ModelRequest {
             messages: self.messages(start, collapsed),
             tools: match start.dialect {

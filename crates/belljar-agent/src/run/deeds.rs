@@ -33,15 +33,13 @@ impl Deeds {
     pub(crate) fn take_back(&mut self, to: u32) {
         for steps in self.done.values_mut() {
             steps.retain(|step| *step < to);
-            if steps.is_empty() {
-                steps.push(to);
-            }
         }
+        self.done.retain(|_, steps| !steps.is_empty());
     }
 }
 
 /// What is the same deed has the same key, whatever it was written like.
-fn key(tool: &str, arguments: &Value, result: &str) -> String {
+pub(super) fn key(tool: &str, arguments: &Value, result: &str) -> String {
     let mut arguments = arguments.clone();
     if let Some(fields) = arguments.as_object_mut() {
         fields.remove("tool_call_purpose");

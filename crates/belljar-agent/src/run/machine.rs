@@ -160,8 +160,8 @@ pub struct Run {
     /// The step in which the session started that the run has now.
     session_since: u32,
     pub(super) last_call_failed: bool,
-    /// Answers that were good, and that the model was asked to check.
-    pub(super) reviewed: Vec<String>,
+    /// Whether the model was asked to work its answer out a second time.
+    pub(super) reviewed: bool,
     failed: Option<String>,
     stopped: bool,
     ended: Option<Ending>,
@@ -440,7 +440,10 @@ impl Run {
             note: None,
             understood: true,
         };
-        match start.dialect.parse(&parts, &start.tool_specs()) {
+        match start
+            .dialect
+            .parse(&parts, &self.offered(start).tool_specs())
+        {
             Ok(parsed) => {
                 self.misunderstood = 0;
                 self.first_parse.0 += u32::from(!parsed.mended.is_empty());
@@ -482,9 +485,17 @@ impl Run {
                 // What it says was told; here it becomes the plan.
                 let _ = self.plan.call(&call.arguments);
             }
-            COMPUTE => self
-                .computations
-                .remember(result.value.clone(), result.failed),
+            COMPUTE => {
+                let before = self.computations.given_up();
+                let value = result.value.clone();
+                self.computations.remember(value, result.failed);
+                if self.computations.given_up() && !before {
+                    let note = self.computations.given_up_words(self.language());
+                    if let Some(step) = self.steps.last_mut() {
+                        add_note(step, &note);
+                    }
+                }
+            }
             _ => {}
         }
         let output = result
@@ -511,12 +522,6 @@ impl Run {
             .deeds
             .note(number, &call.tool, &call.arguments, &result.text);
         match *steps.to_vec() {
-            // What fails again in the same way is forgotten, so that it is no example.
-            [first, .., _]
-                if first < number && result.failed && self.only_failures_since(first) =>
-            {
-                self.going_back_to = Some(first);
-            }
             [earlier, _] if earlier < number => {
                 let note = words::done_before(earlier, result.failed, self.language());
                 if let Some(step) = self.steps.last_mut() {
@@ -526,13 +531,33 @@ impl Run {
             [_, second, _, ..] => self.going_back_to = Some(second.min(number)),
             _ => {}
         }
+        // What fails again with the same error is forgotten, so that it is no example.
+        if let Some(first) = self.failing_alike_since() {
+            self.going_back_to = Some(first);
+        }
     }
 
-    /// Whether nothing has succeeded since a step began.
-    fn only_failures_since(&self, step: u32) -> bool {
-        let steps = self.steps.iter().filter(|other| other.number >= step);
-        let mut results = steps.flat_map(|step| &step.calls).filter_map(Call::result);
-        results.all(|result| result.failed)
+    /// The first of the last steps in which nothing succeeded, if the last failed with an error that
+    /// was among them before.
+    fn failing_alike_since(&self) -> Option<u32> {
+        let error = |call: &Call| -> Option<String> {
+            let result = call.result().filter(|result| result.failed)?;
+            result.cell.as_ref()?.error.clone()
+        };
+        let fails = |step: &&Step| {
+            let mut results = step.calls.iter().filter_map(Call::result);
+            results.all(|result| result.failed)
+        };
+        let (last, earlier) = self.steps.split_last()?;
+        let error_now = last.calls.iter().filter_map(error).next_back()?;
+        let failing = earlier.iter().rev().take_while(fails);
+        let failing: Vec<&Step> = failing.filter(|step| !step.calls.is_empty()).collect();
+        let mut before = failing
+            .iter()
+            .flat_map(|step| &step.calls)
+            .filter_map(error);
+        let again = before.any(|error| error == error_now);
+        failing.last().filter(|_| again).map(|step| step.number)
     }
 
     fn take_back(&mut self, to: u32, restored: bool, manifest: &[NameInfo]) {

@@ -12,12 +12,14 @@ mod deeds;
 mod event;
 mod evidence;
 mod machine;
+mod timing;
 mod words;
 
 pub use budget::{Budget, BudgetPart, ExitReason, Spent};
 pub use event::{CallResult, CellResult, EVENT_VERSION, Ending, RunEvent, Start, TaskFile};
 pub use evidence::{Evidence, Seen};
 pub use machine::{Call, Effect, Misfit, Run, Step};
+pub use timing::{RepeatedCall, StepTiming, Timing};
 
 pub(crate) use context::cut_middle;
 pub(crate) use words::names;

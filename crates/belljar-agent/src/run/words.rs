@@ -135,20 +135,7 @@ pub(crate) fn review(task: &str, language: Language) -> String {
     }
 }
 
-pub(crate) fn decide(first: &str, second: &str, task: &str, language: Language) -> String {
-    let [first, second] =
-        [first, second].map(|answer| &answer[..answer.floor_char_boundary(SUMMARY)]);
-    match language {
-        Language::English => format!(
-            "The two ways gave different results, `{first}` and `{second}`. Find out which one is right: read the task again, run code that does exactly what it says, and print each part. The task was: {task}"
-        ),
-        Language::Chinese => format!(
-            "两种方法的结果不同：`{first}` 和 `{second}`。请确定哪个正确：重新阅读任务，运行完全按任务要求的代码，并打印每一部分。任务是：{task}"
-        ),
-    }
-}
-
-pub(crate) fn answer_unseen(values: &[&str], language: Language) -> String {
+pub(crate) fn answer_unseen(values: &[&str], task: &str, language: Language) -> String {
     let values: Vec<String> = values
         .iter()
         .take(5)
@@ -157,10 +144,10 @@ pub(crate) fn answer_unseen(values: &[&str], language: Language) -> String {
     let values = values.join(", ");
     match language {
         Language::English => format!(
-            "The answer was not taken: {values} stands in it, but in no output. Run code that works it out and prints it, then answer with what the output shows."
+            "The answer was not taken: {values} stands in it, but in no output. Run other code that works it out, with plain loops, and prints it. The task was: {task}"
         ),
         Language::Chinese => format!(
-            "答案未被采纳：其中的 {values} 没有出现在任何输出中。请运行代码计算并打印，然后按输出回答。"
+            "答案未被采纳：其中的 {values} 没有出现在任何输出中。请运行另一段代码，用普通循环计算并打印。任务是：{task}"
         ),
     }
 }

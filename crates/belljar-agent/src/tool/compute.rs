@@ -46,6 +46,9 @@ const STACK: usize = 64 << 20;
 /// Depth of calls; each needs some of the stack.
 const RECURSION: usize = 200;
 
+/// Past this many expressions a run does without the tool if more than half of them were errors.
+const TRUSTED_CALLS: u32 = 4;
+
 /// What came of an expression.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -90,7 +93,7 @@ pub struct Computations {
     pub last_result: Option<Value>,
     /// How many were evaluated.
     pub calls: u32,
-    /// How many of them were errors; the loop falls back on too many (EXP-5).
+    /// How many of them were errors; past a rate the run goes on without the tool (EXP-5).
     pub errors: u32,
 }
 
@@ -102,6 +105,24 @@ impl Computations {
             self.errors += 1;
         } else {
             self.last_result = value;
+        }
+    }
+
+    /// Whether the tool does more harm than good here, so that the run goes on without it (EXP-5).
+    pub fn given_up(&self) -> bool {
+        self.calls >= TRUSTED_CALLS && self.errors * 2 > self.calls
+    }
+
+    /// What the model is told when that happens.
+    pub(crate) fn given_up_words(&self, language: Language) -> String {
+        let Self { calls, errors, .. } = self;
+        match language {
+            Language::English => format!(
+                "`{COMPUTE}` is taken away: {errors} of {calls} expressions were errors. Use `python` instead."
+            ),
+            Language::Chinese => format!(
+                "`{COMPUTE}` 已停用：{calls} 个表达式中有 {errors} 个出错。请改用 `python`。"
+            ),
         }
     }
 

@@ -12,10 +12,11 @@ async fn an_answer_that_rests_on_nothing_is_sent_back() {
         answer("It is 4242."),
         code("print(6 * 7)"),
         answer("It is 4242."),
+        answer("It is 4242."),
         answer("It is 42."),
     ]);
     let run = desk.run(start("What is six times seven?")).await;
-    assert_eq!(answer_of(&run), "It is 4242.", "said twice, it is taken");
+    assert_eq!(answer_of(&run), "It is 4242.", "who insists is believed");
     let desk = Desk::new([
         answer("It is 41."),
         code("print(6 * 7)"),
@@ -32,35 +33,23 @@ async fn an_answer_that_rests_on_nothing_is_sent_back() {
     );
 }
 
-/// With a review an answer is worked out a second time; where the two differ, a third time decides.
+/// With a review an answer is worked out a second time, and the second is taken.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_review_works_the_answer_out_again() {
-    let reviewed = || belljar_agent::Start {
+    let reviewed = belljar_agent::Start {
         review: true,
         ..start("What is six times seven?")
     };
     let desk = Desk::new([
-        code("print(6 * 7)"),
-        answer("It is 42."),
+        code("print(6 * 8)"),
+        answer("It is 48."),
         code("print(sum([7] * 6))"),
         answer("42"),
     ]);
-    let run = desk.run(reviewed()).await;
+    let run = desk.run(reviewed).await;
     assert_eq!(answer_of(&run), "42");
     assert_eq!(desk.model.requests().len(), 4);
     assert!(desk.last_conversation().contains("run other code"));
-    let desk = Desk::new([
-        code("print(6 * 8)"),
-        answer("48"),
-        code("print(6 * 7)"),
-        answer("42"),
-        code("print('six sevens are', 42)"),
-        answer("42"),
-    ]);
-    let run = desk.run(reviewed()).await;
-    assert_eq!(answer_of(&run), "42");
-    let talk = desk.last_conversation();
-    assert!(talk.contains("different results, `48` and `42`"), "{talk}");
 }
 
 /// Code that fails twice in the same way is taken out of the conversation, so that it is no example;

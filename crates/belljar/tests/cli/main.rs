@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod config;
 mod crash;
 mod exec;
 mod exports;
@@ -16,6 +17,8 @@ mod others;
 mod readme;
 mod repl;
 mod run;
+mod run_interrupts;
+mod run_screen;
 mod snapshots;
 mod support;
 mod wrong;

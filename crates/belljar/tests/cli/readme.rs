@@ -1,14 +1,14 @@
-//! The examples of README.md, as a newcomer would run them.
+//! The examples of README.md and docs/runs.md, as a newcomer would run them.
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::{BELLJAR, Scratch, default_environment};
 
-/// Every `sh` block of the README, with the `text` block that directly follows it, if one does.
-fn readme_examples() -> Vec<(String, Option<String>)> {
-    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
-    let readme = readme.unwrap();
+/// Every `sh` block of a page, with the `text` block that directly follows it, if one does.
+fn examples_of(page: &str) -> Vec<(String, Option<String>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join(page)).unwrap();
     let mut examples: Vec<(String, Option<String>)> = Vec::new();
     let mut expects_output = false;
     let mut lines = readme.lines();
@@ -35,10 +35,36 @@ fn readme_examples() -> Vec<(String, Option<String>)> {
 #[test]
 fn the_examples_of_the_readme_run() {
     default_environment();
-    let examples = readme_examples();
+    run_examples("README.md", 5);
+}
+
+#[test]
+fn the_examples_of_runs_run() {
+    run_examples("docs/runs.md", 1);
+}
+
+/// The settings that the page shows are settings.
+#[test]
+fn the_settings_file_of_runs_is_one() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, file) = page.split_once("```toml\n").unwrap();
+    let scratch = Scratch::new();
+    scratch.write("config.toml", file.split("```").next().unwrap());
+    let mut command = scratch.prepare(BELLJAR);
+    command
+        .env("BELLJAR_CONFIG", scratch.path("config.toml"))
+        .env_remove("BELLJAR_MODEL")
+        .arg("config");
+    let ended = scratch.finish(command.spawn().unwrap()).exits_with(0);
+    assert!(ended.stdout.contains("openai/gpt-5-mini"), "{ended:#?}");
+}
+
+fn run_examples(page: &str, least: usize) {
+    let examples = examples_of(page);
     assert!(
-        examples.len() >= 5,
-        "only {} examples were found",
+        examples.len() >= least,
+        "only {} examples were found in {page}",
         examples.len()
     );
     let directories = std::env::var_os("PATH").unwrap_or_default();

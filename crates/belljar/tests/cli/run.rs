@@ -22,7 +22,7 @@ pub(crate) fn belljar(scratch: &Scratch, arguments: &[&str]) -> Ended {
     scratch.finish(child)
 }
 
-fn run(scratch: &Scratch, model: &ScriptedModel, arguments: &[&str]) -> Ended {
+pub(crate) fn run(scratch: &Scratch, model: &ScriptedModel, arguments: &[&str]) -> Ended {
     run_in(bare(), scratch, model, arguments)
 }
 
@@ -60,7 +60,9 @@ fn run_answers_and_runs_tell_of_it() {
     }
     let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
     assert!(
-        listed.stdout.contains("answered  Sum the numbers."),
+        listed
+            .stdout
+            .contains("answered    2 steps         -  Sum the numbers."),
         "{listed:#?}"
     );
     let id = listed.stdout.split_whitespace().next().unwrap().to_owned();
@@ -78,6 +80,18 @@ fn run_answers_and_runs_tell_of_it() {
     assert!(shown.stderr.contains("sum 42"), "{shown:#?}");
     let timing = belljar(&scratch, &["runs", "show", "--timing", &id]).exits_with(0);
     assert!(timing.stdout.contains("2 steps, 1 calls"), "{timing:#?}");
+    let timing = belljar(&scratch, &["runs", "show", "--timing", "--json", &id])
+        .exits_with(0)
+        .lines();
+    assert_eq!(timing[0]["steps"][0]["tools"][0], "python");
+    assert_eq!(timing[0]["spent"]["steps"], 2);
+    let sum = |names: [&str; 2]| names.map(|name| timing[0]["spent"][name].as_u64().unwrap());
+    let busy: u64 = sum(["model_ms", "tool_ms"]).iter().sum();
+    let other = timing[0]["other_ms"].as_u64().unwrap();
+    assert!(
+        timing[0]["wall_ms"].as_u64().unwrap() <= busy + other,
+        "{timing:#?}"
+    );
     let events = belljar(&scratch, &["runs", "show", "--json", &id])
         .exits_with(0)
         .lines();
@@ -122,9 +136,50 @@ fn run_says_what_is_wrong() {
     assert!(ended.stderr.contains("nobody"), "{ended:#?}");
     belljar(
         &scratch,
-        &["run", "--model", "openai/x", "--file", "missing", "Hello"],
+        &["run", "--model", "ollama/x", "--file", "missing", "Hello"],
     )
-    .exits_with(2);
+    .exits_with(2)
+    .says("--file missing: No such file or directory (os error 2)\nhint: check the path");
+    scratch.write("a.txt", "");
+    for (arguments, said) in [
+        (
+            &["run", "Hello"][..],
+            "error: no model is set\nhint: give one as PROVIDER/MODEL with --model",
+        ),
+        (&["run", "--model", "gpt", "Hello"], "`gpt` names no model"),
+        (
+            &["run", "--model", "openia/x", "Hello"],
+            "did you mean `openai`?",
+        ),
+        (&["run", "--model", "ollama/x", " "], "the task is empty"),
+        (
+            &["run", "--model", "ollama/x", "--file", ".", "Hello"],
+            "--file .: it is a directory\nhint: give its files",
+        ),
+        (
+            &[
+                "run", "--model", "ollama/x", "--file", "a.txt", "--file", "./a.txt", "Hello",
+            ],
+            "there is another file of this name",
+        ),
+        (
+            &["run", "--model", "openai/x", "--money", "1", "Hello"],
+            "what `openai/x` costs is not known\nhint: leave the limit out",
+        ),
+    ] {
+        let ended = belljar(&scratch, arguments).exits_with(2).says(said);
+        assert_eq!(ended.stdout, "", "{ended:#?}");
+    }
+    let child = scratch
+        .prepare(BELLJAR)
+        .env_remove("OPENAI_API_KEY")
+        .args(["run", "--model", "openai/x", "Hello"])
+        .spawn()
+        .unwrap();
+    scratch
+        .finish(child)
+        .exits_with(2)
+        .says("hint: set the variable OPENAI_API_KEY, or name a file");
     belljar(&scratch, &["runs", "show", "abc"])
         .exits_with(2)
         .says("there is no run `abc`");
@@ -135,4 +190,21 @@ fn run_says_what_is_wrong() {
     assert_eq!(ended.stdout, "");
     let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
     assert!(listed.stdout.contains("ended"), "{listed:#?}");
+}
+
+/// What code may reach is what was allowed, and what it was denied is told.
+#[test]
+fn run_allows_the_hosts_that_it_was_given() {
+    let scratch = Scratch::new();
+    let reach = "import urllib.request\ntry:\n    urllib.request.urlopen('http://denied.example/', timeout=9)\nexcept OSError as error:\n    print('no:', 1234)";
+    let model = ScriptedModel::start([code(reach), Scripted::text("FINAL: 1234")]).unwrap();
+    let ended = run(&scratch, &model, &["--allow", "allowed.example", "Look"]).exits_with(0);
+    let told = ended
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("[network:"));
+    assert!(
+        told.is_some_and(|line| line.contains("denied.example")),
+        "{ended:#?}"
+    );
 }

@@ -80,6 +80,10 @@ impl Scratch {
             .current_dir(self.path(""))
             .env("TMPDIR", self.0.path().join("tmp"))
             .env_remove("BELLJAR_LOG")
+            // Settings and the language of whoever runs the tests are theirs.
+            .env_remove("BELLJAR_CONFIG")
+            .env("XDG_CONFIG_HOME", self.0.path().join("config"))
+            .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -117,10 +121,27 @@ impl Scratch {
 
     /// Runs `belljar exec --env bare …` on a terminal without colours; what the terminal gets.
     pub(crate) fn exec_on_a_terminal(&self, arguments: &[&str]) -> String {
+        let mut command = self.prepare(BELLJAR);
+        command
+            .env("NO_COLOR", "1")
+            .args(["exec", "--env", bare()])
+            .args(arguments);
+        self.on_a_terminal(&mut command)
+    }
+
+    /// Runs a command on a terminal; what the terminal gets.
+    pub(crate) fn on_a_terminal(&self, command: &mut Command) -> String {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
+        let size = rustix::termios::Winsize {
+            ws_row: 40,
+            ws_col: 120,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        rustix::termios::tcsetwinsize(&controller, size).unwrap();
         let name = ptsname(&controller, Vec::new()).unwrap();
         let terminal = rustix::fs::open(
             name,
@@ -128,16 +149,14 @@ impl Scratch {
             rustix::fs::Mode::empty(),
         )
         .unwrap();
-        let child = self
-            .prepare(BELLJAR)
-            .env("NO_COLOR", "1")
-            .args(["exec", "--env", bare()])
-            .args(arguments)
+        let child = command
             .stdin(Stdio::null())
             .stdout(terminal.try_clone().unwrap())
             .stderr(terminal)
             .spawn()
             .unwrap();
+        // The command holds the terminal open, too.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut got = Vec::new();
         // It ends with an error when the last one who has the terminal open is gone.
         let _ = fs::File::from(controller).read_to_end(&mut got);

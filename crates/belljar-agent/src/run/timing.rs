@@ -1,0 +1,122 @@
+//! Where the time, the tokens and the money of a run went.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::budget::Spent;
+use super::deeds;
+use super::event::RunEvent;
+use super::machine::{Call, Misfit, Run};
+
+/// What a run used, step by step; also in steps that were taken back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Timing {
+    /// All of it.
+    pub spent: Spent,
+    /// Each step, in order.
+    pub steps: Vec<StepTiming>,
+    /// Calls that were made before, with the same result.
+    pub repeated: Vec<RepeatedCall>,
+}
+
+/// What one step used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct StepTiming {
+    /// Its number.
+    pub step: u32,
+    /// Milliseconds of the model.
+    pub model_ms: u64,
+    /// Milliseconds of tools.
+    pub tool_ms: u64,
+    /// Tokens that the model read.
+    pub input_tokens: u64,
+    /// Tokens that it wrote.
+    pub output_tokens: u64,
+    /// What it cost, if that is known.
+    pub cost: Option<f64>,
+    /// The tools that it called.
+    pub tools: Vec<String>,
+    /// How many of the calls failed.
+    pub failed: u32,
+}
+
+/// A call that was made several times, with the same result.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RepeatedCall {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, the first time.
+    pub arguments: serde_json::Value,
+    /// The steps, the first one too.
+    pub steps: Vec<u32>,
+    /// Milliseconds of all but the first.
+    pub wasted_ms: u64,
+}
+
+impl Timing {
+    /// Where a run's time went, by its events.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a RunEvent>) -> Result<Self, Misfit> {
+        let (mut run, mut timing) = (Run::default(), Self::default());
+        let mut calls: Vec<Call> = Vec::new();
+        let mut deeds: BTreeMap<String, RepeatedCall> = BTreeMap::new();
+        for event in events {
+            run.apply(event)?;
+            match event {
+                RunEvent::Replied {
+                    step,
+                    reply,
+                    took_ms,
+                    cost,
+                } => {
+                    calls = run
+                        .steps()
+                        .last()
+                        .map_or_else(Vec::new, |s| s.calls.clone());
+                    timing.steps.push(StepTiming {
+                        step: *step,
+                        model_ms: *took_ms,
+                        input_tokens: reply.usage.input_tokens,
+                        output_tokens: reply.usage.output_tokens,
+                        cost: *cost,
+                        tools: calls.iter().map(|call| call.tool.clone()).collect(),
+                        ..StepTiming::default()
+                    });
+                }
+                RunEvent::CallEnded { step, call, result } => {
+                    if let Some(row) = timing.steps.last_mut().filter(|row| row.step == *step) {
+                        row.tool_ms += result.took_ms;
+                        row.failed += u32::from(result.failed);
+                    }
+                    let call = usize::try_from(*call).ok().and_then(|at| calls.get(at));
+                    let Some(call) = call else { continue };
+                    let key = deeds::key(&call.tool, &call.arguments, &result.text);
+                    let deed = deeds.entry(key).or_insert_with(|| RepeatedCall {
+                        tool: call.tool.clone(),
+                        arguments: call.arguments.clone(),
+                        steps: Vec::new(),
+                        wasted_ms: 0,
+                    });
+                    if !deed.steps.is_empty() {
+                        deed.wasted_ms += result.took_ms;
+                    }
+                    deed.steps.push(*step);
+                }
+                _ => {}
+            }
+        }
+        timing.spent = run.spent();
+        timing.repeated = deeds.into_values().filter(|d| d.steps.len() > 1).collect();
+        timing.repeated.sort_by_key(|deed| deed.steps.clone());
+        Ok(timing)
+    }
+
+    /// The steps that took longest, the slowest first.
+    pub fn slowest(&self, most: usize) -> Vec<&StepTiming> {
+        let mut steps: Vec<&StepTiming> = self.steps.iter().collect();
+        steps.sort_by_key(|step| std::cmp::Reverse(step.model_ms + step.tool_ms));
+        steps.truncate(most);
+        steps
+    }
+}

@@ -1,0 +1,137 @@
+//! `belljar config`: which settings hold, and where each came from.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use belljar_sandbox::protocol::Language;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::run_command::print_line;
+use crate::settings::{Row, Settings, SettingsArgs};
+use crate::words::pick;
+use crate::{settings_file, settings_list, show, words};
+
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Flags come before environment variables, these before the settings file, and that before what is \
+usual for the model's provider. Keys of providers are never shown, and never stand in the file: it \
+names the variable or the file that holds one.
+
+Examples:
+  belljar config init                          write a file with every setting, to be filled in
+  belljar config --model openai/gpt-5-mini     what would hold for this model"
+)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    command: Option<ConfigCommand>,
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Write one JSON object instead
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Say where the settings file is, or would be
+    Path,
+    /// Write a settings file that explains every setting, if there is none
+    Init,
+}
+
+pub(crate) fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Some(ConfigCommand::Path) => {
+            print_line(&settings_file::path()?.display().to_string())?;
+        }
+        Some(ConfigCommand::Init) => init()?,
+        None => {
+            let settings = Settings::load(&args.settings)?;
+            if args.json {
+                print_line(&object(&settings).to_string())?;
+            } else {
+                table(&settings)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn init() -> anyhow::Result<()> {
+    let path = settings_file::path()?;
+    let (language, _) = words::of_system();
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+    }
+    let file = std::fs::File::create_new(&path);
+    let mut file = match file {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => match language {
+            Language::English => bail!("{} is there already, and is left as it is", path.display()),
+            Language::Chinese => bail!("{} 已存在，未做改动", path.display()),
+        },
+        other => other.with_context(|| path.display().to_string())?,
+    };
+    file.write_all(settings_list::template(language).as_bytes())
+        .with_context(|| path.display().to_string())?;
+    print_line(&path.display().to_string())
+}
+
+fn object(settings: &Settings) -> Value {
+    let rows = settings.rows.iter().map(|row| {
+        let mut entry = json!({"name": row.name, "value": row.value, "from": row.origin.json()});
+        if let Some(set) = key_is_set(row) {
+            entry["set"] = set.into();
+        }
+        entry
+    });
+    json!({
+        "file": settings.file,
+        "file_exists": settings.file.exists(),
+        "settings": rows.collect::<Vec<_>>(),
+    })
+}
+
+/// For the variable of a key: whether it holds one. What it holds is never shown.
+fn key_is_set(row: &Row) -> Option<bool> {
+    let name = row.value.as_str().filter(|_| row.name == "key_variable")?;
+    Some(std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+fn table(settings: &Settings) -> anyhow::Result<()> {
+    let language = settings.language;
+    let file = settings.file.display();
+    let mut out = std::io::stdout().lock();
+    let there = match (settings.file.exists(), language) {
+        (true, _) => String::new(),
+        (false, Language::English) => " (not there; `belljar config init` writes one)".into(),
+        (false, Language::Chinese) => "（不存在；`belljar config init` 可以生成）".into(),
+    };
+    let label = pick(language, ["settings file: ", "设置文件："]);
+    writeln!(out, "{label}{file}{there}")?;
+    let shown = |row: &Row| {
+        let set = match key_is_set(row) {
+            Some(true) => pick(language, [" (is set)", "（已设置）"]),
+            Some(false) => pick(language, [" (is not set)", "（未设置）"]),
+            None => "",
+        };
+        format!("{}{set}", show::message(&row.to_string()))
+    };
+    let width = |width: fn(&(String, &Row)) -> usize, rows: &[(String, &Row)]| {
+        rows.iter().map(width).max().unwrap_or_default()
+    };
+    let rows: Vec<(String, &Row)> = settings.rows.iter().map(|row| (shown(row), row)).collect();
+    let names = width(|(_, row)| row.name.len(), &rows);
+    let values = width(|(value, _)| value.chars().count(), &rows).min(48);
+    for (value, row) in rows {
+        let origin = match row.value {
+            Value::Null => pick(language, ["not set", "未设置"]).to_owned(),
+            _ => row.origin.text(language),
+        };
+        writeln!(out, "{:names$}  {value:values$}  {origin}", row.name)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,520 @@
+//! What a command works with: flags before environment variables before the settings file before
+//! what a provider's profile says. Each value knows where it came from.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use belljar_agent::{Budget, Dialect, ModelName, Prices, Profile};
+use belljar_sandbox::EnvironmentStore;
+use belljar_sandbox::protocol::Language;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::settings_file::{SettingsFile, no_provider};
+use crate::settings_list::LANGUAGES;
+use crate::words::{self, pick};
+
+/// Tokens of a reply where neither the user nor the profile says.
+const MAX_TOKENS: u32 = 2048;
+
+/// Settings that can be given as flags.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SettingsArgs {
+    /// The model, as PROVIDER/MODEL
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    model: Option<String>,
+    /// Where the model's server is, if not where the provider's usually is
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// How the model writes actions, if not as its provider's models usually do
+    #[arg(long, value_enum)]
+    dialect: Option<DialectChoice>,
+    /// How freely the model draws
+    #[arg(long, value_name = "T", value_parser = amount)]
+    temperature: Option<f64>,
+    /// Tokens that a conversation and its reply may have together
+    #[arg(long, value_name = "TOKENS")]
+    context_window: Option<u32>,
+    /// The most tokens of one reply
+    #[arg(long, value_name = "TOKENS")]
+    max_tokens: Option<u32>,
+    /// The language of prompts and messages [default: that of the system]
+    #[arg(long, value_name = "LANGUAGE", value_parser = clap::builder::PossibleValuesParser::new(LANGUAGES))]
+    language: Option<String>,
+    /// Ask the model to check its first answer against the task: a step more, for small models
+    #[arg(long)]
+    review: bool,
+    /// Budget: turns of the model [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: Option<u32>,
+    /// Budget: tokens of all requests and replies together
+    #[arg(long, value_name = "N")]
+    tokens: Option<u64>,
+    /// Budget: money, in the currency of the model's prices (see `belljar config`)
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    money: Option<f64>,
+    /// Budget: seconds of model and tools together
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Budget: calls of tools [default: 100]
+    #[arg(long, value_name = "N")]
+    calls: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DialectChoice {
+    /// Tool calls of the provider's own format
+    Native,
+    /// One JSON object in each reply
+    Json,
+    /// XML-like tags
+    Tags,
+    /// Markdown blocks of code
+    Fenced,
+}
+
+fn amount(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    number
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| "give a number of 0 or more".into())
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag(&'static str),
+    Variable(&'static str),
+    File(PathBuf, usize),
+    Profile(String),
+    Default,
+}
+
+impl Origin {
+    pub(crate) fn json(&self) -> Value {
+        match self {
+            Self::Flag(flag) => serde_json::json!({"kind": "flag", "flag": flag}),
+            Self::Variable(name) => serde_json::json!({"kind": "variable", "variable": name}),
+            Self::File(path, line) => {
+                serde_json::json!({"kind": "file", "path": path, "line": line})
+            }
+            Self::Profile(name) => serde_json::json!({"kind": "profile", "profile": name}),
+            Self::Default => serde_json::json!({"kind": "default"}),
+        }
+    }
+
+    pub(crate) fn text(&self, language: Language) -> String {
+        match self {
+            Self::Flag(flag) => (*flag).to_owned(),
+            Self::Variable(name) => format!("${name}"),
+            Self::File(path, line) => format!("{}:{line}", path.display()),
+            Self::Profile(name) => match language {
+                Language::English => format!("profile {name}"),
+                Language::Chinese => format!("{name} 的默认值"),
+            },
+            Self::Default => pick(language, ["default", "默认"]).to_owned(),
+        }
+    }
+}
+
+/// A value that holds, with its origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+/// All that holds.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) file: PathBuf,
+    pub(crate) language: Language,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) model: Option<ModelName>,
+    /// How the model is talked to, if there is one.
+    pub(crate) profile: Option<Profile>,
+    pub(crate) dialect: Dialect,
+    pub(crate) max_tokens: u32,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) review: bool,
+    pub(crate) budget: Budget,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) runs_dir: PathBuf,
+}
+
+/// The settings without flags.
+pub(crate) fn load() -> anyhow::Result<Settings> {
+    Settings::load(&SettingsArgs::default())
+}
+
+impl Settings {
+    pub(crate) fn load(flags: &SettingsArgs) -> anyhow::Result<Self> {
+        let (of_system, variable) = words::of_system();
+        let asked = match flags.language.as_deref() {
+            Some("zh") => Language::Chinese,
+            Some(_) => Language::English,
+            None => of_system,
+        };
+        let file = SettingsFile::load(asked)?;
+        let mut layers = Layers {
+            file: &file,
+            rows: Vec::new(),
+        };
+        let model = layers.text(
+            "model",
+            "model",
+            ("--model", flags.model.clone()),
+            Some("BELLJAR_MODEL"),
+            None,
+        );
+        let language = layers.text(
+            "language",
+            "language",
+            ("--language", flags.language.clone()),
+            None,
+            Some((
+                pick(of_system, ["en", "zh"]).to_owned(),
+                variable.map_or(Origin::Default, Origin::Variable),
+            )),
+        );
+        let language = match language.as_deref() {
+            Some("zh") => Language::Chinese,
+            _ => Language::English,
+        };
+        let model = model.map(|text| parse_model(&text, language)).transpose()?;
+        let mut profile = model
+            .as_ref()
+            .and_then(|name| Profile::built_in(&name.provider));
+        let mut dialect = Dialect::FencedCode;
+        let mut max_tokens = MAX_TOKENS;
+        if let (Some(name), Some(profile)) = (&model, &mut profile) {
+            layers.profile(flags, name, profile)?;
+            max_tokens = profile.max_tokens.unwrap_or(MAX_TOKENS);
+            dialect = match profile.dialect.as_str() {
+                "native" => Dialect::NativeTools,
+                "json" => Dialect::JsonAction,
+                "tags" => Dialect::Tags,
+                _ => Dialect::FencedCode,
+            };
+        }
+        let temperature = layers.number("temperature", ("--temperature", flags.temperature), None);
+        let review = layers.switch("review", ("--review", flags.review.then_some(true)));
+        let budget = layers.budget(flags);
+        let (data_dir, runs_dir) = layers.directories()?;
+        let rows = layers.rows;
+        Ok(Self {
+            file: file.path,
+            language,
+            rows,
+            model,
+            profile,
+            dialect,
+            max_tokens,
+            temperature,
+            review,
+            budget,
+            data_dir,
+            runs_dir,
+        })
+    }
+
+    /// The model, how it is talked to, and its price where money is limited.
+    pub(crate) fn required_model(&self) -> anyhow::Result<(ModelName, Profile)> {
+        let (Some(model), Some(profile)) = (&self.model, &self.profile) else {
+            bail!(
+                "{}",
+                pick(
+                    self.language,
+                    [
+                        "no model is set\nhint: give one as PROVIDER/MODEL with --model, in the variable \
+                     BELLJAR_MODEL, or in the settings file (`belljar config init` writes one)",
+                        "没有设置模型\n提示：用 --model 给出 提供方/模型，或设置变量 BELLJAR_MODEL，\
+                     或写入设置文件（`belljar config init` 可以生成）",
+                    ]
+                )
+            );
+        };
+        if self.budget.money.is_some() && profile.prices.is_none() {
+            let file = self.file.display();
+            match self.language {
+                Language::English => bail!(
+                    "money is limited, but what `{model}` costs is not known\nhint: leave the limit out, \
+                     or add prices for a million tokens to {file}:\n\
+                     [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
+                ),
+                Language::Chinese => bail!(
+                    "设置了费用上限，但不知道 `{model}` 的价格\n提示：去掉上限，或把每百万令牌的价格写入 {file}：\n\
+                     [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
+                ),
+            }
+        }
+        Ok((model.clone(), profile.clone()))
+    }
+
+    /// How another model is talked to: that of a run that is gone on with.
+    pub(crate) fn for_model(model: &str, base_url: Option<String>) -> anyhow::Result<Self> {
+        Self::load(&SettingsArgs {
+            model: Some(model.to_owned()),
+            base_url,
+            ..SettingsArgs::default()
+        })
+    }
+}
+
+/// A model's name, of a provider that there is.
+fn parse_model(text: &str, language: Language) -> anyhow::Result<ModelName> {
+    let name = ModelName::parse(text)?;
+    if Profile::built_in(&name.provider).is_none() {
+        bail!("{}", no_provider(&name.provider, language));
+    }
+    Ok(name)
+}
+
+/// Finds values, and notes where they came from.
+struct Layers<'a> {
+    file: &'a SettingsFile,
+    rows: Vec<Row>,
+}
+
+impl Layers<'_> {
+    /// The first that has a value: the flag, the variable, the file, what else holds.
+    fn find(
+        &mut self,
+        name: &str,
+        key: &str,
+        flag: (&'static str, Option<Value>),
+        variable: Option<&'static str>,
+        otherwise: Option<(Value, Origin)>,
+    ) -> Value {
+        let of_flag = flag.1.map(|value| (value, Origin::Flag(flag.0)));
+        let of_variable = || {
+            let value = std::env::var(variable?).ok()?;
+            (!value.is_empty()).then(|| Some((value.into(), Origin::Variable(variable?))))?
+        };
+        let of_file = || {
+            let (value, line) = self.file.get(key)?;
+            let origin = Origin::File(self.file.path.clone(), *line);
+            Some((value.clone(), origin))
+        };
+        let found = of_flag.or_else(of_variable).or_else(of_file);
+        let (value, origin) = found
+            .or(otherwise)
+            .unwrap_or((Value::Null, Origin::Default));
+        self.rows.push(Row {
+            name: name.to_owned(),
+            value: value.clone(),
+            origin,
+        });
+        value
+    }
+
+    fn text(
+        &mut self,
+        name: &str,
+        key: &str,
+        flag: (&'static str, Option<String>),
+        variable: Option<&'static str>,
+        otherwise: Option<(String, Origin)>,
+    ) -> Option<String> {
+        let flag = (flag.0, flag.1.map(Value::from));
+        let otherwise = otherwise.map(|(text, origin)| (text.into(), origin));
+        let found = self.find(name, key, flag, variable, otherwise);
+        found.as_str().map(str::to_owned)
+    }
+
+    fn number(
+        &mut self,
+        name: &str,
+        flag: (&'static str, Option<f64>),
+        otherwise: Option<(f64, Origin)>,
+    ) -> Option<f64> {
+        let flag = (flag.0, flag.1.map(Value::from));
+        let otherwise = otherwise.map(|(number, origin)| (number.into(), origin));
+        self.find(name, name, flag, None, otherwise).as_f64()
+    }
+
+    fn count(
+        &mut self,
+        name: &str,
+        key: &str,
+        flag: (&'static str, Option<u64>),
+        otherwise: Option<(u64, Origin)>,
+    ) -> Option<u64> {
+        let flag = (flag.0, flag.1.map(Value::from));
+        let otherwise = otherwise.map(|(number, origin)| (number.into(), origin));
+        self.find(name, key, flag, None, otherwise).as_u64()
+    }
+
+    fn switch(&mut self, name: &str, flag: (&'static str, Option<bool>)) -> bool {
+        let flag = (flag.0, flag.1.map(Value::from));
+        let otherwise = Some((false.into(), Origin::Default));
+        let found = self.find(name, name, flag, None, otherwise);
+        found.as_bool().unwrap_or_default()
+    }
+
+    /// What is said of the model's provider. The address and the key's place belong to one provider,
+    /// so that a key never goes to another's server by a change of the model.
+    fn profile(
+        &mut self,
+        flags: &SettingsArgs,
+        model: &ModelName,
+        profile: &mut Profile,
+    ) -> anyhow::Result<()> {
+        let provider = model.provider.clone();
+        let key = |name: &str| format!("providers.{provider}.{name}");
+        let usual = |value: String| Some((value, Origin::Profile(provider.clone())));
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let url = self.text(
+            "base_url",
+            &key("base_url"),
+            ("--base-url", flags.base_url.clone()),
+            Some("BELLJAR_BASE_URL"),
+            usual(profile.base_url.clone()),
+        );
+        profile.base_url = url.unwrap_or_default();
+        profile.key_variable = self.text(
+            "key_variable",
+            &key("key_variable"),
+            ("", None),
+            None,
+            profile.key_variable.clone().and_then(usual),
+        );
+        let file = self.text("key_file", &key("key_file"), ("", None), None, None);
+        profile.key_file = file.map(PathBuf::from);
+        let open = self.find(
+            "allow_plain_http",
+            &key("allow_plain_http"),
+            ("", None),
+            None,
+            Some((false.into(), Origin::Default)),
+        );
+        profile.allow_plain_http = open.as_bool().unwrap_or_default();
+        let dialect = flags.dialect.and_then(|choice| choice.to_possible_value());
+        let dialect = dialect.map(|choice| choice.get_name().to_owned());
+        let dialect = self.text(
+            "dialect",
+            &key("dialect"),
+            ("--dialect", dialect),
+            None,
+            usual(profile.dialect.clone()),
+        );
+        profile.dialect = dialect.unwrap_or_default();
+        let window = self.count(
+            "context_window",
+            &key("context_window"),
+            ("--context-window", flags.context_window.map(u64::from)),
+            Some((
+                profile.context_window.into(),
+                Origin::Profile(provider.clone()),
+            )),
+        );
+        profile.context_window = window.map_or(profile.context_window, small);
+        let most = self.count(
+            "max_tokens",
+            &key("max_tokens"),
+            ("--max-tokens", flags.max_tokens.map(u64::from)),
+            Some(match profile.max_tokens {
+                Some(most) => (most.into(), Origin::Profile(provider.clone())),
+                None => (MAX_TOKENS.into(), Origin::Default),
+            }),
+        );
+        profile.max_tokens = most.map(small);
+        self.prices(model, profile)
+    }
+
+    fn prices(&mut self, model: &ModelName, profile: &mut Profile) -> anyhow::Result<()> {
+        let usual = profile.prices;
+        let mut price = |name: &str, usual: Option<f64>| {
+            let otherwise = usual.map(|price| (price, Origin::Profile(profile.provider.clone())));
+            let key = format!("prices.{model}.{name}");
+            let row = format!("prices.{name}");
+            let otherwise = otherwise.map(|(price, origin)| (price.into(), origin));
+            self.find(&row, &key, ("", None), None, otherwise).as_f64()
+        };
+        let input = price("input", usual.map(|prices| prices.input));
+        let output = price("output", usual.map(|prices| prices.output));
+        let cached_input = price("cached_input", usual.and_then(|prices| prices.cached_input));
+        let cache_write = price("cache_write", usual.and_then(|prices| prices.cache_write));
+        profile.prices = match (input, output) {
+            (Some(input), Some(output)) => Some(Prices {
+                input,
+                output,
+                cached_input,
+                cache_write,
+            }),
+            (None, None) if cached_input.is_none() && cache_write.is_none() => None,
+            _ => bail!(
+                "{}: the prices of `{model}` need both `input` and `output`",
+                self.file.path.display()
+            ),
+        };
+        Ok(())
+    }
+
+    fn budget(&mut self, flags: &SettingsArgs) -> Budget {
+        let usual = Budget::default();
+        let mut count = |part: &str, flag, value: Option<u64>, usual: Option<u32>| {
+            let name = format!("budget.{part}");
+            let usual = usual.map(|number| (number.into(), Origin::Default));
+            self.count(&name, &name, (flag, value), usual)
+        };
+        let small = |number: Option<u64>, usual| {
+            number.map_or(usual, |number| u32::try_from(number).unwrap_or(u32::MAX))
+        };
+        let steps = count(
+            "steps",
+            "--steps",
+            flags.steps.map(u64::from),
+            Some(usual.steps),
+        );
+        let tokens = count("tokens", "--tokens", flags.tokens, None);
+        let seconds = count("seconds", "--seconds", flags.seconds, None);
+        let calls = count(
+            "calls",
+            "--calls",
+            flags.calls.map(u64::from),
+            Some(usual.calls),
+        );
+        Budget {
+            steps: small(steps, usual.steps),
+            calls: small(calls, usual.calls),
+            tokens,
+            seconds,
+            money: self.number("budget.money", ("--money", flags.money), None),
+            repeats: usual.repeats,
+        }
+    }
+
+    fn directories(&mut self) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let mut directory = |name: &str, variable, usual: PathBuf| -> anyhow::Result<PathBuf> {
+            if let Some(path) = std::env::var_os(variable).filter(|path| path.to_str().is_none()) {
+                // Not a text, but a path all the same.
+                return Ok(path.into());
+            }
+            let usual = usual
+                .to_str()
+                .map(|path| (path.to_owned(), Origin::Default));
+            let found = self.text(name, name, ("", None), Some(variable), usual);
+            found
+                .map(PathBuf::from)
+                .ok_or_else(|| anyhow::anyhow!("{name}: the path of the home directory is no text"))
+        };
+        let store = EnvironmentStore::open_default()?;
+        let parent = store.directory().parent().unwrap_or(store.directory());
+        let data = directory("data_dir", "BELLJAR_DATA_DIR", parent.to_owned())?;
+        let runs = directory("runs_dir", "BELLJAR_RUNS_DIR", data.join("runs"))?;
+        Ok((data, runs))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Value::Null => f.write_str("-"),
+            Value::String(text) => f.write_str(text),
+            other => write!(f, "{other}"),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The settings file: where it is, and what it says.
+//!
+//! There is one file, of the user. A file in the directory of a project is not read: whoever wrote it
+//! could send the user's keys elsewhere.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use belljar_agent::{ModelName, Profile};
+use belljar_sandbox::protocol::Language;
+use etcetera::BaseStrategy as _;
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use crate::settings_list::{Kind, SETTINGS, Setting};
+use crate::words::pick;
+
+/// What a settings file says.
+#[derive(Debug, Default)]
+pub(crate) struct SettingsFile {
+    /// Where it is, or would be.
+    pub(crate) path: PathBuf,
+    /// Each value by its full name, with its line.
+    values: BTreeMap<String, (Value, usize)>,
+}
+
+/// Where the file is: `$BELLJAR_CONFIG`, or `belljar/config.toml` in the user's configuration
+/// directory.
+pub(crate) fn path() -> anyhow::Result<PathBuf> {
+    if let Some(path) = named() {
+        return Ok(path);
+    }
+    let strategy = etcetera::choose_base_strategy().context("finding the home directory")?;
+    Ok(strategy.config_dir().join("belljar/config.toml"))
+}
+
+fn named() -> Option<PathBuf> {
+    let path = std::env::var_os("BELLJAR_CONFIG").filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
+}
+
+impl SettingsFile {
+    /// The user's file. None is as good as an empty one, unless it was asked for by name.
+    pub(crate) fn load(language: Language) -> anyhow::Result<Self> {
+        let path = path()?;
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Self::parse(path, &text, language),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && named().is_none() => {
+                Ok(Self {
+                    path,
+                    ..Self::default()
+                })
+            }
+            Err(error) => bail!(
+                "{}: {error}\n{}",
+                path.display(),
+                pick(
+                    language,
+                    [
+                        "hint: BELLJAR_CONFIG names this file; `belljar config init` writes one there",
+                        "提示：BELLJAR_CONFIG 指定了该文件；`belljar config init` 可以生成一个",
+                    ]
+                )
+            ),
+        }
+    }
+
+    pub(crate) fn parse(path: PathBuf, text: &str, language: Language) -> anyhow::Result<Self> {
+        let mut reading = Reading {
+            text,
+            language,
+            values: BTreeMap::new(),
+            fault: None,
+        };
+        match DeTable::parse(text) {
+            Ok(table) => reading.table(table.get_ref(), &[], ""),
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                reading.fault = Some((at, error.message().to_owned()));
+            }
+        }
+        if let Some((at, what)) = reading.fault {
+            bail!("{}:{}: {what}", path.display(), line_of(text, at));
+        }
+        let values = reading.values;
+        Ok(Self { path, values })
+    }
+
+    /// A value by its full name, and its line.
+    pub(crate) fn get(&self, name: &str) -> Option<&(Value, usize)> {
+        self.values.get(name)
+    }
+}
+
+/// A file that is being read. Of several faults the first is told.
+struct Reading<'a> {
+    text: &'a str,
+    language: Language,
+    values: BTreeMap<String, (Value, usize)>,
+    fault: Option<(usize, String)>,
+}
+
+impl Reading<'_> {
+    fn fault(&mut self, at: usize, what: String) {
+        if self.fault.as_ref().is_none_or(|(first, _)| at < *first) {
+            self.fault = Some((at, what));
+        }
+    }
+
+    /// Reads a table whose settings begin with these parts.
+    fn table(&mut self, table: &DeTable<'_>, parts: &[&str], name: &str) {
+        let mut allowed: Vec<&str> = Vec::new();
+        for Setting(pattern, ..) in SETTINGS {
+            let mut rest = pattern.split('.');
+            if parts.iter().all(|part| rest.next() == Some(part))
+                && let Some(next) = rest.next()
+                && !allowed.contains(&next)
+            {
+                allowed.push(next);
+            }
+        }
+        for (key, value) in table {
+            let (at, key) = (key.span().start, key.get_ref().as_ref());
+            let full = format!("{name}{key}");
+            let part = match (&allowed[..], allowed.iter().find(|part| **part == key)) {
+                (["*"], _) => self.own_name(parts, key).map(|()| "*"),
+                (_, Some(part)) => Ok(*part),
+                (_, None) => Err(self.unknown(&full, key, &allowed)),
+            };
+            let part = match part {
+                Ok(part) => part,
+                Err(what) => {
+                    self.fault(at, what);
+                    continue;
+                }
+            };
+            let parts = [parts, &[part]].concat();
+            let pattern = parts.join(".");
+            let setting = SETTINGS.iter().find(|setting| setting.0 == pattern);
+            match (setting, value.get_ref()) {
+                (Some(Setting(_, kind, ..)), value) => {
+                    if let Some(value) = kind.read(value) {
+                        let line = line_of(self.text, at);
+                        self.values.insert(full, (value, line));
+                    } else {
+                        let what = self.wrong(&full, *kind);
+                        self.fault(at, what);
+                    }
+                }
+                (None, DeValue::Table(inner)) => self.table(inner, &parts, &format!("{full}.")),
+                (None, _) => {
+                    let what = match self.language {
+                        Language::English => format!("`{full}` is a table: write [{full}]"),
+                        Language::Chinese => format!("`{full}` 是一个表：请写成 [{full}]"),
+                    };
+                    self.fault(at, what);
+                }
+            }
+        }
+    }
+
+    /// Whether a name that the user gives can be one.
+    fn own_name(&self, parts: &[&str], key: &str) -> Result<(), String> {
+        if parts == ["prices"] {
+            let name = ModelName::parse(key).map_err(|error| error.to_string())?;
+            return self.own_name(&["providers"], &name.provider);
+        }
+        if Profile::BUILT_IN.contains(&key) {
+            Ok(())
+        } else {
+            Err(no_provider(key, self.language))
+        }
+    }
+
+    fn unknown(&self, full: &str, key: &str, allowed: &[&str]) -> String {
+        let list = allowed.join(", ");
+        let near = nearest(key, allowed, self.language);
+        match self.language {
+            Language::English => {
+                format!("there is no setting `{full}`\nhint: {near}allowed here: {list}")
+            }
+            Language::Chinese => format!("没有设置 `{full}`\n提示：{near}此处可用：{list}"),
+        }
+    }
+
+    fn wrong(&self, full: &str, kind: Kind) -> String {
+        let expected = kind.expected(self.language);
+        match self.language {
+            Language::English => format!("`{full}` must be {expected}"),
+            Language::Chinese => format!("`{full}` 必须是{expected}"),
+        }
+    }
+}
+
+/// That there is no such provider, and which there are.
+pub(crate) fn no_provider(name: &str, language: Language) -> String {
+    let near = nearest(name, &Profile::BUILT_IN, language);
+    let list = Profile::BUILT_IN.join(", ");
+    match language {
+        Language::English => format!(
+            "there is no provider `{name}`\nhint: {near}the providers are {list}; \
+             any server that speaks the OpenAI format can be used as vllm with a base URL"
+        ),
+        Language::Chinese => format!(
+            "没有提供方 `{name}`\n提示：{near}提供方有 {list}；\
+             兼容 OpenAI 格式的服务器可以用 vllm 并指定 base URL"
+        ),
+    }
+}
+
+fn nearest(key: &str, names: &[&str], language: Language) -> String {
+    let near = names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(key, name), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.8);
+    match (near, language) {
+        (Some((_, name)), Language::English) => format!("did you mean `{name}`? "),
+        (Some((_, name)), Language::Chinese) => format!("是否想写 `{name}`？"),
+        (None, _) => String::new(),
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text[..text.floor_char_boundary(at)].matches('\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings_list::template;
+
+    fn fault(text: &str) -> String {
+        SettingsFile::parse("c.toml".into(), text, Language::English)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn faults_are_told_with_line_and_what_is_allowed() {
+        let told = fault("model = 'a/b'\n\n[budget]\nstepz = 3\n");
+        assert_eq!(
+            told,
+            "c.toml:4: there is no setting `budget.stepz`\nhint: did you mean `steps`? \
+             allowed here: steps, tokens, money, seconds, calls"
+        );
+        for (text, part) in [
+            (
+                "modle = 'a/b'",
+                "c.toml:1: there is no setting `modle`\nhint: did you mean `model`?",
+            ),
+            ("model = 'gpt'", "`model` must be a model in quotes"),
+            ("review = 1", "`review` must be true or false"),
+            (
+                "language = 'fr'",
+                "`language` must be one of \"en\", \"zh\"",
+            ),
+            ("budget = 3", "`budget` is a table: write [budget]"),
+            (
+                "[budget]\nsteps = 0",
+                "`budget.steps` must be a whole number from 1",
+            ),
+            ("[budget]\nsteps = '9'", "c.toml:2: `budget.steps` must be"),
+            ("[budget]\nmoney = -1", "a number of 0 or more"),
+            ("[budget]\nmoney = nan", "a number of 0 or more"),
+            (
+                "data_dir = 'here'",
+                "a path in quotes that begins with / or ~/",
+            ),
+            (
+                "[providers.openia]\nbase_url = 'x'",
+                "did you mean `openai`?",
+            ),
+            ("[prices.\"gpt-5\"]\ninput = 1", "names no model"),
+            (
+                "[providers.openai]\nkey = 'sk-secret'",
+                "there is no setting `providers.openai.key`",
+            ),
+            ("model = ", "c.toml:1: "),
+            ("model = 'a/b'\nmodel = 'a/c'", "c.toml:2: "),
+            // Of two, the first in the file.
+            ("zzz = 1\naaa = 2", "`zzz`"),
+        ] {
+            let told = fault(text);
+            assert!(told.contains(part), "{text}: {told}");
+        }
+        assert!(!fault("[providers.openai]\nkey = 'sk-secret'").contains("secret"));
+    }
+
+    #[test]
+    fn a_new_file_makes_no_setting_and_each_of_its_lines_can_be_used() {
+        for language in [Language::English, Language::Chinese] {
+            let text = template(language);
+            let empty = SettingsFile::parse("c".into(), &text, language).unwrap();
+            assert_eq!(empty.values.len(), 0);
+            let (head, rest) = text.split_at(text.find("# model").unwrap());
+            let used = format!("{head}{}", rest.replace("\n# ", "\n").replacen("# ", "", 1));
+            let used = SettingsFile::parse("c".into(), &used, language).unwrap();
+            assert_eq!(used.values.len(), SETTINGS.len());
+        }
+    }
+}

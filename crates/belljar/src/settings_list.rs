@@ -1,0 +1,305 @@
+//! Which settings there are, what the value of each may be, and a new settings file.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use belljar_agent::ModelName;
+use belljar_sandbox::protocol::Language;
+use serde_json::Value;
+use toml::de::DeValue;
+
+use crate::words::pick;
+
+/// What a setting's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Model,
+    Path,
+    OneOf(&'static [&'static str]),
+    Switch,
+    Count,
+    Amount,
+}
+
+pub(crate) const LANGUAGES: &[&str] = &["en", "zh"];
+const DIALECTS: &[&str] = &["native", "json", "tags", "fenced"];
+
+/// A setting: where it stands in the file (`*` is a name that the user gives), what it is, and the
+/// line of a new file, in English and Chinese.
+pub(crate) struct Setting(
+    pub(crate) &'static str,
+    pub(crate) Kind,
+    pub(crate) &'static str,
+    pub(crate) [&'static str; 2],
+);
+
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting(
+        "model",
+        Kind::Model,
+        "\"ollama/qwen2.5-coder\"",
+        ["The model, as PROVIDER/MODEL", "模型，写作 提供方/模型"],
+    ),
+    Setting(
+        "language",
+        Kind::OneOf(LANGUAGES),
+        "\"en\"",
+        [
+            "Language of prompts and messages: en or zh; else that of the system",
+            "提示与消息的语言：en 或 zh；默认随系统",
+        ],
+    ),
+    Setting(
+        "temperature",
+        Kind::Amount,
+        "0.0",
+        [
+            "How freely the model draws; else what its server says",
+            "模型采样的温度；默认由服务器决定",
+        ],
+    ),
+    Setting(
+        "review",
+        Kind::Switch,
+        "true",
+        [
+            "Whether the model checks its first answer: a step more, for small models",
+            "是否让模型复核第一个答案：多一步，适合小模型",
+        ],
+    ),
+    Setting(
+        "data_dir",
+        Kind::Path,
+        "\"~/belljar\"",
+        ["Where environments are kept", "环境存放的目录"],
+    ),
+    Setting(
+        "runs_dir",
+        Kind::Path,
+        "\"~/belljar/runs\"",
+        ["Where runs are kept", "任务记录存放的目录"],
+    ),
+    Setting(
+        "budget.steps",
+        Kind::Count,
+        "20",
+        ["Turns of the model", "模型的步数"],
+    ),
+    Setting(
+        "budget.tokens",
+        Kind::Count,
+        "200000",
+        [
+            "Tokens of all requests and replies",
+            "所有请求与回复的令牌总数",
+        ],
+    ),
+    Setting(
+        "budget.money",
+        Kind::Amount,
+        "0.5",
+        [
+            "Money, in the currency of the prices",
+            "费用，货币与价格相同",
+        ],
+    ),
+    Setting(
+        "budget.seconds",
+        Kind::Count,
+        "600",
+        ["Seconds of model and tools", "模型与工具的总秒数"],
+    ),
+    Setting(
+        "budget.calls",
+        Kind::Count,
+        "100",
+        ["Calls of tools", "工具调用次数"],
+    ),
+    Setting(
+        "providers.*.base_url",
+        Kind::Text,
+        "\"http://127.0.0.1:11434/v1\"",
+        ["Where the provider's server is", "服务器地址"],
+    ),
+    Setting(
+        "providers.*.key_variable",
+        Kind::Text,
+        "\"OLLAMA_API_KEY\"",
+        [
+            "The environment variable that holds the key",
+            "存放密钥的环境变量名",
+        ],
+    ),
+    Setting(
+        "providers.*.key_file",
+        Kind::Path,
+        "\"~/.config/belljar/key\"",
+        [
+            "A file that holds the key and nothing else; it comes before the variable",
+            "只存放密钥的文件；优先于环境变量",
+        ],
+    ),
+    Setting(
+        "providers.*.allow_plain_http",
+        Kind::Switch,
+        "false",
+        [
+            "Lets the key go over plain HTTP to another machine",
+            "允许密钥以明文 HTTP 发往其他机器",
+        ],
+    ),
+    Setting(
+        "providers.*.dialect",
+        Kind::OneOf(DIALECTS),
+        "\"fenced\"",
+        [
+            "How its models write actions: native, json, tags or fenced",
+            "模型书写动作的方式：native、json、tags 或 fenced",
+        ],
+    ),
+    Setting(
+        "providers.*.context_window",
+        Kind::Count,
+        "32768",
+        [
+            "Tokens of a conversation and its reply together",
+            "对话与回复合计的令牌数",
+        ],
+    ),
+    Setting(
+        "providers.*.max_tokens",
+        Kind::Count,
+        "2048",
+        ["The most tokens of one reply", "一次回复的最大令牌数"],
+    ),
+    Setting(
+        "prices.*.input",
+        Kind::Amount,
+        "0.25",
+        ["Of a million tokens that it reads", "每百万输入令牌"],
+    ),
+    Setting(
+        "prices.*.output",
+        Kind::Amount,
+        "2.0",
+        ["Of a million tokens that it writes", "每百万输出令牌"],
+    ),
+    Setting(
+        "prices.*.cached_input",
+        Kind::Amount,
+        "0.025",
+        [
+            "Read from the server's cache; else as input",
+            "来自服务器缓存的输入；默认同 input",
+        ],
+    ),
+    Setting(
+        "prices.*.cache_write",
+        Kind::Amount,
+        "0.25",
+        [
+            "Written to the server's cache; else as input",
+            "写入服务器缓存的输入；默认同 input",
+        ],
+    ),
+];
+
+impl Kind {
+    /// The value, if it is one.
+    pub(crate) fn read(self, value: &DeValue<'_>) -> Option<Value> {
+        match (self, value) {
+            (Self::Text, DeValue::String(text)) if !text.is_empty() => Some(text.as_ref().into()),
+            (Self::Model, DeValue::String(text)) => {
+                ModelName::parse(text).ok()?;
+                Some(text.as_ref().into())
+            }
+            (Self::Path, DeValue::String(text)) => absolute(text),
+            (Self::OneOf(words), DeValue::String(text)) => {
+                words.contains(&text.as_ref()).then(|| text.as_ref().into())
+            }
+            (Self::Switch, DeValue::Boolean(on)) => Some((*on).into()),
+            (Self::Count, DeValue::Integer(number)) => {
+                let number: u32 = number.to_string().parse().ok()?;
+                (number > 0).then(|| number.into())
+            }
+            (Self::Amount, DeValue::Integer(_) | DeValue::Float(_)) => {
+                let text = match value {
+                    DeValue::Integer(number) => number.to_string(),
+                    DeValue::Float(number) => number.to_string(),
+                    _ => return None,
+                };
+                let number: f64 = text.parse().ok()?;
+                (number.is_finite() && number >= 0.0).then(|| number.into())
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn expected(self, language: Language) -> String {
+        let words = match self {
+            Self::Text => ["a text in quotes", "引号中的文本"],
+            Self::Model => [
+                "a model in quotes, as \"ollama/qwen2.5-coder\"",
+                "引号中的模型名，如 \"ollama/qwen2.5-coder\"",
+            ],
+            Self::Path => [
+                "a path in quotes that begins with / or ~/",
+                "引号中以 / 或 ~/ 开头的路径",
+            ],
+            Self::OneOf(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                let or = pick(language, ["one of ", "其中之一："]);
+                return format!("{or}{}", words.join(", "));
+            }
+            Self::Switch => ["true or false", " true 或 false"],
+            Self::Count => [
+                "a whole number from 1 to 4294967295, without quotes",
+                "不带引号的整数，1 到 4294967295",
+            ],
+            Self::Amount => [
+                "a number of 0 or more, without quotes",
+                "不带引号、不小于 0 的数",
+            ],
+        };
+        pick(language, words).to_owned()
+    }
+}
+
+/// A path of the file: the same wherever the command is started.
+fn absolute(text: &str) -> Option<Value> {
+    if let Some(rest) = text.strip_prefix("~/") {
+        let home = etcetera::home_dir().ok()?;
+        return Some(home.join(rest).to_str()?.into());
+    }
+    Path::new(text).is_absolute().then(|| text.into())
+}
+
+/// A new file: every setting, none of them made.
+pub(crate) fn template(language: Language) -> String {
+    let mut out = String::from(pick(
+        language,
+        [
+            "# Settings of Belljar. Each stands here with an example; take away the # to use it.\n\
+         # `belljar config` shows what holds, and where it comes from.\n\
+         # Keys don't belong here: name a variable or a file that holds one.\n",
+            "# Belljar 的设置。每一项都附有示例；去掉 # 即可使用。\n\
+         # `belljar config` 显示当前的值及其来源。\n\
+         # 不要把密钥写在这里：请写存放密钥的变量名或文件。\n",
+        ],
+    ));
+    let mut table = "";
+    for Setting(pattern, _, example, about) in SETTINGS {
+        let (head, name) = pattern.rsplit_once('.').unwrap_or(("", pattern));
+        if head != table {
+            table = head;
+            let head = head
+                .replace("providers.*", "providers.ollama")
+                .replace("prices.*", "prices.\"openai/gpt-5-mini\"");
+            let _ = writeln!(out, "\n# [{head}]");
+        }
+        let about = pick(language, *about);
+        let _ = writeln!(out, "# {name} = {example}  # {about}");
+    }
+    out
+}
