@@ -42,7 +42,7 @@ pub(crate) struct SettingsArgs {
     /// The language of prompts and messages [default: that of the system]
     #[arg(long, value_name = "LANGUAGE", value_parser = clap::builder::PossibleValuesParser::new(LANGUAGES))]
     language: Option<String>,
-    /// Ask the model to check its first answer against the task: a step more, for small models
+    /// Have the model work its answer out a second time, in another way: two steps more
     #[arg(long)]
     review: bool,
     /// Budget: turns of the model [default: 20]

@@ -117,13 +117,13 @@ impl Run {
 }
 
 /// An answer that the model gave.
-struct Answer<'a> {
+pub(super) struct Answer<'a> {
     text: &'a str,
     /// The provider's id, if it was a tool call.
     call_id: Option<&'a str>,
 }
 
-fn answer_of(step: &Step) -> Option<Answer<'_>> {
+pub(super) fn answer_of(step: &Step) -> Option<Answer<'_>> {
     step.actions.iter().find_map(|action| match action {
         Action::Answer { text, call_id } => Some(Answer {
             text,

@@ -141,8 +141,12 @@ impl Budget {
                 Some("This is your last step: give your answer now, as good as you have it.".into())
             }
             (1, Language::Chinese) => Some("这是最后一步：请现在给出你目前最好的答案。".into()),
-            (2..=3, Language::English) => Some(format!("{left} steps are left.")),
-            (2..=3, Language::Chinese) => Some(format!("还剩 {left} 步。")),
+            (2..=3, Language::English) => Some(format!(
+                "{left} steps are left: run the code that shows the answer, or give the answer."
+            )),
+            (2..=3, Language::Chinese) => Some(format!(
+                "还剩 {left} 步：请运行能显示答案的代码，或给出答案。"
+            )),
             (_, Language::English) if short => {
                 Some("The budget is nearly used up: come to your answer soon.".into())
             }

@@ -1,16 +1,17 @@
 //! A run as a pure state machine: events in, effects out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_protocol::{Artifact, Language, NameInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answers::answer_of;
 use super::budget::{ExitReason, Spent};
 use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
-use super::words;
-use crate::dialect::{Action, RawToolCall, ReplyParts};
+use super::{gate, words};
+use crate::dialect::{Action, PYTHON, RawToolCall, ReplyParts};
 use crate::tool::{COMPUTE, Computations, PLAN, Plan};
 use crate::{Finish, Mending, ModelRequest, Reply};
 
@@ -160,6 +161,8 @@ pub struct Run {
     /// The step in which the session started that the run has now.
     session_since: u32,
     pub(super) last_call_failed: bool,
+    /// The last code that was sent back unrun.
+    held_back: Option<String>,
     /// Whether the model was asked to work its answer out a second time.
     pub(super) reviewed: bool,
     failed: Option<String>,
@@ -372,8 +375,9 @@ impl Run {
                 restored,
                 manifest,
             } => {
-                if self.going_back_to != Some(*step) {
-                    return Err(misfit("where none was wanted"));
+                // Whether it was wanted is not asked: who made this journal may have judged otherwise.
+                if *step > self.asked {
+                    return Err(misfit("to a step that was not begun"));
                 }
                 if *restored && self.cell_before(*step) == Some(0) {
                     self.last_cell = 0;
@@ -463,9 +467,27 @@ impl Run {
                 step.note = Some(unparsed.repair_request(start.language));
             }
         }
+        self.look_before(&mut step);
         self.steps.push(step);
         self.judge_answer();
         self.compact();
+    }
+
+    /// Sends code back that needs names which nothing defines; the same code again is run.
+    fn look_before(&mut self, step: &mut Step) {
+        let language = self.language();
+        let names = self.manifest.iter().map(|name| name.name.clone());
+        let mut known: BTreeSet<String> = names.collect();
+        for call in &mut step.calls {
+            let Some(code) = call.code().filter(|_| call.tool == PYTHON) else {
+                continue;
+            };
+            let missing = gate::undefined(code, &mut known);
+            if !missing.is_empty() && self.held_back.as_deref() != Some(code) {
+                self.held_back = Some(code.to_owned());
+                call.state = CallState::refused(words::not_run(&missing, language));
+            }
+        }
     }
 
     fn call_ended(&mut self, number: u32, call: &Call, result: &CallResult) {
@@ -522,6 +544,8 @@ impl Run {
             .deeds
             .note(number, &call.tool, &call.arguments, &result.text);
         match *steps.to_vec() {
+            // It was asked for other code, and the same is no example of that.
+            [earlier, _] if self.answered_since(earlier) => self.going_back_to = Some(earlier),
             [earlier, _] if earlier < number => {
                 let note = words::done_before(earlier, result.failed, self.language());
                 if let Some(step) = self.steps.last_mut() {
@@ -535,6 +559,12 @@ impl Run {
         if let Some(first) = self.failing_alike_since() {
             self.going_back_to = Some(first);
         }
+    }
+
+    /// Whether an answer was given since a step began; it was sent back, then.
+    fn answered_since(&self, step: u32) -> bool {
+        let mut steps = self.steps.iter().filter(|other| other.number >= step);
+        steps.any(|step| answer_of(step).is_some())
     }
 
     /// The first of the last steps in which nothing succeeded, if the last failed with an error that
@@ -565,6 +595,7 @@ impl Run {
         let result = last.and_then(|step| step.calls.iter().filter_map(Call::result).next_back());
         let words = match result.filter(|result| result.failed) {
             Some(result) => words::failed_again(result, restored, self.language()),
+            None if self.answered_since(to) => words::showed_nothing(restored, self.language()),
             None => words::went_in_circles(
                 &last.map(words::summary).unwrap_or_default(),
                 restored,

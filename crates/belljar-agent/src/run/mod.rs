@@ -11,6 +11,7 @@ mod context;
 mod deeds;
 mod event;
 mod evidence;
+mod gate;
 mod machine;
 mod timing;
 mod words;

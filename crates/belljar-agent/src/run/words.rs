@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use belljar_protocol::{Language, NameInfo};
 
 use super::event::{CallResult, Start};
+use super::gate::Undefined;
 use super::machine::Step;
 use crate::dialect::PYTHON;
 
@@ -110,6 +111,24 @@ pub(crate) fn lost_call(language: Language) -> String {
     }
 }
 
+pub(crate) fn not_run(missing: &[Undefined], language: Language) -> String {
+    let list = |word: &str| {
+        let names = missing.iter().take(5);
+        let names = names.map(|(name, line)| format!("`{name}` ({word} {line})"));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    match language {
+        Language::English => format!(
+            "The code was not run: nothing defines {}. Run the whole of it again with what is missing.",
+            list("line")
+        ),
+        Language::Chinese => format!(
+            "代码未运行：{} 没有定义。请补上缺少的内容后重新运行全部代码。",
+            list("行")
+        ),
+    }
+}
+
 pub(crate) fn answer_without_code(language: Language) -> String {
     match language {
         Language::English => "The answer was not taken, because nothing was run yet. Check it first: run code that works it out and prints it.".into(),
@@ -210,6 +229,19 @@ pub(crate) fn failed_again(result: &CallResult, restored: bool, language: Langua
         ),
         Language::Chinese => format!(
             "之前的代码两次以 `{error}` 失败，已被撤回。{variables}请只使用普通循环和标准库。"
+        ),
+    }
+}
+
+/// What is said of code that was run twice and showed no good answer.
+pub(crate) fn showed_nothing(restored: bool, language: Language) -> String {
+    let variables = variables_after(restored, language);
+    match language {
+        Language::English => format!(
+            "Earlier code was run twice, did not show what was asked for, and was taken back. {variables} Use plain loops and the standard library only."
+        ),
+        Language::Chinese => format!(
+            "之前的代码运行了两次，没有显示所要求的内容，已被撤回。{variables}请只使用普通循环和标准库。"
         ),
     }
 }

@@ -294,18 +294,14 @@ async fn s17_what_the_model_is_told() {
         .await;
     assert_eq!(run.steps().len(), 8);
     let told = |step: usize| -> &str { &result(&run, step).text };
-    assert_eq!(
-        told(1),
-        "## 代码执行成功，输出结果完整，任务完成\n### 终端输出：\nscipy imported\n"
-    );
+    assert!(told(0).starts_with("（没有输出"), "{}", told(0));
+    assert_eq!(told(1), "scipy imported\n");
     let parts = [
-        (2, "## 代码执行失败，代码抛出异常，根据报错信息进行调试"),
-        (2, "   4 | c = a / b"),
-        (2, "ZeroDivisionError: division by zero"),
+        (2, "line 4, in <module>\n    c = a / b"),
+        (2, "ZeroDivisionError: division by zero\n代码失败了。"),
         (3, "123 0 10 scipy"),
         (4, "RecursionError"),
-        (5, "## 代码执行崩溃，进程异常退出，根据报错信息进行调试"),
-        (5, "### 退出状态码：139"),
+        (5, "进程以退出码 139 结束（128 + SIGSEGV）"),
         (5, "变量已恢复到第 5 个单元之后的状态。"),
         (6, "123 0 recursive_crash"),
     ];

@@ -56,7 +56,7 @@ async fn a_review_works_the_answer_out_again() {
 /// what the model is told has the error alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_failure_is_forgotten() {
-    let failing = || code("total = 6 * seven");
+    let failing = || code("total = 6 * int('seven')");
     let desk = Desk::new([
         failing(),
         answer("I can't."),
@@ -67,11 +67,55 @@ async fn the_same_failure_is_forgotten() {
     let run = desk.run(start("What is six times seven?")).await;
     assert_eq!(answer_of(&run), "42");
     let talk = desk.last_conversation();
-    assert!(!talk.contains("6 * seven"), "{talk}");
+    assert!(!talk.contains("6 * int"), "{talk}");
     assert!(
-        talk.contains("failed twice with `NameError: name 'seven' is not defined`"),
+        talk.contains(
+            "failed twice with `ValueError: invalid literal for int() with base 10: 'seven'`"
+        ),
         "{talk}"
     );
+}
+
+/// Code that needs what nothing defines is sent back unrun; who insists gets the interpreter's word.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_before_the_run() {
+    let desk = Desk::new([
+        code("open('mark', 'w')\nn = 6"),
+        code("open('mark', 'a').write('x')\nprint(n * np.int64(7))"),
+        code("import os\nprint(os.path.getsize('mark'), n * 7)"),
+        code("print(sevens)"),
+        code("print(sevens)"),
+        answer("42"),
+        answer("42"),
+        answer("42"),
+    ]);
+    let run = desk.run(start("What is six times seven?")).await;
+    assert_eq!(answer_of(&run), "42");
+    let talk = desk.last_conversation();
+    assert!(
+        talk.contains("not run: nothing defines `np` (line 2)"),
+        "{talk}"
+    );
+    assert!(talk.contains("0 42"), "nothing of it was run: {talk}");
+    assert!(talk.contains("NameError: name 'sevens'"), "{talk}");
+}
+
+/// Who is asked for other code and runs the same again loses sight of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_code_is_other_code() {
+    let table = || code("print([6] * 7)");
+    let desk = Desk::new([
+        table(),
+        answer("It is 67."),
+        table(),
+        code("print(sum([6] * 7))"),
+        answer("42"),
+    ]);
+    let run = desk.run(start("What is six times seven?")).await;
+    assert_eq!(answer_of(&run), "42");
+    let talk = desk.last_conversation();
+    assert!(talk.contains("did not show what was asked for"), "{talk}");
+    assert!(!talk.contains("print([6] * 7)"), "{talk}");
 }
 
 /// The same deed with the same result: told at the second time, taken back at the third, with the
