@@ -5,6 +5,7 @@ mod bench_snapshot;
 mod doctor_command;
 mod env_command;
 mod exec_command;
+mod mcp_command;
 mod python_input;
 mod repl_actions;
 mod repl_command;
@@ -60,6 +61,8 @@ enum Command {
     Exec(exec_command::ExecArgs),
     /// Type cells into a live session, which keeps variables and files between them
     Repl(repl_command::ReplArgs),
+    /// Serve sessions to another program's model, by the Model Context Protocol
+    Mcp(mcp_command::McpArgs),
     /// Make, list and remove environments: the Python and packages that sessions start from
     #[command(
         subcommand,
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Runs(command) => start::block_on(runs_command::run(command)),
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
+        Command::Mcp(args) => start::block_on(mcp_command::run(args)),
         Command::Env(command) => start::store()
             .and_then(|store| env_command::run(command, &store))
             .map(|()| ExitCode::SUCCESS),
