@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod exec;
+mod mcp;
 mod others;
 mod readme;
 mod repl;
