@@ -58,8 +58,7 @@ pub(crate) struct CellReport {
     /// The most memory that the session held, where the kernel tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     peak_memory_bytes: Option<u64>,
-    /// What stood between the code and the machine; told where that is less than everything.
-    #[serde(skip_serializing_if = "Walls::are_full")]
+    /// What stood between the code and the machine.
     walls: Walls,
 }
 
