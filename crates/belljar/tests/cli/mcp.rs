@@ -202,20 +202,16 @@ fn heavy_hostile_amounts_are_bounded() {
     let before = client.memory("VmRSS");
     let writer = std::thread::spawn(move || {
         let ping = b"{\"jsonrpc\": \"2.0\", \"id\": 3, \"method\": \"tools/list\"}\n".repeat(1000);
-        for _ in 0..200 {
-            input.write_all(&ping).unwrap();
+        for _ in 0..20 {
+            // At last nobody is there to read it.
+            let _ = input.write_all(&ping);
         }
-        input
     });
     std::thread::sleep(Duration::from_secs(3));
     let grown = client.memory("VmRSS").saturating_sub(before);
     assert!(!writer.is_finished(), "all of it was read");
     assert!(grown < 100, "{grown} MB for answers that nobody reads");
-    // Once it reads, all is read. Requests with one id at once may share an answer.
-    while !writer.is_finished() {
-        client.answer();
-    }
-    // Nobody reads the rest: that is an end, too.
+    // That nobody reads any more is an end, too.
     drop(client.output.take());
     client.ends();
 }
