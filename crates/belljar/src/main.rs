@@ -7,6 +7,7 @@ mod doctor_command;
 mod env_command;
 mod exec_command;
 mod highlight;
+mod mcp_command;
 mod python_input;
 mod repl_actions;
 mod repl_command;
@@ -70,6 +71,8 @@ enum Command {
     Exec(exec_command::ExecArgs),
     /// Type cells into a live session, which keeps variables and files between them
     Repl(repl_command::ReplArgs),
+    /// Serve sessions to another program's model, by the Model Context Protocol
+    Mcp(mcp_command::McpArgs),
     /// Make, list and remove environments: the Python and packages that sessions start from
     #[command(
         subcommand,
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Command::Config(args) => config_command::run(&args),
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
+        Command::Mcp(args) => start::block_on(mcp_command::run(args)),
         Command::Env(command) => start::store()
             .and_then(|store| env_command::run(command, &store))
             .map(|()| ExitCode::SUCCESS),

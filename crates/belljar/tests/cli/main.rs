@@ -13,6 +13,7 @@ mod config;
 mod crash;
 mod exec;
 mod exports;
+mod mcp;
 mod others;
 mod readme;
 mod repl;

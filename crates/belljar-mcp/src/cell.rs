@@ -1,0 +1,91 @@
+//! Running a cell for a client: in its turn, with progress, until it ends or is cancelled.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use belljar_sandbox::Error;
+use belljar_sandbox::protocol::{Event, Outcome, plain};
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::{Peer, RoleServer};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::sessions::Held;
+
+/// How often a client is told that its cell goes on.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(500);
+
+/// The most characters of output that one word of progress has.
+const PROGRESS_CHARACTERS: usize = 200;
+
+/// Why there is no outcome.
+pub(crate) enum NoOutcome {
+    /// The call was cancelled before its cell began.
+    Cancelled,
+    /// A fault of ours, or a session that has ended.
+    Failed(Error),
+}
+
+/// Runs a cell. When it is to stop it is interrupted, which keeps the variables. The last line that it
+/// wrote goes to `said`.
+pub(crate) async fn run_cell(
+    held: Arc<Held>,
+    code: String,
+    stop: CancellationToken,
+    said: watch::Sender<String>,
+) -> Result<Outcome, NoOutcome> {
+    let turn = held.turn(&stop).await;
+    let _turn = turn.ok_or(NoOutcome::Cancelled)?;
+    let mut run = held.session.run(code);
+    let mut stopping = false;
+    loop {
+        let event = tokio::select! {
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                held.session.interrupt();
+                continue;
+            }
+            event = run.next() => event,
+        };
+        match event {
+            Some(Ok(Event::Outcome(outcome))) => return Ok(*outcome),
+            // It was not there yet to be interrupted.
+            Some(Ok(Event::Started { .. })) if stopping => {
+                held.session.interrupt();
+            }
+            Some(Ok(Event::Output { text, .. })) => {
+                if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
+                    let short: String = line.chars().take(PROGRESS_CHARACTERS).collect();
+                    said.send_replace(plain(&short).into_owned());
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(NoOutcome::Failed(error)),
+            None => {
+                let why = "its cell ended without an outcome".into();
+                return Err(NoOutcome::Failed(Error::Ended(why)));
+            }
+        }
+    }
+}
+
+/// Tells a client that its cell goes on, until this is dropped: seconds, and the last line of output.
+pub(crate) async fn tell_progress(
+    peer: Peer<RoleServer>,
+    token: ProgressToken,
+    heard: watch::Receiver<String>,
+) {
+    let start = Instant::now();
+    loop {
+        tokio::time::sleep(PROGRESS_PAUSE).await;
+        let message = heard.borrow().clone();
+        let mut progress =
+            ProgressNotificationParam::new(token.clone(), start.elapsed().as_secs_f64());
+        if !message.is_empty() {
+            progress = progress.with_message(message);
+        }
+        if peer.notify_progress(progress).await.is_err() {
+            return;
+        }
+    }
+}

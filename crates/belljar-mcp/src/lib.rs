@@ -1,0 +1,23 @@
+//! Sessions for other programs, by the Model Context Protocol.
+//!
+//! [`Sessions`] are those of one client, or of one tenant. A [`Server`] answers the calls of one
+//! connection; it knows nothing of how the messages travel, so that a server of HTTP can hand it to
+//! its own transport. [`serve`] is the transport for a program that is started by its client: a
+//! message a line, on two byte streams.
+//!
+//! What a client sends is not believed: lines, calls at once, sessions and results are bounded, and
+//! what is wrong with a message is told in the answer to it.
+
+mod cell;
+mod files;
+mod lines;
+mod report;
+mod serve;
+mod server;
+mod sessions;
+mod tasks;
+mod tools;
+
+pub use serve::{ServeError, serve};
+pub use server::Server;
+pub use sessions::Sessions;

@@ -1,0 +1,371 @@
+//! What one connection can ask for.
+
+use std::sync::Arc;
+
+use belljar_sandbox::Error;
+use belljar_sandbox::protocol::{Fate, visible};
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+    CustomRequest, CustomResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cell::{NoOutcome, run_cell, tell_progress};
+use crate::files;
+use crate::report::{cell_result, refusal, result};
+use crate::sessions::{Held, Sessions};
+use crate::tasks::{PATIENCE, Tasks};
+use crate::tools::{
+    self, CloseSession, CreateSession, ForkReport, ForkSession, INSTRUCTIONS, Named, RunPython,
+    SessionReport,
+};
+
+/// The most calls that one connection may have at once; each holds its arguments in memory.
+const MOST_CALLS: usize = 64;
+
+/// The most copies that one call makes.
+const MOST_FORKS: u32 = 8;
+
+/// The longest name of a checkpoint, in bytes.
+const MAX_NAME: usize = 400;
+
+/// Answers the calls of one connection.
+pub struct Server {
+    sessions: Arc<Sessions>,
+    /// Id of the session for calls that name none. Made at the first of them.
+    default: tokio::sync::Mutex<Option<String>>,
+    calls: Arc<Semaphore>,
+    tasks: Tasks,
+    tools: Vec<Tool>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+/// The result of a call, or what is wrong with it, in words for the model.
+type Answer = Result<CallToolResult, String>;
+
+impl Server {
+    /// A connection to these sessions.
+    pub fn new(sessions: Arc<Sessions>) -> Self {
+        Self {
+            sessions,
+            default: tokio::sync::Mutex::default(),
+            calls: Arc::new(Semaphore::new(MOST_CALLS)),
+            tasks: Tasks::default(),
+            tools: tools::list(),
+        }
+    }
+
+    pub(crate) fn sessions(&self) -> Arc<Sessions> {
+        Arc::clone(&self.sessions)
+    }
+
+    /// The session with this id, or the default one.
+    async fn session(&self, id: Option<&str>) -> Result<Arc<Held>, String> {
+        if let Some(id) = id {
+            return self.sessions.find(id);
+        }
+        let mut default = self.default.lock().await;
+        if let Some(id) = &*default
+            && let Ok(held) = self.sessions.find(id)
+        {
+            return Ok(held);
+        }
+        let held = self.sessions.create().await?;
+        *default = Some(held.id.clone());
+        Ok(held)
+    }
+
+    async fn run_python(
+        &self,
+        args: RunPython,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, String> {
+        let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() else {
+            return Err(too_many_calls());
+        };
+        let held = self.session(args.session_id.as_deref()).await?;
+        let limit = held.session.limits().wall_time;
+        let stop = CancellationToken::new();
+        let (said, heard) = watch::channel(String::new());
+        let cell = run_cell(Arc::clone(&held), args.code.clone(), stop.clone(), said);
+        let sessions = self.sessions();
+        let mut running = tokio::spawn(async move {
+            let result = match cell.await {
+                Ok(outcome) => {
+                    if outcome.state == Fate::Lost {
+                        sessions.forget(&held);
+                    }
+                    cell_result(&held.id, &args.code, outcome)
+                }
+                Err(NoOutcome::Cancelled) => refusal("The call was cancelled before it began."),
+                Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&held, &error)),
+            };
+            drop(permit);
+            result
+        });
+        // Ends when this is dropped: nothing may be told of a call that was answered.
+        let mut progress = JoinSet::new();
+        if let Some(token) = context.meta.get_progress_token() {
+            progress.spawn(tell_progress(context.peer.clone(), token, heard));
+        }
+        let knows_tasks = context
+            .client_capabilities()
+            .is_some_and(|capabilities| capabilities.supports_tasks());
+        let mut waited = std::pin::pin!(tokio::time::sleep(PATIENCE));
+        let mut may_be_task = knows_tasks;
+        loop {
+            tokio::select! {
+                result = &mut running => {
+                    let result = result.map_err(|error| format!("The call failed: {error}"))?;
+                    return Ok(result.into());
+                }
+                () = context.ct.cancelled(), if !stop.is_cancelled() => stop.cancel(),
+                () = &mut waited, if may_be_task => {
+                    if self.tasks.have_room() {
+                        return Ok(CallToolResponse::Task(self.tasks.make(running, stop, limit)));
+                    }
+                    may_be_task = false;
+                }
+            }
+        }
+    }
+
+    async fn create_session(&self) -> Answer {
+        let held = self.sessions.create().await?;
+        let text = format!("session_id: {}", held.id);
+        Ok(session_result(&held, text))
+    }
+
+    fn close_session(&self, args: &CloseSession) -> Answer {
+        let held = self.sessions.find(&args.session_id)?;
+        self.sessions.forget(&held);
+        // A cell that runs holds the session until it ends.
+        held.session.interrupt();
+        Ok(session_result(&held, "The session is closed.".into()))
+    }
+
+    async fn fork_session(&self, args: &ForkSession, stop: &CancellationToken) -> Answer {
+        if !(1..=MOST_FORKS).contains(&args.count) {
+            return Err(format!("count must be from 1 to {MOST_FORKS}."));
+        }
+        let held = self.session(args.session_id.as_deref()).await?;
+        let _turn = held.turn(stop).await.ok_or_else(cancelled)?;
+        let forks = self.sessions.fork(&held, args.count).await?;
+        let ids = forks.iter().map(|fork| fork.id.clone());
+        let report = ForkReport {
+            session_ids: ids.collect(),
+        };
+        let text = format!(
+            "session_ids of the copies: {}",
+            report.session_ids.join(", ")
+        );
+        Ok(result(vec![ContentBlock::text(text)], &report))
+    }
+
+    async fn checkpoint(&self, args: &Named, stop: &CancellationToken) -> Answer {
+        let held = self.session(args.session_id.as_deref()).await?;
+        let _turn = held.turn(stop).await.ok_or_else(cancelled)?;
+        let made = held.session.checkpoint(check_name(&args.name)?).await;
+        match made {
+            Ok(()) => {
+                let text = format!("The checkpoint `{}` is made.", visible(&args.name));
+                Ok(session_result(&held, text))
+            }
+            Err(Error::TooManyCheckpoints { limit }) => Err(format!(
+                "The session has {limit} checkpoints already: use one of their names again ({}).",
+                names(&held).await
+            )),
+            Err(error) => Err(self.sessions.explain(&held, &error)),
+        }
+    }
+
+    async fn restore(&self, args: &Named, stop: &CancellationToken) -> Answer {
+        let held = self.session(args.session_id.as_deref()).await?;
+        let _turn = held.turn(stop).await.ok_or_else(cancelled)?;
+        match held.session.restore(check_name(&args.name)?).await {
+            Ok(()) => {
+                let name = visible(&args.name);
+                let text = format!(
+                    "The variables are as they were at the checkpoint `{name}`. Files are as they \
+                     were before."
+                );
+                Ok(session_result(&held, text))
+            }
+            Err(Error::NoCheckpoint(_)) => Err(format!(
+                "The session has no checkpoint of this name; those it has: {}.",
+                names(&held).await
+            )),
+            Err(error) => Err(self.sessions.explain(&held, &error)),
+        }
+    }
+
+    /// A call of any tool but `run_python`.
+    async fn call(&self, name: &str, arguments: Value, stop: &CancellationToken) -> Answer {
+        let Ok(_call) = self.calls.try_acquire() else {
+            return Err(too_many_calls());
+        };
+        match name {
+            "create_session" => {
+                let CreateSession {} = parse(name, arguments)?;
+                self.create_session().await
+            }
+            "close_session" => self.close_session(&parse(name, arguments)?),
+            "fork_session" => self.fork_session(&parse(name, arguments)?, stop).await,
+            "checkpoint" => self.checkpoint(&parse(name, arguments)?, stop).await,
+            "restore" => self.restore(&parse(name, arguments)?, stop).await,
+            "list_files" => {
+                let args: tools::ListFiles = parse(name, arguments)?;
+                let held = self.session(args.session_id.as_deref()).await?;
+                let answer = files::list(&held, args).await;
+                answer.map_err(|error| self.sessions.explain(&held, &error))
+            }
+            "read_file" => {
+                let args: tools::ReadFile = parse(name, arguments)?;
+                let held = self.session(args.session_id.as_deref()).await?;
+                let answer = files::read(&held, args).await;
+                answer.map_err(|error| self.sessions.explain(&held, &error))
+            }
+            _ => {
+                let args: tools::WriteFile = parse(name, arguments)?;
+                let held = self.session(args.session_id.as_deref()).await?;
+                let answer = files::write(&held, args).await;
+                answer.map_err(|error| self.sessions.explain(&held, &error))
+            }
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tasks();
+        ServerConfig::new(capabilities.build())
+            .with_server_info(
+                Implementation::new("belljar", env!("CARGO_PKG_VERSION")).with_title("Belljar"),
+            )
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(name) = self
+            .tools
+            .iter()
+            .map(|tool| &tool.name)
+            .find(|name| **name == request.name)
+        else {
+            let names: Vec<&str> = self.tools.iter().map(|tool| &*tool.name).collect();
+            return Err(ErrorData::invalid_params(
+                format!("there is no such tool; there are {}", names.join(", ")),
+                None,
+            ));
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let answer = if name == "run_python" {
+            match parse(name, arguments) {
+                Ok(args) => self.run_python(args, context).await,
+                Err(why) => Err(why),
+            }
+        } else {
+            let answer = self.call(name, arguments, &context.ct).await;
+            answer.map(CallToolResponse::from)
+        };
+        // What the model can put right is told to the model: many clients hide a protocol's errors.
+        Ok(answer.unwrap_or_else(|why| refusal(why).into()))
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.tasks.get(&request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.cancel(&request.task_id)
+    }
+
+    /// Comes here if no request of the protocol fits: unknown methods, and known ones whose parameters
+    /// have the wrong types.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match request.method.as_str() {
+            "initialize" | "tools/call" | "tools/list" | "tasks/get" | "tasks/cancel" => {
+                ErrorData::invalid_params("the parameters have the wrong types", None)
+            }
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method", None),
+        })
+    }
+}
+
+fn parse<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, String> {
+    let parsed = serde_json::from_value(arguments);
+    parsed.map_err(|error| format!("Wrong arguments for {tool}: {error}."))
+}
+
+fn check_name(name: &str) -> Result<&str, String> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err("name must have from 1 to 100 characters.".into());
+    }
+    Ok(name)
+}
+
+fn session_result(held: &Held, text: String) -> CallToolResult {
+    let report = SessionReport {
+        session_id: held.id.clone(),
+    };
+    result(vec![ContentBlock::text(text)], &report)
+}
+
+/// The names of a session's checkpoints, in words.
+async fn names(held: &Held) -> String {
+    let copies = held.session.checkpoints().await.unwrap_or_default();
+    let names: Vec<String> = copies
+        .into_iter()
+        .filter_map(|copy| Some(format!("`{}`", visible(&copy.name?))))
+        .collect();
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn cancelled() -> String {
+    "The call was cancelled.".into()
+}
+
+fn too_many_calls() -> String {
+    format!("More than {MOST_CALLS} calls at once are refused: wait for some of them.")
+}

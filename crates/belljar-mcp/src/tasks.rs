@@ -1,0 +1,83 @@
+//! Long cells as tasks: a client that knows the extension gets a handle and asks later.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, CreateTaskResult, DetailedTask};
+use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long a cell may run before its call is answered with a task.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a task is kept after the longest time that its cell can take.
+const KEPT: Duration = Duration::from_mins(2);
+
+/// The most tasks at once: the results of those that are done are held in memory.
+const MOST: usize = 32;
+
+/// The tasks of one connection.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    manager: TaskManager,
+    /// When those that are kept will be gone.
+    kept: Mutex<VecDeque<Instant>>,
+}
+
+/// A cell on its way to its result.
+pub(crate) type Running = JoinHandle<CallToolResult>;
+
+impl Tasks {
+    /// Whether one more can be made.
+    pub(crate) fn have_room(&self) -> bool {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        kept.retain(|gone| *gone > now);
+        kept.len() < MOST
+    }
+
+    /// Makes a task of a cell that runs, for which `limit` is the longest time.
+    pub(crate) fn make(
+        &self,
+        mut running: Running,
+        stop: CancellationToken,
+        limit: Duration,
+    ) -> CreateTaskResult {
+        let time = limit + KEPT;
+        // The manager keeps one that is done for this time once more.
+        let gone = Instant::now() + 2 * time;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(gone);
+        drop(kept);
+        let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let options = TaskOptions::new().with_ttl_ms(milliseconds);
+        let task = self.manager.spawn(options, |context| {
+            Box::pin(async move {
+                let result = tokio::select! {
+                    result = &mut running => result,
+                    () = context.cancelled() => {
+                        stop.cancel();
+                        // Only then is the session free for the next cell.
+                        let _ = running.await;
+                        return Err(TaskExit::Cancelled);
+                    }
+                };
+                result.map_err(|error| {
+                    ErrorData::internal_error(format!("the call failed: {error}"), None).into()
+                })
+            })
+        });
+        CreateTaskResult::new(task)
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Result<DetailedTask, ErrorData> {
+        self.manager.get_task(id)
+    }
+
+    pub(crate) fn cancel(&self, id: &str) -> Result<(), ErrorData> {
+        self.manager.cancel_task(id)
+    }
+}

@@ -1,0 +1,60 @@
+//! `belljar mcp`: sessions for another program's model, on standard input and output.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use belljar_mcp::{Server, Sessions, serve};
+use belljar_sandbox::Checkpoints;
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::start::SessionArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Not to be typed at, but to be started by a client, which has an entry such as this in its configuration:
+  {\"mcpServers\": {\"belljar\": {\"command\": \"belljar\", \"args\": [\"mcp\"]}}}
+
+The model gets the tools run_python, create_session, close_session, list_files, read_file, write_file, \
+fork_session, checkpoint and restore. All sessions end when the client closes standard input, or with \
+SIGTERM or Ctrl-C. Standard output carries the protocol alone; BELLJAR_LOG says what is logged to \
+standard error.
+
+Exit code: 0; 2 if sessions can't be run here (see `belljar doctor`).")]
+pub(crate) struct McpArgs {
+    /// The most sessions at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    sessions: u16,
+    /// Minutes after which a session that is not used sleeps: it takes no memory, and wakes at its
+    /// next use with its variables and files, but without checkpoints
+    #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    idle: u64,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    let mut options = args.session.options()?;
+    // A session outlives its mistakes. Without walls, the engine makes no copies.
+    options.checkpoints = Checkpoints::Auto;
+    options.hibernate_after = Some(Duration::from_secs(60 * args.idle));
+    let engine = tokio::select! {
+        engine = args.session.engine() => engine?,
+        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+    };
+    let sessions = Sessions::new(engine, options, args.sessions.into());
+    let server = Server::new(Arc::new(sessions));
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    serve(server, std::io::stdin(), std::io::stdout(), stop).await?;
+    Ok(ExitCode::SUCCESS)
+}
