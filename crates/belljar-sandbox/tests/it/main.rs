@@ -15,6 +15,7 @@ mod hibernate;
 mod hygiene;
 mod limits;
 mod outcomes;
+mod packages;
 mod posture;
 mod reference;
 mod sessions;
@@ -25,3 +26,5 @@ mod support;
 mod templates;
 mod unwalled;
 mod walls;
+#[path = "../support/wheels.rs"]
+mod wheels;
