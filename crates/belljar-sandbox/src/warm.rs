@@ -22,8 +22,8 @@ use crate::error::Error;
 use crate::furniture::{BOOT, DRIVER, prepare_directory, template_environment};
 use crate::lock::lock;
 use crate::network::Network;
-use crate::packages::{self, PackageStore};
 use crate::options::{Backend, Rotation, SessionOptions};
+use crate::packages::{self, PackageStore};
 use crate::template::Template;
 use crate::templates::Templates;
 

@@ -1,6 +1,7 @@
 //! The `belljar` command.
 
 mod bench_command;
+mod bench_packages;
 mod bench_snapshot;
 mod doctor_command;
 mod env_command;

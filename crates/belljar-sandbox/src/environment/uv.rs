@@ -47,7 +47,9 @@ impl Uv {
             process::run_with_deadline(Command::new(&program).arg("--version"), VERSION_DEADLINE)
                 .map_err(|failure| match failure {
                 process::Failure::Io(error) => missing(format!("could not be started ({error})")),
-                process::Failure::Deadline | process::Failure::Stopped => missing("gave no answer".to_owned()),
+                process::Failure::Deadline | process::Failure::Stopped => {
+                    missing("gave no answer".to_owned())
+                }
             })?;
         if !finished.status.success() {
             return Err(missing(format!("ended with {}", finished.status)));

@@ -47,7 +47,11 @@ impl Packages {
     /// Those with these names, in any spelling, and what they depend on.
     pub fn allow<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Self {
         let names = names.into_iter();
-        Self::Allow(names.map(|name| requirement::normalise(name.as_ref())).collect())
+        Self::Allow(
+            names
+                .map(|name| requirement::normalise(name.as_ref()))
+                .collect(),
+        )
     }
 
     /// Whether a package of this name may be asked for.
@@ -197,9 +201,11 @@ pub(crate) async fn give_back(shared: &Shared, guest: &mut Guest, layers: &[Laye
     for layer in layers {
         match find_again(shared, guest, layer).await {
             Ok(found) => guest.layers.extend(found),
-            Err(error) => missing.extend(layer.packages.iter().map(|package| {
-                format!("{} {}, not here: {error}", package.name, package.version)
-            })),
+            Err(error) => {
+                missing.extend(layer.packages.iter().map(|package| {
+                    format!("{} {}, not here: {error}", package.name, package.version)
+                }))
+            }
         }
     }
     missing
@@ -221,13 +227,17 @@ async fn find_again(
     // What a layer holds is told by our own record, not by the snapshot. Of its packages one was
     // asked for, and the others are what that one depends on.
     if let Some(known) = known
-        && known.packages.iter().any(|one| shared.packages.allows(&one.name))
+        && known
+            .packages
+            .iter()
+            .any(|one| shared.packages.allows(&one.name))
     {
         return Ok(Some(known));
     }
-    let pins = layer.packages.iter().map(|package| {
-        format!("{}=={}", package.name, package.version).parse::<Requirement>()
-    });
+    let pins = layer
+        .packages
+        .iter()
+        .map(|package| format!("{}=={}", package.name, package.version).parse::<Requirement>());
     provide(shared, guest, pins.collect::<Result<_, _>>()?).await
 }
 

@@ -173,10 +173,14 @@ fn is_name(name: &str) -> bool {
 /// One operator and a version, without spaces.
 fn version(text: &str) -> Option<String> {
     let text = text.trim();
-    let operator = OPERATORS.iter().find(|operator| text.starts_with(**operator))?;
+    let operator = OPERATORS
+        .iter()
+        .find(|operator| text.starts_with(**operator))?;
     let version = text[operator.len()..].trim_start();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '!' | '+' | '*' | '-' | '_');
-    let good = version.starts_with(|c: char| c.is_ascii_alphanumeric()) && version.chars().all(plain);
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '!' | '+' | '*' | '-' | '_');
+    let good =
+        version.starts_with(|c: char| c.is_ascii_alphanumeric()) && version.chars().all(plain);
     good.then(|| format!("{operator}{version}"))
 }
 
@@ -196,7 +200,10 @@ mod tests {
             list("a[x, y] >= 1, < 2 , b_c.D~=1.0,"),
             ["a[x,y]>=1,<2", "b-c-d~=1.0"]
         );
-        assert_eq!(list("a[x],b[y,z]==1!2.0+cpu"), ["a[x]", "b[y,z]==1!2.0+cpu"]);
+        assert_eq!(
+            list("a[x],b[y,z]==1!2.0+cpu"),
+            ["a[x]", "b[y,z]==1!2.0+cpu"]
+        );
         assert_eq!(list(" "), Vec::<String>::new());
         assert!(Requirement::list(&"a,".repeat(51)).is_err());
     }

@@ -125,7 +125,9 @@ impl PackageStore {
             made.map_err(PackageError::io("write", &secret))?;
         }
         self.sweep();
-        layers.canonicalize().map_err(PackageError::io("open", &layers))
+        layers
+            .canonicalize()
+            .map_err(PackageError::io("open", &layers))
     }
 
     /// The layer with these contents, if it is here and whole.
@@ -188,7 +190,12 @@ impl PackageStore {
     /// The answer to a request that was made before, and whether it still holds.
     fn answer(&self, request: &Path) -> Option<(Option<Layer>, bool)> {
         let answer: Answer = read(request)?;
-        let age = fs::metadata(request).ok()?.modified().ok()?.elapsed().ok()?;
+        let age = fs::metadata(request)
+            .ok()?
+            .modified()
+            .ok()?
+            .elapsed()
+            .ok()?;
         let layer = match &answer.content {
             Some(content) => Some(self.known(content)?),
             None => None,
@@ -207,8 +214,7 @@ impl PackageStore {
         let target = work.path().join("layer");
         let present = self.present(environment, layers);
         let constraints = work.path().join("constraints");
-        lay_out(&target, &constraints, &present)
-            .map_err(PackageError::io("write", work.path()))?;
+        lay_out(&target, &constraints, &present).map_err(PackageError::io("write", work.path()))?;
         let uv = match self.uv.get() {
             Some(uv) => uv,
             None => {
@@ -220,7 +226,7 @@ impl PackageStore {
         let installing = Installing {
             requirements,
             target: &target,
-            constraints: &constraints,
+            constraints: (!present.is_empty()).then_some(&constraints),
             python: environment.python(),
             directory: work.path(),
             cache: &cache,
@@ -249,7 +255,9 @@ impl PackageStore {
         content: String,
         packages: Vec<LockedPackage>,
     ) -> Result<Layer, PackageError> {
-        let name = self.name(&content).map_err(PackageError::io("read", &self.directory))?;
+        let name = self
+            .name(&content)
+            .map_err(PackageError::io("read", &self.directory))?;
         let place = self.layers().join(&name);
         let record = self.record(&content);
         let boot = boot();
@@ -327,7 +335,11 @@ impl PackageStore {
         let requirements: Vec<String> = requirements.iter().map(ToString::to_string).collect();
         let layers: Vec<&str> = layers.iter().map(|layer| layer.content.as_str()).collect();
         let key = (
-            (environment.python(), environment.version(), environment.packages()),
+            (
+                environment.python(),
+                environment.version(),
+                environment.packages(),
+            ),
             layers,
             requirements,
             (&self.indexes, indexes_of_uv()),
@@ -339,7 +351,9 @@ impl PackageStore {
     }
 
     fn record(&self, content: &str) -> PathBuf {
-        self.directory.join("records").join(format!("{content}.json"))
+        self.directory
+            .join("records")
+            .join(format!("{content}.json"))
     }
 
     /// The name of a layer, which nobody can guess who knows what is in it.
@@ -353,10 +367,13 @@ impl PackageStore {
 
     /// Removes what interrupted installs left.
     fn sweep(&self) {
-        let entries = fs::read_dir(self.directory.join("staging")).into_iter().flatten();
+        let entries = fs::read_dir(self.directory.join("staging"))
+            .into_iter()
+            .flatten();
         for entry in entries.flatten() {
             let modified = entry.metadata().and_then(|meta| meta.modified());
-            let age = modified.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
+            let age =
+                modified.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
             if age.is_ok_and(|age| age > STALE) {
                 let _ = fs::remove_dir_all(entry.path());
             }

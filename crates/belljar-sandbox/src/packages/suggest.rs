@@ -109,7 +109,10 @@ mod tests {
         let missing = "ModuleNotFoundError";
         let cv2 = "No module named 'cv2'";
         let any = Packages::Any;
-        assert_eq!(suggest(missing, cv2, &any).unwrap(), "opencv-python-headless");
+        assert_eq!(
+            suggest(missing, cv2, &any).unwrap(),
+            "opencv-python-headless"
+        );
         assert_eq!(
             suggest(missing, "No module named 'PIL.Image'", &any).unwrap(),
             "pillow"
@@ -117,7 +120,11 @@ mod tests {
         assert_eq!(suggest(missing, cv2, &Packages::Deny), None);
         assert_eq!(suggest(missing, cv2, &Packages::allow(["yaml"])), None);
         assert_eq!(suggest("ImportError", cv2, &any), None);
-        for unknown in ["No module named 'nothing_known'", "No module named 'x; rm'", ""] {
+        for unknown in [
+            "No module named 'nothing_known'",
+            "No module named 'x; rm'",
+            "",
+        ] {
             assert_eq!(suggest(missing, unknown, &any), None);
         }
         let own = Packages::allow(["Our_Own.Package"]);

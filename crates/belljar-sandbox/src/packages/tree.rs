@@ -25,7 +25,10 @@ pub(super) fn clean(directory: &Path) -> io::Result<()> {
             places.push(entry.path());
         }
     }
-    for path in places.iter().flat_map(|place| OF_UV.map(|name| place.join(name))) {
+    for path in places
+        .iter()
+        .flat_map(|place| OF_UV.map(|name| place.join(name)))
+    {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -36,7 +39,8 @@ pub(super) fn clean(directory: &Path) -> io::Result<()> {
 
 /// Whether a directory is `<name>-<version>.dist-info`.
 pub(super) fn is_metadata(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "dist-info")
+    path.extension()
+        .is_some_and(|extension| extension == "dist-info")
 }
 
 /// The hash of all files with their paths, and of which can be executed.

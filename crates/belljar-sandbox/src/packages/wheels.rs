@@ -40,8 +40,8 @@ const KEPT: [&str; 10] = [
 pub(super) struct Installing<'a> {
     pub(super) requirements: &'a [Requirement],
     pub(super) target: &'a Path,
-    /// A file with versions that stay as they are.
-    pub(super) constraints: &'a Path,
+    /// A file with versions that stay as they are, if there are any.
+    pub(super) constraints: Option<&'a Path>,
     pub(super) python: &'a Path,
     /// Where uv works; it would look for a configuration there.
     pub(super) directory: &'a Path,
@@ -75,15 +75,17 @@ impl Installing<'_> {
             .arg(self.python)
             .arg("--target")
             .arg(self.target)
-            .arg("--constraints")
-            .arg(self.constraints)
             .args(self.index_arguments())
-            .arg("--")
-            .args(self.requirements.iter().map(ToString::to_string))
             .current_dir(self.directory)
             .env("NO_COLOR", "1")
             .env("UV_NO_PROGRESS", "1")
             .env_remove("VIRTUAL_ENV");
+        if let Some(constraints) = self.constraints {
+            command.arg("--constraints").arg(constraints);
+        }
+        command
+            .arg("--")
+            .args(self.requirements.iter().map(ToString::to_string));
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             let kept = KEPT.contains(&&*text) || self.indexes.is_none() && names_an_index(&text);
@@ -137,13 +139,16 @@ impl Installing<'_> {
 /// Bytes that a process has written so far, to whatever.
 fn written(pid: u32) -> u64 {
     let counters = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-    let line = counters.lines().find_map(|line| line.strip_prefix("wchar: "));
+    let line = counters
+        .lines()
+        .find_map(|line| line.strip_prefix("wchar: "));
     line.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// The end of what uv said, some of which may be a package's own words.
 fn last_lines(output: &str) -> String {
-    let output = plain(output);
+    // Before its complaint it tells which Python it has found.
+    let output = plain(&output[output.find("error:").unwrap_or(0)..]);
     let lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

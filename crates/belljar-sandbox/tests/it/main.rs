@@ -16,6 +16,7 @@ mod hygiene;
 mod limits;
 mod outcomes;
 mod packages;
+mod packages_hostile;
 mod posture;
 mod reference;
 mod sessions;

@@ -1,4 +1,4 @@
-"""Makes a wheel, or a source distribution, as a hostile author would: argv is one JSON object."""
+"""Makes a wheel, or a source distribution, as a hostile author would: argv names a JSON file."""
 
 import io
 import json
@@ -6,7 +6,8 @@ import sys
 import tarfile
 import zipfile
 
-spec = json.loads(sys.argv[1])
+with open(sys.argv[1]) as file:
+    spec = json.load(file)
 name, version, out = spec["name"], spec["version"], spec["out"]
 metadata = f"Metadata-Version: 2.1\nName: {spec.get('claims', name)}\nVersion: {version}\n"
 metadata += "".join(f"Requires-Dist: {one}\n" for one in spec.get("requires", []))

@@ -33,10 +33,16 @@ impl Shop {
             let mut files: serde_json::Map<String, Value> = (0..60)
                 .map(|number| (format!("{name}/m{number}.py"), json!(module)))
                 .collect();
-            files.insert(format!("{name}/__init__.py"), json!(format!("name = '{name}'\n")));
+            files.insert(
+                format!("{name}/__init__.py"),
+                json!(format!("name = '{name}'\n")),
+            );
             Value::Object(files)
         };
-        shop.wheel("alpha_one", json!({"files": files("alpha_one"), "requires": ["beta-two>=1"]}));
+        shop.wheel(
+            "alpha_one",
+            json!({"files": files("alpha_one"), "requires": ["beta-two>=1"]}),
+        );
         shop.wheel("beta_two", json!({"files": files("beta_two")}));
         shop.wheel("gamma_three", json!({"files": files("gamma_three")}));
         shop
@@ -49,11 +55,15 @@ impl Shop {
     /// Adds a wheel of version 1.0, unless the rest says otherwise.
     pub(crate) fn wheel(&self, name: &str, rest: Value) {
         let mut spec = json!({"name": name, "version": "1.0", "out": self.path("wheels")});
-        let Value::Object(rest) = rest else { panic!("{rest}") };
+        let Value::Object(rest) = rest else {
+            panic!("{rest}")
+        };
         spec.as_object_mut().unwrap().extend(rest);
+        let file = self.path("spec.json");
+        std::fs::write(&file, spec.to_string()).unwrap();
         let made = Command::new(bare_environment().python())
             .args(["-I", "-c", include_str!("wheels.py")])
-            .arg(spec.to_string())
+            .arg(file)
             .status();
         assert!(made.unwrap().success(), "{name}");
     }
@@ -63,7 +73,9 @@ impl Shop {
     }
 
     pub(crate) fn builder(&self, environment: Environment, policy: Packages) -> EngineBuilder {
-        builder(environment).packages(policy).package_store(self.store())
+        builder(environment)
+            .packages(policy)
+            .package_store(self.store())
     }
 
     pub(crate) fn engine(&self) -> Engine {
@@ -76,7 +88,9 @@ impl Shop {
 
     /// How many layers there are.
     pub(crate) fn layers(&self) -> usize {
-        std::fs::read_dir(self.path("data/packages/records")).unwrap().count()
+        std::fs::read_dir(self.path("data/packages/records"))
+            .unwrap()
+            .count()
     }
 }
 

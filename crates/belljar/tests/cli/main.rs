@@ -7,6 +7,7 @@
 
 mod exec;
 mod others;
+mod packages;
 mod readme;
 mod repl;
 mod run;
