@@ -30,6 +30,9 @@ pub(crate) use suggest::suggestion;
 /// Where sessions see layers.
 const PLACE: &str = "/opt/packages";
 
+/// The most layers that are taken from a snapshot: each may be a run of uv.
+const MOST_LAYERS: usize = 64;
+
 /// Which packages a session may be given by [`Session::install`]. Wheels only, ever: to build a
 /// package from its sources is to run its code on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -198,13 +201,17 @@ async fn provide(
 /// Gives a new session the layers of a snapshot, which may be hostile. Returns what is missing.
 pub(crate) async fn give_back(shared: &Shared, guest: &mut Guest, layers: &[Layer]) -> Vec<String> {
     let mut missing = Vec::new();
-    for layer in layers {
+    if layers.len() > MOST_LAYERS {
+        let more = layers.len() - MOST_LAYERS;
+        missing.push(format!("{more} more installs of the snapshot's session"));
+    }
+    for layer in layers.iter().take(MOST_LAYERS) {
         match find_again(shared, guest, layer).await {
             Ok(found) => guest.layers.extend(found),
             Err(error) => {
                 missing.extend(layer.packages.iter().map(|package| {
                     format!("{} {}, not here: {error}", package.name, package.version)
-                }))
+                }));
             }
         }
     }

@@ -44,9 +44,9 @@ impl Requirement {
         for part in text.split(',') {
             let goes_on = part.trim_start().starts_with(['<', '>', '=', '!', '~']);
             match list.last_mut() {
-                Some(last) if in_extras || goes_on => {
-                    last.push(',');
-                    last.push_str(part);
+                Some(previous) if in_extras || goes_on => {
+                    previous.push(',');
+                    previous.push_str(part);
                 }
                 _ => list.push(part.to_owned()),
             }

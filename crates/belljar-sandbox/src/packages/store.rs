@@ -215,12 +215,11 @@ impl PackageStore {
         let present = self.present(environment, layers);
         let constraints = work.path().join("constraints");
         lay_out(&target, &constraints, &present).map_err(PackageError::io("write", work.path()))?;
-        let uv = match self.uv.get() {
-            Some(uv) => uv,
-            None => {
-                let found = Uv::find()?;
-                self.uv.get_or_init(|| found)
-            }
+        let uv = if let Some(uv) = self.uv.get() {
+            uv
+        } else {
+            let found = Uv::find()?;
+            self.uv.get_or_init(|| found)
         };
         let cache = self.directory.join("uv");
         let installing = Installing {
