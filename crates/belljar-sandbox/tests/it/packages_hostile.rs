@@ -9,7 +9,10 @@ use crate::wheels::{Shop, files_beneath, install};
 
 /// Python that leaves a mark where it runs, if that is the host.
 fn mark(shop: &Shop) -> String {
-    format!("open({:?}, 'w').write('ran')\n", shop.path("mark"))
+    format!(
+        "open('{}', 'w').write('ran')\n",
+        shop.path("mark").display()
+    )
 }
 
 fn assert_unmarked(shop: &Shop) {

@@ -101,14 +101,15 @@ fn no_configuration_of_uv_makes_it_build_a_package() {
     let mark = shop.scratch.path("mark");
     shop.run_python(&format!(
         "import io, sys, tarfile\n\
-         backend = '''open({mark:?}, 'w').write('ran')\n'''.encode()\n\
+         backend = '''open('{}', 'w').write('ran')\n'''.encode()\n\
          project = b'[build-system]\\nrequires = []\\nbuild-backend = \"backend\"\\nbackend-path = [\".\"]\\n'\n\
          info = b'Metadata-Version: 2.1\\nName: evil\\nVersion: 1.0\\n'\n\
          with tarfile.open(sys.argv[1] + '/evil-1.0.tar.gz', 'w:gz') as archive:\n\
          \x20   for name, text in (('pyproject.toml', project), ('backend.py', backend), ('PKG-INFO', info)):\n\
          \x20       member = tarfile.TarInfo('evil-1.0/' + name)\n\
          \x20       member.size = len(text)\n\
-         \x20       archive.addfile(member, io.BytesIO(text))\n"
+         \x20       archive.addfile(member, io.BytesIO(text))\n",
+        mark.display()
     ));
     let build = "[pip]\nno-binary = [\"evil\"]\nno-build-isolation = true\n";
     std::fs::create_dir_all(shop.scratch.path("config/uv")).unwrap();
