@@ -19,6 +19,9 @@ pub enum HostFrame<'a> {
         nonce: &'a str,
         /// Python source.
         code: &'a str,
+        /// Directories with packages that the session was given.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        packages: &'a [PathBuf],
     },
     /// Bind values before the first cell.
     Seed {
@@ -69,6 +72,9 @@ pub enum HostFrame<'a> {
     Load {
         /// Sources of cells that ran before, by file name.
         sources: &'a BTreeMap<String, String>,
+        /// Directories with packages that the session was given.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        packages: &'a [PathBuf],
         /// Seconds for one name.
         name_seconds: f64,
         /// Seconds for all of them.

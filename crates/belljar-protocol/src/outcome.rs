@@ -251,6 +251,9 @@ pub struct Outcome {
     /// The exception, where one came out of the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exception: Option<ExceptionInfo>,
+    /// The package that has the module which was not found, where the session may install it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
     /// What was written to descriptor 1.
     pub stdout: Output,
     /// What was written to descriptor 2.

@@ -145,6 +145,9 @@ impl Outcome {
         }
         let english = language == Language::English;
         let why = match (&self.cause, english) {
+            (Cause::Exception, _) if let Some(package) = &self.package => {
+                missing_package(package, language)
+            }
             (Cause::Completed | Cause::Exception, true) => {
                 "The exception above came from the code; correct the line it names and run again."
                     .into()
@@ -261,6 +264,19 @@ impl Outcome {
             }
             (Fate::Lost, false) => "所有变量均已丢失：请在新会话中重新定义。".to_owned(),
         }
+    }
+}
+
+/// What to do where a module was not found that a package has.
+fn missing_package(package: &str, language: Language) -> String {
+    let package = visible(package);
+    match language {
+        Language::English => format!(
+            "The module is not installed; the package `{package}` has it: write `# requires: {package}` as the first line of the code and run again."
+        ),
+        Language::Chinese => format!(
+            "该模块尚未安装，可由软件包 `{package}` 提供：请在代码首行写上 `# requires: {package}` 后重新运行。"
+        ),
     }
 }
 
@@ -397,6 +413,7 @@ mod tests {
             state,
             exit_code: 0,
             exception: None,
+            package: None,
             stdout: Output::default(),
             stderr: Output::default(),
             transcript: "out\n".into(),

@@ -21,6 +21,7 @@ use crate::capture::Capture;
 use crate::error::Error;
 use crate::fork::make_forks;
 use crate::guest::{Guest, GuestError, READ_BYTES, exited};
+use crate::packages;
 use crate::session::Cell;
 use crate::shared::Shared;
 
@@ -154,10 +155,12 @@ impl<'a> CellDriver<'a> {
     /// Runs the cell to its end, whatever that is.
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let nonce = self.nonce.clone();
+        let packages = packages::paths(self.shared, &self.guest.layers);
         self.send(&HostFrame::Run {
             cell: self.cell,
             nonce: &nonce,
             code,
+            packages: &packages,
         })
         .map_err(Error::Session)?;
         self.perform().await

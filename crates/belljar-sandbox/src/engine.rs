@@ -12,6 +12,7 @@ use crate::life::Live;
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
+use crate::packages::{PackageError, PackageStore, Packages};
 use crate::session::Session;
 use crate::warm::Warm;
 
@@ -27,6 +28,8 @@ pub struct EngineBuilder {
     spares: usize,
     backend: Backend,
     rotation: Rotation,
+    packages: Packages,
+    package_store: Option<PackageStore>,
     walls: Walls,
 }
 
@@ -67,6 +70,23 @@ impl EngineBuilder {
         self
     }
 
+    /// Which packages sessions may be given by [`Session::install`], unless they are asked for with
+    /// options of their own; none by default. With another policy than that, sessions see a directory
+    /// of the data directory that layers of packages appear in.
+    #[must_use]
+    pub fn packages(mut self, packages: Packages) -> Self {
+        self.packages = packages;
+        self
+    }
+
+    /// Where packages are kept and come from, if not in the data directory and from where uv takes
+    /// them.
+    #[must_use]
+    pub fn package_store(mut self, store: PackageStore) -> Self {
+        self.package_store = Some(store);
+        self
+    }
+
     /// No walls at all: code runs as an ordinary process of the host's user, who can read and
     /// change whatever that user can. Limits on memory, processors and processes are not kept, and
     /// what a session leaves running ends only with the engine. Every outcome says so. For hosts
@@ -86,6 +106,8 @@ impl EngineBuilder {
             spares: self.spares,
             backend: self.backend,
             rotation: self.rotation,
+            packages: self.packages,
+            package_store: self.package_store,
             walls: self.walls,
             warm: tokio::sync::Mutex::default(),
             ready: Mutex::default(),
@@ -102,6 +124,8 @@ struct Inner {
     spares: usize,
     backend: Backend,
     rotation: Rotation,
+    packages: Packages,
+    package_store: Option<PackageStore>,
     walls: Walls,
     warm: tokio::sync::Mutex<Option<Arc<Warm>>>,
     ready: Mutex<VecDeque<Session>>,
@@ -123,6 +147,8 @@ impl Engine {
             spares: 0,
             backend: Backend::default(),
             rotation: Rotation::default(),
+            packages: Packages::default(),
+            package_store: None,
             walls: Walls::Full,
         }
     }
@@ -200,6 +226,7 @@ impl Engine {
         SessionOptions {
             limits: self.0.limits.clone(),
             checkpoints: self.0.checkpoints,
+            packages: self.0.packages.clone(),
             ..SessionOptions::default()
         }
     }
@@ -213,11 +240,21 @@ impl Engine {
             self.0.environment.clone(),
             self.0.backend,
             self.0.rotation,
+            self.package_store()?,
             self.0.walls != Walls::None,
         )
         .await?;
         *current = Some(Arc::clone(&warm));
         Ok(warm)
+    }
+
+    /// Where packages come from, if sessions may have any.
+    fn package_store(&self) -> Result<Option<PackageStore>, PackageError> {
+        match (&self.0.package_store, &self.0.packages) {
+            (Some(store), _) => Ok(Some(store.clone())),
+            (None, Packages::Deny) => Ok(None),
+            (None, _) => Ok(Some(PackageStore::open_default()?)),
+        }
     }
 
     async fn fill_spares(&self) -> Result<(), Error> {

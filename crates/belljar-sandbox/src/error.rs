@@ -8,6 +8,7 @@ use std::io;
 use belljar_walls::{BeneathError, CgroupError, StartError};
 
 use crate::checkpoints::CheckpointRef;
+use crate::packages::PackageError;
 use crate::snapshot::SnapshotError;
 
 /// A fault of the host or of the caller, never of the program in a cell.
@@ -105,6 +106,9 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// Packages were not installed. The session goes on as it is.
+    #[error(transparent)]
+    Packages(#[from] PackageError),
     /// A snapshot can't be loaded.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),

@@ -236,6 +236,7 @@ impl Beginning {
         guest.copies.go_on_from(&parent.copies);
         guest.set_exit(exit);
         guest.lost.clone_from(&parent.lost);
+        guest.layers.clone_from(&parent.layers);
         guest.traffic = shared.proxy().map(Proxy::traffic).unwrap_or_default();
         guest.question = parent.question.clone();
         if let Some(question) = &mut guest.question {
@@ -246,6 +247,7 @@ impl Beginning {
             limits: shared.limits.clone(),
             walls: shared.walls,
             checkpoints: shared.checkpoints,
+            packages: shared.packages.clone(),
             output_directory: self.warm.output_directory(self.id),
             workspace: Beneath::new(wires.workspace),
             family: Some(Arc::clone(family)),

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::call::CallRequest;
 use crate::copies::Copies;
 use crate::error::Error;
+use crate::packages::Layer;
 
 /// How long a guest that runs no cell may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -76,6 +77,8 @@ pub(crate) struct Guest {
     pub(crate) used: Instant,
     /// What it lost in its sleep, which no outcome has told of yet.
     pub(crate) lost: Vec<String>,
+    /// Packages that it was given.
+    pub(crate) layers: Vec<Layer>,
     /// Whether it has entered the walls and waits for requests.
     pub(crate) ready: bool,
     decoder: FrameDecoder,
@@ -110,6 +113,7 @@ impl Guest {
             calls,
             used: Instant::now(),
             lost: Vec::new(),
+            layers: Vec::new(),
             ready: false,
             decoder: FrameDecoder::default(),
             held: VecDeque::new(),

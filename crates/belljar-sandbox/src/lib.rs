@@ -64,6 +64,7 @@ mod lock;
 mod measure;
 mod network;
 mod options;
+mod packages;
 mod plumbing;
 mod session;
 mod shared;
@@ -85,6 +86,7 @@ pub use files::Listing;
 pub use limits::Limits;
 pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
+pub use packages::{PackageError, PackageStore, Packages, Requirement, requires};
 pub use session::{Cell, CellRun, OnFailure, Session, WhenBusy};
 pub use snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
 
@@ -97,3 +99,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/checkpoints.md")]
 struct CheckpointsPage;
+
+/// The example of the page on packages, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/packages.md")]
+struct PackagesPage;

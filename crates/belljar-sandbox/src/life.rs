@@ -340,7 +340,7 @@ fn tell(lost: &mut Vec<String>, line: String) {
     }
 }
 
-/// Which names and files did not come back.
+/// Which names, files and packages did not come back.
 fn not_there(report: &LoadReport) -> Vec<String> {
     let names = report.names.iter().filter_map(|name| {
         let why = name.why.as_ref()?;
@@ -348,7 +348,9 @@ fn not_there(report: &LoadReport) -> Vec<String> {
     });
     let files = report.files_left_out.iter();
     let files = files.map(|file| format!("the file `{}` is gone: {}", file.path, file.why));
-    let mut lines: Vec<String> = names.chain(files).collect();
+    let packages = report.packages.iter();
+    let packages = packages.map(|package| format!("the package {package}"));
+    let mut lines: Vec<String> = names.chain(files).chain(packages).collect();
     let more = lines.len().saturating_sub(MAX_LOST);
     if more > 0 {
         lines.truncate(MAX_LOST);

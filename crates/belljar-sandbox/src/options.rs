@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::limits::Limits;
 use crate::network::Network;
+use crate::packages::Packages;
 
 /// What a session is asked for with. [`Limits`] alone will do: `engine.session_with(limits)`.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,9 @@ pub struct SessionOptions {
     pub checkpoints: Checkpoints,
     /// What it may reach on the network: nothing by default.
     pub network: Network,
+    /// Which packages it may be given by [`install`](crate::Session::install): none by default. The
+    /// engine must have been built with [`packages`](crate::EngineBuilder::packages), too.
+    pub packages: Packages,
     /// How long it may be without a cell, or another use, before it
     /// [sleeps](crate::Session::hibernate); `None`: as long as it likes. What a snapshot can't hold is
     /// then lost, and told by the first outcome after it.

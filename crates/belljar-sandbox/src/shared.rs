@@ -18,6 +18,7 @@ use crate::limits::Limits;
 use crate::lock::lock;
 use crate::network::Proxy;
 use crate::options::Checkpoints;
+use crate::packages::Packages;
 use crate::warm::Warm;
 
 /// What the host keeps of a session.
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) walls: Walls,
     pub(crate) checkpoints: Checkpoints,
+    /// Which packages it may be given.
+    pub(crate) packages: Packages,
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Beneath,
     /// None where there are no walls.

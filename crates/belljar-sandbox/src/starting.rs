@@ -102,6 +102,7 @@ impl Live {
                 limits: options.limits.clone(),
                 walls,
                 checkpoints,
+                packages: options.packages.clone(),
                 output_directory: warm.output_directory(id),
                 workspace,
                 family,

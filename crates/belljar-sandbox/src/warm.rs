@@ -23,6 +23,7 @@ use crate::furniture::{BOOT, DRIVER, prepare_directory, template_environment};
 use crate::lock::lock;
 use crate::network::Network;
 use crate::options::{Backend, Rotation, SessionOptions};
+use crate::packages::{self, PackageStore};
 use crate::template::Template;
 use crate::templates::Templates;
 
@@ -61,6 +62,8 @@ pub(crate) struct Warm {
     backend: Backend,
     /// None where there are no walls.
     cgroups: Option<Cgroups>,
+    /// None where sessions may have no packages.
+    package_store: Option<Arc<PackageStore>>,
     privileged: bool,
     next_id: AtomicU64,
     /// Cgroups of dead sessions, removed by a thread of their own since the kernel may need time.
@@ -77,6 +80,7 @@ impl Warm {
         environment: Environment,
         backend: Backend,
         rotation: Rotation,
+        package_store: Option<PackageStore>,
         walls: bool,
     ) -> Result<Arc<Self>, Error> {
         let mut directory = EngineDirectory::plan().map_err(Error::io("the engine's directory"))?;
@@ -101,7 +105,10 @@ impl Warm {
             .then(|| Cgroups::create(directory.name()))
             .transpose()?;
         let root = prepare_directory(&directory, cgroups.as_ref());
-        let root = root.map_err(Error::io("the engine's directory"))?;
+        let mut root = root.map_err(Error::io("the engine's directory"))?;
+        if let Some(store) = &package_store {
+            root.mounts.push(packages::mount(store)?);
+        }
         let uid_base = session_ids();
         keeper.raise(&WallsSpec {
             root: RootSpec {
@@ -125,6 +132,7 @@ impl Warm {
             templates: Templates::new(rotation),
             backend,
             cgroups,
+            package_store: package_store.map(Arc::new),
             privileged: uid_base.is_some(),
             next_id: AtomicU64::new(1),
             rubbish: Mutex::new(Some(start_rubbish_thread())),
@@ -177,6 +185,10 @@ impl Warm {
 
     pub(crate) fn is_down(&self) -> bool {
         self.waits().down
+    }
+
+    pub(crate) fn package_store(&self) -> Option<&Arc<PackageStore>> {
+        self.package_store.as_ref()
     }
 
     pub(crate) fn environment(&self) -> &Environment {

@@ -11,6 +11,7 @@ use belljar_sandbox::{Backend, Checkpoints, Engine, Session, SessionOptions};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::bench_packages;
 use crate::bench_snapshot::{self, Round};
 use crate::show;
 use crate::start::SessionArgs;
@@ -101,7 +102,15 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     report.figure("snapshot_500mb_load", &load, "read, from cache", &read);
     let anew = times(|round| round.save + round.load);
     report.figure("fork_500mb", &Times(forks), "saved and loaded anew", &anew);
+    let python = engine.environment().python().to_owned();
+    let builder = args.session.builder(engine.environment().clone());
     engine.shutdown().await;
+    let rounds = bench_packages::rounds(builder, &python, 20 / scale).await?;
+    let times = |of: fn(&bench_packages::Round) -> Duration| Times(rounds.iter().map(of).collect());
+    let uv = times(|round| round.uv);
+    let alone = "uv pip install --target, from its cache";
+    report.figure("install_cached", &times(|round| round.cached), alone, &uv);
+    report.figure("install_known", &times(|round| round.known), alone, &uv);
     Ok(ExitCode::SUCCESS)
 }
 

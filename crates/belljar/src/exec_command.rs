@@ -11,7 +11,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::show;
-use crate::start::SessionArgs;
+use crate::start::{SessionArgs, install_required};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -20,6 +20,7 @@ Examples:
   belljar exec --file analysis.py --put sales.csv --out results
   belljar exec --seed '{\"n\": 3}' 'print(n + 1)'
   belljar exec --snapshot-out a.snapshot 'x = 6' && belljar exec --snapshot-in a.snapshot 'x * 7'
+  belljar exec --packages any --file report.py    # whose first line is `# requires: humanize`
   echo 'print(6 * 7)' | belljar exec -
 
 The code runs in the directory /workspace of a new session, which ends with the command. The value \
@@ -93,6 +94,9 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
         session.put(name, &contents)?;
     }
     session.seed(&values).await?;
+    install_required(&session, &code)
+        .await
+        .context("the packages of `# requires:` (see --packages)")?;
     let outcome = run_cell(&session, &code, args.json).await?;
     if let Some(outcome) = &outcome {
         if !args.json {

@@ -1,6 +1,7 @@
 //! The `belljar` command.
 
 mod bench_command;
+mod bench_packages;
 mod bench_snapshot;
 mod config_command;
 mod doctor_command;

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
 use crate::repl_actions::{self, Command, Next};
 use crate::repl_editor::{Editor, Live, Typed};
-use crate::start::{SessionArgs, spinner};
+use crate::start::{SessionArgs, install_required, spinner};
 use crate::{python_input, show};
 
 #[derive(Debug, Args)]
@@ -259,6 +259,7 @@ impl Repl {
         let Some(session) = self.live.get() else {
             return Err(Error::Ended("it was lost".into()));
         };
+        install_required(&session, code).await?;
         let mut run = session.run(code);
         let mut session = Some(session);
         let mut pressed = 0;

@@ -204,6 +204,7 @@ pub(crate) fn ending(outcome: &Outcome) {
     // The exception says it all, and who calls sys.exit knows.
     let says_itself = outcome.state == Fate::Kept
         && outcome.status == Status::Failure
+        && outcome.package.is_none()
         && (outcome.exception.is_some() || matches!(outcome.cause, Cause::Exit { .. }));
     if let Some(next) = outcome
         .next_step(Language::English)

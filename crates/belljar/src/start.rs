@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use belljar_sandbox::{
     AllowList, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentError, EnvironmentSpec,
-    EnvironmentStore, Limits, Network, SessionOptions,
+    EnvironmentStore, Limits, Network, Packages, Requirement, Session, SessionOptions, requires,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -36,6 +36,10 @@ pub(crate) struct SessionArgs {
     /// times); without it there is no network
     #[arg(long, value_name = "HOST")]
     allow: Vec<String>,
+    /// Which packages the code may ask for with `# requires: NAME, …` in its first lines: `deny`, `any`,
+    /// or their names with commas between them. Only wheels are installed, for this session alone
+    #[arg(long, value_name = "POLICY", default_value = "deny", value_parser = packages)]
+    packages: Packages,
     /// What isolates the code from this machine: `full`, or `none` for hosts that can't give walls
     /// and code that you would run yourself; with `none` the limits on memory and processors are
     /// not kept either
@@ -84,6 +88,7 @@ impl SessionArgs {
             limits: self.limits(),
             network,
             checkpoints: Checkpoints::Off,
+            packages: self.packages.clone(),
             ..SessionOptions::default()
         })
     }
@@ -132,6 +137,7 @@ impl SessionArgs {
     pub(crate) fn builder(&self, environment: Environment) -> EngineBuilder {
         Engine::builder(environment)
             .limits(self.limits())
+            .packages(self.packages.clone())
             .checkpoints(Checkpoints::Off)
     }
 
@@ -148,6 +154,29 @@ impl SessionArgs {
             result => Ok(result?),
         }
     }
+}
+
+/// Installs what the code says that it requires.
+pub(crate) async fn install_required(
+    session: &Session,
+    code: &str,
+) -> Result<(), belljar_sandbox::Error> {
+    let required = requires(code)?;
+    if required.is_empty() {
+        return Ok(());
+    }
+    let installing = spinner("installing packages");
+    let installed = session.install(&required).await;
+    installing.finish_and_clear();
+    let installed = installed?;
+    if !installed.is_empty() {
+        let packages: Vec<String> = installed
+            .iter()
+            .map(|package| format!("{} {}", package.name, package.version))
+            .collect();
+        show::note(&format!("[installed {}]", packages.join(", ")));
+    }
+    Ok(())
 }
 
 pub(crate) fn spinner(what: &'static str) -> ProgressBar {
@@ -168,6 +197,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(Duration::from_secs_f64(seconds))
     } else {
         Err("give a number of seconds above 0 and at most 86400 (a day)".into())
+    }
+}
+
+fn packages(text: &str) -> Result<Packages, String> {
+    match text {
+        "deny" => Ok(Packages::Deny),
+        "any" => Ok(Packages::Any),
+        _ => {
+            let list = Requirement::list(text).map_err(|error| error.to_string())?;
+            Ok(Packages::allow(list.iter().map(Requirement::name)))
+        }
     }
 }
 

@@ -62,6 +62,7 @@ class Session:
         self.cells = Cells(self.namespace, self.streams)
         self.manifest = Manifest(self.namespace)
         self.workspace = Workspace(workspace)
+        self.packages = set()
         self.reader = Reader()
         # In the template already: every page that a session writes to is a page it doesn't share,
         # and a change of `builtins` makes the interpreter respecialise much of its code.
@@ -91,6 +92,8 @@ class Session:
             request = reader.next()
             kind = request.get("type")
             if kind == "run":
+                if "packages" in request:
+                    self.show_packages(request["packages"])
                 self.run(request["cell"], request["nonce"], request["code"])
             elif kind == "seed":
                 send({"type": "seeded", "refused": self.seed(request["values"])})
@@ -106,6 +109,7 @@ class Session:
                 times = request["name_seconds"], request["seconds"]
                 snapshot.save(self, request["limit_bytes"], *times)
             elif kind == "load":
+                self.show_packages(request.get("packages", ()))
                 times = request["name_seconds"], request["seconds"]
                 snapshot.load(self, request["sources"], *times)
             elif kind == "fork":
@@ -119,6 +123,15 @@ class Session:
                 send({"type": "rehearsed"})
             else:
                 _exit(71)  # not a host that we understand
+
+    def show_packages(self, paths):
+        """Lets imports find what was installed, after all that the environment has. Their `.pth`
+        files are not read. A path is added once: who takes it out again will have a reason."""
+        for path in paths:
+            if path not in self.packages:
+                self.packages.add(path)
+                if type(sys.path) is list:
+                    sys.path.append(path)
 
     def run(self, cell, nonce, code):
         report = self.perform(self.cells, self.manifest, cell, nonce, code)

@@ -10,6 +10,7 @@ use belljar_protocol::{
 use crate::copies::restore;
 use crate::error::Error;
 use crate::guest::DEATH_TIME;
+use crate::packages::suggestion;
 
 use super::{CellDriver, Stop};
 
@@ -143,8 +144,11 @@ impl CellDriver<'_> {
         cap(&mut report.changes.removed, "removed names", dropped);
         cap(&mut report.dropped, "notes of the session", dropped);
         self.dropped.extend(report.dropped);
+        let exception = report.exception.as_ref();
+        let package = exception.and_then(|exception| suggestion(exception, &self.shared.packages));
         Outcome {
             exit_code: report.exit_code.unwrap_or(0),
+            package,
             exception: report.exception,
             artifacts: report.artifacts,
             changes: report.changes,
@@ -172,6 +176,7 @@ impl CellDriver<'_> {
             state,
             exit_code: 0,
             exception: None,
+            package: None,
             stdout,
             stderr,
             transcript,

@@ -26,6 +26,10 @@ pub use error::EnvironmentError;
 pub use lock::LockedPackage;
 pub use store::EnvironmentStore;
 
+pub(crate) use process::{Failure, run_watched};
+pub(crate) use store::data_directory;
+pub(crate) use uv::Uv;
+
 /// The packages of the `default` environment.
 ///
 /// The last one is there for its font file only: `zhplot` carries Noto Sans SC Regular (SIL Open

@@ -149,7 +149,7 @@ pub(super) fn probe(path: &Path) -> Result<Report, EnvironmentError> {
     let finished = process::run_with_deadline(&mut command, DEADLINE).map_err(|failure| {
         failed(match failure {
             Failure::Io(error) => format!("it could not be started: {error}"),
-            Failure::Deadline => {
+            Failure::Deadline | Failure::Stopped => {
                 format!("it gave no answer within {} seconds", DEADLINE.as_secs())
             }
         })

@@ -20,17 +20,19 @@ const KEPT_LINES: usize = 60;
 
 /// How a program ended, with what it wrote.
 #[derive(Debug)]
-pub(super) struct Finished {
-    pub(super) status: ExitStatus,
-    pub(super) stdout: Vec<u8>,
-    pub(super) stderr: String,
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
 }
 
 /// Why a program did not end by itself.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     Io(io::Error),
     Deadline,
+    /// Whoever watched it had seen enough.
+    Stopped,
 }
 
 impl From<io::Error> for Failure {
@@ -43,6 +45,15 @@ impl From<io::Error> for Failure {
 pub(super) fn run_with_deadline(
     command: &mut Command,
     deadline: Duration,
+) -> Result<Finished, Failure> {
+    run_watched(command, deadline, |_| true)
+}
+
+/// The same, and past the moment at which `goes_on`, asked many times a second, says no.
+pub(crate) fn run_watched(
+    command: &mut Command,
+    deadline: Duration,
+    goes_on: impl Fn(u32) -> bool,
 ) -> Result<Finished, Failure> {
     let mut child = command
         .stdin(Stdio::null())
@@ -57,10 +68,14 @@ pub(super) fn run_with_deadline(
     let mut pause = Duration::from_millis(1);
     let status = loop {
         let ended = has_ended(&child)?;
-        if ended || Instant::now() >= end {
+        let stopped = !goes_on(child.id());
+        if ended || stopped || Instant::now() >= end {
             // A child of the program may still hold the pipes; it has no business any more.
             kill_group(&child);
             let status = child.wait()?;
+            if stopped {
+                return Err(Failure::Stopped);
+            }
             if ended {
                 break status;
             }

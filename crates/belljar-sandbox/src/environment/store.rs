@@ -74,12 +74,7 @@ impl EnvironmentStore {
     /// The store in `$BELLJAR_DATA_DIR`, or in `belljar` of the user's data directory
     /// (`$XDG_DATA_HOME`, `~/.local/share`).
     pub fn open_default() -> Result<Self, EnvironmentError> {
-        if let Some(root) = std::env::var_os("BELLJAR_DATA_DIR").filter(|root| !root.is_empty()) {
-            return Ok(Self::open(root));
-        }
-        let strategy =
-            etcetera::choose_base_strategy().map_err(|_| EnvironmentError::NoDataDirectory)?;
-        Ok(Self::open(strategy.data_dir().join("belljar")))
+        Ok(Self::open(data_directory()?))
     }
 
     /// Where the environments lie, one directory for each.
@@ -214,6 +209,16 @@ impl EnvironmentStore {
             .canonicalize()
             .map_err(EnvironmentError::io("open", &self.directory))
     }
+}
+
+/// Where data belongs.
+pub(crate) fn data_directory() -> Result<PathBuf, EnvironmentError> {
+    if let Some(root) = std::env::var_os("BELLJAR_DATA_DIR").filter(|root| !root.is_empty()) {
+        return Ok(root.into());
+    }
+    let strategy =
+        etcetera::choose_base_strategy().map_err(|_| EnvironmentError::NoDataDirectory)?;
+    Ok(strategy.data_dir().join("belljar"))
 }
 
 /// The interpreter to build on.
@@ -415,7 +420,7 @@ for name in sys.argv[1:]:
         Ok(finished) => Err(EnvironmentError::Preload {
             output: format!("{} ({})", finished.stderr.trim(), finished.status),
         }),
-        Err(Failure::Deadline) => Err(EnvironmentError::Preload {
+        Err(Failure::Deadline | Failure::Stopped) => Err(EnvironmentError::Preload {
             output: format!(
                 "the imports took more than {} seconds",
                 PRELOAD_DEADLINE.as_secs()

@@ -15,14 +15,14 @@ const VERSION_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A `uv` that answers.
 #[derive(Debug)]
-pub(super) struct Uv {
+pub(crate) struct Uv {
     program: PathBuf,
     version: String,
 }
 
 impl Uv {
     /// `$BELLJAR_UV`, or `uv` in `PATH`.
-    pub(super) fn find() -> Result<Self, EnvironmentError> {
+    pub(crate) fn find() -> Result<Self, EnvironmentError> {
         let (program, whence) = match std::env::var_os("BELLJAR_UV") {
             Some(path) if !path.is_empty() => {
                 let whence = format!("BELLJAR_UV names {}, which", Path::new(&path).display());
@@ -47,7 +47,9 @@ impl Uv {
             process::run_with_deadline(Command::new(&program).arg("--version"), VERSION_DEADLINE)
                 .map_err(|failure| match failure {
                 process::Failure::Io(error) => missing(format!("could not be started ({error})")),
-                process::Failure::Deadline => missing("gave no answer".to_owned()),
+                process::Failure::Deadline | process::Failure::Stopped => {
+                    missing("gave no answer".to_owned())
+                }
             })?;
         if !finished.status.success() {
             return Err(missing(format!("ended with {}", finished.status)));
@@ -59,6 +61,10 @@ impl Uv {
             .unwrap_or("unknown")
             .to_owned();
         Ok(Self { program, version })
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        Command::new(&self.program)
     }
 
     pub(super) fn version(&self) -> &str {

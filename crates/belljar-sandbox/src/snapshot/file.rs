@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use super::SnapshotError;
 use crate::environment::LockedPackage;
 use crate::error::Error;
+use crate::packages::Layer;
 
 const MAGIC: &[u8; 16] = b"belljar-snapshot";
 const VERSION: u32 = 1;
@@ -54,6 +55,9 @@ pub(crate) struct Header {
     pub(crate) python: (u8, u8, u8),
     pub(crate) environment: String,
     pub(crate) packages: Vec<LockedPackage>,
+    /// What the session was given beside the environment's.
+    #[serde(default)]
+    pub(crate) layers: Vec<Layer>,
     /// How many cells had run.
     pub(crate) cells: u32,
     /// Their sources, by the names that tracebacks have.

@@ -26,6 +26,7 @@ use crate::guest::{Guest, GuestError};
 use crate::life::Live;
 use crate::limits::Limits;
 use crate::options::SessionOptions;
+use crate::packages;
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -149,6 +150,7 @@ pub(crate) async fn write(
     let variables = writer.written() - start;
 
     let cells = guest.cells;
+    let layers = guest.layers.clone();
     let shared = Arc::clone(shared);
     // No cell runs while the files are read: the wires are still ours.
     blocking(move || {
@@ -161,6 +163,7 @@ pub(crate) async fn write(
             python: environment.version(),
             environment: environment.name().into(),
             packages: environment.packages().to_vec(),
+            layers,
             cells,
             sources,
             library: saved.library,
@@ -226,6 +229,9 @@ pub(crate) async fn fill(live: &Live, mut reader: Reader) -> Result<LoadReport, 
         cells: reader.header.cells.min(u32::MAX / 2),
         packages: differences(&reader.header, shared.warm.environment()),
     };
+    let layers = &reader.header.layers;
+    let missing = packages::give_back(shared, &mut guest, layers).await;
+    report.packages.extend(missing);
     let saved = reader.header.names.clone();
     let (loaded, why) = open(&mut guest, shared, reader)
         .await
@@ -407,8 +413,10 @@ async fn open(
     reader: Reader,
 ) -> Result<(Vec<LoadedName>, Option<String>), Error> {
     let limits = &shared.limits;
+    let packages = packages::paths(shared, &guest.layers);
     let mut talk = Talk::new(guest, shared);
     let request = HostFrame::Load {
+        packages: &packages,
         sources: &reader.header.sources,
         name_seconds: name_seconds(limits),
         seconds: seconds(limits),

@@ -15,6 +15,8 @@ mod hibernate;
 mod hygiene;
 mod limits;
 mod outcomes;
+mod packages;
+mod packages_hostile;
 mod posture;
 mod reference;
 mod sessions;
@@ -25,3 +27,5 @@ mod support;
 mod templates;
 mod unwalled;
 mod walls;
+#[path = "../support/wheels.rs"]
+mod wheels;

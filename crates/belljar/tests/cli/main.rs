@@ -15,6 +15,7 @@ mod exec;
 mod exports;
 mod mcp;
 mod others;
+mod packages;
 mod readme;
 mod repl;
 mod run;

@@ -1,0 +1,268 @@
+//! Packages that a session gets while it lives.
+//!
+//! `uv` resolves them on the host and unpacks their wheels into a layer: a directory that is named by
+//! its contents, kept in the data directory, and shown read-only to the sessions that have it. The
+//! environment stays as it is. Nothing of a package runs on the host.
+
+mod requirement;
+mod store;
+mod suggest;
+mod tree;
+mod wheels;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::{EnvironmentError, LockedPackage};
+use crate::error::Error;
+use crate::guest::Guest;
+use crate::session::Session;
+use crate::shared::Shared;
+
+pub use requirement::{Requirement, requires};
+pub use store::PackageStore;
+
+pub(crate) use suggest::suggestion;
+
+/// Where sessions see layers.
+const PLACE: &str = "/opt/packages";
+
+/// The most layers that are taken from a snapshot: each may be a run of uv.
+const MOST_LAYERS: usize = 64;
+
+/// Which packages a session may be given by [`Session::install`]. Wheels only, ever: to build a
+/// package from its sources is to run its code on the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Packages {
+    /// None.
+    #[default]
+    Deny,
+    /// Those with these names, and what they depend on. See [`Packages::allow`].
+    Allow(BTreeSet<String>),
+    /// Any.
+    Any,
+}
+
+impl Packages {
+    /// Those with these names, in any spelling, and what they depend on.
+    pub fn allow<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Self {
+        let names = names.into_iter();
+        Self::Allow(
+            names
+                .map(|name| requirement::normalise(name.as_ref()))
+                .collect(),
+        )
+    }
+
+    /// Whether a package of this name may be asked for.
+    pub fn allows(&self, name: &str) -> bool {
+        match self {
+            Self::Deny => false,
+            Self::Allow(names) => names.contains(&requirement::normalise(name)),
+            Self::Any => true,
+        }
+    }
+}
+
+/// Why packages were not installed. The session goes on as it is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PackageError {
+    /// It is not a requirement that is taken.
+    #[error(
+        "`{}` is not a package requirement ({why}): write it like pandas or pandas>=2",
+        belljar_protocol::visible(.text)
+    )]
+    Requirement {
+        /// It.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The session's policy does not allow it.
+    #[error("this session may not install `{0}`: its policy for packages does not allow it")]
+    Denied(String),
+    /// The engine was built without a policy for packages, so its sessions see none.
+    #[error("this engine shows no packages to its sessions: build it with a policy for packages")]
+    Off,
+    /// `uv` said no: no such package, no wheel for this Python, a conflict with the environment.
+    #[error(
+        "the packages could not be installed: uv {status} and said:\n{output}\nhint: only wheels are installed, and the environment's own packages keep their versions; `belljar env create` builds an environment with others"
+    )]
+    Uv {
+        /// How it ended.
+        status: String,
+        /// The end of its output.
+        output: String,
+    },
+    /// They are larger than a layer may be.
+    #[error("the packages are larger than {limit} bytes, and were not installed")]
+    TooLarge {
+        /// The limit.
+        limit: u64,
+    },
+    /// A package holds what no wheel has.
+    #[error("a package holds `{}`, which is not a plain file, and was not installed", belljar_protocol::visible(.0))]
+    Odd(String),
+    /// The host lacks `uv`, or a data directory.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// A file operation failed.
+    #[error("could not {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl PackageError {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}
+
+/// Packages that a session has been given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Layer {
+    /// The hash of all of its files.
+    pub(crate) content: String,
+    /// What it holds.
+    pub(crate) packages: Vec<LockedPackage>,
+    /// Its directory in the store. Another store has another name for it.
+    #[serde(skip)]
+    name: String,
+}
+
+/// Where a guest of this session finds its layers.
+pub(crate) fn paths(shared: &Shared, layers: &[Layer]) -> Vec<PathBuf> {
+    let place = match shared.warm.package_store() {
+        Some(store) if shared.warm.cgroups().is_none() => store.layers(),
+        _ => PathBuf::from(PLACE),
+    };
+    layers.iter().map(|layer| place.join(&layer.name)).collect()
+}
+
+/// What the root of an engine's sessions shows of a store.
+pub(crate) fn mount(store: &PackageStore) -> Result<(PathBuf, PathBuf), PackageError> {
+    Ok((store.prepare()?, PathBuf::from(PLACE)))
+}
+
+impl Session {
+    /// Installs packages for this session alone; the next cell can import them. Returns those that
+    /// were added: none if the environment has them. Waits for a cell that runs.
+    ///
+    /// What was installed once is there at once for every session of the same environment: see
+    /// `docs/packages.md`.
+    ///
+    /// # Errors
+    /// [`Error::Packages`]: the policy does not allow one, there is none, it has no wheel, or its
+    /// versions conflict with the environment. Nothing is added then.
+    pub async fn install(&self, requirements: &[Requirement]) -> Result<Vec<LockedPackage>, Error> {
+        let (shared, mut guest) = self.wires().await?;
+        let Some(layer) = provide(&shared, &guest, requirements.to_vec()).await? else {
+            return Ok(Vec::new());
+        };
+        let packages = layer.packages.clone();
+        guest.layers.push(layer);
+        Ok(packages)
+    }
+}
+
+async fn provide(
+    shared: &Shared,
+    guest: &Guest,
+    requirements: Vec<Requirement>,
+) -> Result<Option<Layer>, PackageError> {
+    if requirements.is_empty() {
+        return Ok(None);
+    }
+    let denied = |one: &&Requirement| !shared.packages.allows(one.name());
+    if let Some(denied) = requirements.iter().find(denied) {
+        return Err(PackageError::Denied(denied.name().to_owned()));
+    }
+    let store = shared.warm.package_store().ok_or(PackageError::Off)?;
+    let (store, layers) = (Arc::clone(store), guest.layers.clone());
+    let environment = shared.warm.environment().clone();
+    blocking(move || store.provide(&environment, &layers, requirements)).await
+}
+
+/// Gives a new session the layers of a snapshot, which may be hostile. Returns what is missing.
+pub(crate) async fn give_back(shared: &Shared, guest: &mut Guest, layers: &[Layer]) -> Vec<String> {
+    let mut missing = Vec::new();
+    if layers.len() > MOST_LAYERS {
+        let more = layers.len() - MOST_LAYERS;
+        missing.push(format!("{more} more installs of the snapshot's session"));
+    }
+    for layer in layers.iter().take(MOST_LAYERS) {
+        match find_again(shared, guest, layer).await {
+            Ok(found) => guest.layers.extend(found),
+            Err(error) => {
+                missing.extend(layer.packages.iter().map(|package| {
+                    format!("{} {}, not here: {error}", package.name, package.version)
+                }));
+            }
+        }
+    }
+    missing
+}
+
+/// The same layer, or one with the same packages.
+async fn find_again(
+    shared: &Shared,
+    guest: &Guest,
+    layer: &Layer,
+) -> Result<Option<Layer>, PackageError> {
+    let known = match shared.warm.package_store() {
+        Some(store) if shared.packages != Packages::Deny => {
+            let (store, content) = (Arc::clone(store), layer.content.clone());
+            blocking(move || Ok(store.known(&content))).await?
+        }
+        _ => None,
+    };
+    // What a layer holds is told by our own record, not by the snapshot. Of its packages one was
+    // asked for, and the others are what that one depends on.
+    if let Some(known) = known
+        && known
+            .packages
+            .iter()
+            .any(|one| shared.packages.allows(&one.name))
+    {
+        return Ok(Some(known));
+    }
+    let pins = layer
+        .packages
+        .iter()
+        .map(|package| format!("{}=={}", package.name, package.version).parse::<Requirement>());
+    provide(shared, guest, pins.collect::<Result<_, _>>()?).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, PackageError> + Send + 'static,
+) -> Result<T, PackageError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| PackageError::io("run", Path::new("uv"))(error.into()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_compare_names_as_indexes_do() {
+        let list = Packages::allow(["Foo_Bar", "baz"]);
+        assert!(list.allows("foo-bar") && list.allows("FOO.bar") && list.allows("baz"));
+        assert!(!list.allows("foo") && !Packages::Deny.allows("baz") && Packages::Any.allows("x"));
+    }
+}
