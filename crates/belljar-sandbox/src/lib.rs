@@ -71,6 +71,7 @@ mod snapshot;
 mod starting;
 mod template;
 mod templates;
+mod tools;
 mod warm;
 
 pub use belljar_protocol as protocol;
@@ -97,3 +98,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/checkpoints.md")]
 struct CheckpointsPage;
+
+/// The examples of the page on tools, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tools.md")]
+struct ToolsPage;

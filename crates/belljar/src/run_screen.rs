@@ -54,7 +54,9 @@ impl RunScreen {
             }
             Event::Denied(_) => self.cell.event(event),
             Event::Started { .. }
-            | Event::Asked { .. }
+            | Event::Called { .. }
+            | Event::CallDenied { .. }
+            | Event::CallCancelled { .. }
             | Event::Truncated { .. }
             | Event::Outcome(_) => Ok(()),
         };

@@ -23,5 +23,6 @@ mod snapshots_hostile;
 #[path = "../support/mod.rs"]
 mod support;
 mod templates;
+mod tools;
 mod unwalled;
 mod walls;
