@@ -181,13 +181,13 @@ class Calls:
             raise ToolDenied(f"a cell may make {self.limit} calls, and this one has made them")
         if self._given_up >= _MOST // 2:
             raise ToolDenied(f"this cell has given up {self._given_up} calls before their answers")
+        if call.loop is not None and call.loop not in self._loops:
+            call.loop.add_reader(STATE.control, self._on_readable)
+            self._loops.add(call.loop)
         self._made += 1
         call.number = self._made
         self._open[call.number] = call
         if call.loop is not None:
-            if call.loop not in self._loops:
-                self._loops.add(call.loop)
-                call.loop.add_reader(STATE.control, self._on_readable)
             call.future.add_done_callback(lambda future: future.cancelled() and self._give_up(call))
         self._queue.append(call)
         self._send_queued()

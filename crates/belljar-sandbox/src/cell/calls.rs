@@ -9,6 +9,7 @@ use crate::call::{CallRequest, WaitingCall};
 use crate::error::Error;
 use crate::fork::make_forks;
 use crate::lock::lock;
+use crate::session::Session;
 
 use super::CellDriver;
 
@@ -24,11 +25,11 @@ const MAX_OUTGOING: usize = 4 << 20;
 /// The most characters of a tool's name that nobody knows.
 const MAX_NAME: usize = 100;
 
+type Requests = (UnboundedSender<CallRequest>, UnboundedReceiver<CallRequest>);
+
 pub(super) struct Calls {
-    /// Whether somebody answers.
-    answers: bool,
-    /// What callers want; they have the sender while calls are open.
-    requests: (UnboundedSender<CallRequest>, UnboundedReceiver<CallRequest>),
+    /// What callers want, who have the sender while calls are open; none where nobody answers.
+    requests: Option<Requests>,
     /// Number of the last one.
     made: u32,
     /// Whether the main thread waits for it alone, by number.
@@ -41,8 +42,7 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn new(answers: bool) -> Self {
         Self {
-            answers,
-            requests: unbounded_channel(),
+            requests: answers.then(unbounded_channel),
             made: 0,
             open: BTreeMap::new(),
             unanswered: BTreeMap::new(),
@@ -63,7 +63,8 @@ impl Calls {
     pub(super) async fn next_request(&mut self, outgoing: usize) -> CallRequest {
         if !self.open.is_empty()
             && outgoing <= MAX_OUTGOING
-            && let Some(request) = self.requests.1.recv().await
+            && let Some((_, requests)) = &mut self.requests
+            && let Some(request) = requests.recv().await
         {
             return request;
         }
@@ -88,7 +89,7 @@ impl CellDriver<'_> {
             cell: self.cell,
             number,
         };
-        let taken = if calls.answers {
+        let taken = if calls.requests.is_some() {
             self.shared.tools.arguments(&call.tool, arguments)
         } else {
             Err(CallDenial::NobodyAnswers)
@@ -150,14 +151,16 @@ impl CellDriver<'_> {
 
     /// Callers can say what they want while a call is open.
     fn offer_requests(&mut self) {
-        let calls = &mut self.calls;
+        let Some((sender, requests)) = &mut self.calls.requests else {
+            return;
+        };
         let mut offered = lock(&self.shared.calls);
-        if calls.open.is_empty() {
+        if self.calls.open.is_empty() {
             *offered = None;
             // Who comes too late learns it by this.
-            while calls.requests.1.try_recv().is_ok() {}
+            while requests.try_recv().is_ok() {}
         } else if offered.is_none() {
-            *offered = Some(calls.requests.0.clone());
+            *offered = Some(sender.clone());
         }
     }
 
