@@ -183,7 +183,7 @@ impl CellDriver<'_> {
         }
     }
 
-    async fn fork_in_call(&mut self, count: u32) -> Result<Vec<crate::session::Session>, Error> {
+    async fn fork_in_call(&mut self, count: u32) -> Result<Vec<Session>, Error> {
         let mut open = self.calls.open.iter();
         let (Some((&number, true)), None) = (open.next(), open.next()) else {
             return Err(Error::Fork(
