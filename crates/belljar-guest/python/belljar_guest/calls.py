@@ -97,6 +97,7 @@ class Calls:
         self._session = session
         self.limit = 0  # calls that a cell may make; none before tools are granted
         self._pid = 0
+        self._made = 0
         self._closing = True
 
     def begin(self):
@@ -146,6 +147,8 @@ class Calls:
         """Calls a tool. What comes back is `take(answer)`, or a future of it where a loop runs."""
         if not self.limit or not STATE.cell or _getpid() != STATE.pid:
             raise RuntimeError("tools can be called by the code of a cell while it runs")
+        if self._made >= self.limit:
+            raise ToolDenied(f"a cell may make {self.limit} calls, and this one has made them")
         call = Call(tool, data, take)
         if call.main:
             self._session.streams.flush()

@@ -146,8 +146,10 @@ async fn heavy_l2_a_million_calls() {
     };
     let before = forget_highest_resident();
     let session = case.session_of(granted(limits)).await;
-    let code = "done = 0\nfor n in range(1_000_000):\n    try: done += tools.count(n)\n    except tools.ToolDenied: pass\nprint(done)";
-    assert_eq!(count_calls(&session, code).await, (2000, "2000\n".into()));
+    let code = format!(
+        "{MAKE}\ndone = 0\nfor n in range(1_000_000):\n    try: done += make('count', b'{{\"n\":1}}')['value']\n    except tools.ToolDenied: pass\nprint(done)"
+    );
+    assert_eq!(count_calls(&session, &code).await, (2000, "2000\n".into()));
     let code = "import asyncio\nasync def give_up():\n    try: tools.count(1).cancel()\n    except tools.ToolDenied: return 1\n    await asyncio.sleep(0)\n    return 0\nprint(sum([await give_up() for n in range(100_000)]) >= 98_000)";
     let (calls, text) = count_calls(&session, code).await;
     assert!(calls <= 2000, "{calls}");
