@@ -236,6 +236,7 @@ async fn bridge_round_trip(engine: &Engine, n: usize) -> anyhow::Result<(Times, 
     let session = engine
         .session_with(SessionOptions {
             limits: engine.limits().clone(),
+            checkpoints: Checkpoints::Off,
             tools: vec![tool],
             ..SessionOptions::default()
         })

@@ -185,11 +185,15 @@ fn doc(tool: &ToolStub, parameters: &[GuestParameter]) -> String {
         if at == 0 {
             doc.push_str("\n\nParameters:");
         }
-        let optional = if parameter.required { "" } else { ", optional" };
-        doc.push_str(&format!(
-            "\n    {} ({}{optional})",
-            parameter.identifier, parameter.annotation
-        ));
+        doc.push_str("\n    ");
+        doc.push_str(&parameter.identifier);
+        doc.push_str(" (");
+        doc.push_str(&parameter.annotation);
+        doc.push_str(if parameter.required {
+            ")"
+        } else {
+            ", optional)"
+        });
         if let Some(words) = described(properties.get(&parameter.name)) {
             doc.push_str(": ");
             doc.push_str(&words);
