@@ -134,7 +134,7 @@ async fn heavy_l2_a_million_calls() {
     let case = Case::begin(
         "L2",
         Severity::HostDos,
-        "a million calls in a loop; 100,000 that are made and given up; as many forged ones, in order, whose answers nobody reads",
+        "a million calls in a loop; 100,000 that are made and given up; a million forged ones, in order, whose answers nobody reads",
         "no more reach the tool than a cell may make; forgeries break the channel; the host's memory stays flat",
     )
     .await;

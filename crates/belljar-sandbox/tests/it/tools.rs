@@ -89,7 +89,9 @@ async fn serve(
 }
 
 fn echoed(_: &str, arguments: &Arguments) -> Answer {
-    Ok(arguments["value"].clone().into())
+    let value = arguments.get("value");
+    let value = value.ok_or_else(|| ToolError("no value".into()))?;
+    Ok(value.clone().into())
 }
 
 /// The same, of a cell that must succeed: what it printed.
@@ -581,7 +583,7 @@ async fn calls_end_with_their_cell() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_costs_no_time() {
     let session = session(vec![echo()]).await;
-    let cell = |code: &str| Cell {
+    let brief = |code: &str| Cell {
         wall_time: Some(seconds(0.5)),
         ..calling(code)
     };
@@ -589,7 +591,7 @@ async fn waiting_costs_no_time() {
         "print(tools.echo(1))",
         "import asyncio\nprint((await asyncio.gather(tools.echo(1), asyncio.sleep(0.1)))[0])",
     ] {
-        let mut run = session.run(cell(code));
+        let mut run = session.run(brief(code));
         let (call, _) = called(&mut run).await;
         tokio::time::sleep(seconds(1.2)).await;
         session.answer(call, Ok(json!(1).into())).await.unwrap();
@@ -598,13 +600,13 @@ async fn waiting_costs_no_time() {
     }
     let code = "import threading\nthreading.Thread(target=tools.echo, args=(1,), daemon=True).start()\nwhile True: pass";
     let started = Instant::now();
-    let (cancelled, outcome) = ended(session.run(cell(code))).await;
+    let (cancelled, outcome) = ended(session.run(brief(code))).await;
     assert_eq!(outcome.cause, Cause::WallTime { limit_ms: 500 });
     assert_eq!(cancelled, [1]);
     assert_eq!(outcome.state, Fate::Kept, "{outcome:?}");
     assert!(started.elapsed() < seconds(30.0), "{:?}", started.elapsed());
     // And it runs again after an answer.
-    let mut run = session.run(cell("tools.echo(1)\nimport time\ntime.sleep(5)"));
+    let mut run = session.run(brief("tools.echo(1)\nimport time\ntime.sleep(5)"));
     let (call, _) = called(&mut run).await;
     session.answer(call, Ok(json!(1).into())).await.unwrap();
     let outcome = run.outcome().await.unwrap();
