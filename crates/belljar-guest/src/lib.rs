@@ -36,6 +36,7 @@ pub const FILES: &[(&str, &str)] = files![
     "streams.py",
     "tables.py",
     "template.py",
+    "tools.py",
     "walls.py",
     "warm.py",
     "wire.py",

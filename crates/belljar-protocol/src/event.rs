@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Denial, Display, Outcome};
+use crate::{CallDenial, CallId, Denial, Display, Outcome};
 
 /// One of the two output streams of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -38,12 +38,28 @@ pub enum Event {
     },
     /// A rich output.
     Display(Display),
-    /// Code of the cell asks something, by `belljar.ask`, and waits for the answer.
-    Asked {
-        /// Number of the call, to answer by.
-        call: u64,
-        /// What is asked.
-        value: serde_json::Value,
+    /// Code of the cell calls a tool and waits for the answer.
+    Called {
+        /// Which call it is, to answer by.
+        call: CallId,
+        /// The tool, which is granted to the session.
+        tool: String,
+        /// The arguments by name.
+        arguments: serde_json::Map<String, serde_json::Value>,
+    },
+    /// Code of the cell called a tool that it may not call, or not so; it was told so at once.
+    CallDenied {
+        /// Which call it was.
+        call: CallId,
+        /// What it called, in its words, cut short.
+        tool: String,
+        /// Why it was denied.
+        why: CallDenial,
+    },
+    /// Nobody waits for the answer to this call any more: the code gave it up, or the cell ended.
+    CallCancelled {
+        /// Which call it was.
+        call: CallId,
     },
     /// The session asked for something on the network that its policy does not allow.
     Denied(Denial),

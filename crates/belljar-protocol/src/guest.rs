@@ -34,10 +34,17 @@ pub enum HostFrame<'a> {
         /// How many.
         count: u32,
     },
-    /// The answer to [`GuestFrame::Asked`].
+    /// Offer these tools to the session's code. Answered by [`GuestFrame::Granted`].
+    Grant {
+        /// The tools.
+        tools: &'a [GuestTool],
+        /// How many calls a cell may make.
+        calls: u32,
+    },
+    /// The answer to [`GuestFrame::Called`].
     Answer {
-        /// Number of the call.
-        call: u64,
+        /// Number of the call in its cell.
+        number: u32,
         /// The answer, or why there is none.
         #[serde(flatten)]
         answer: Answer<'a>,
@@ -93,8 +100,50 @@ pub enum HostFrame<'a> {
 pub enum Answer<'a> {
     /// The answer.
     Value(&'a serde_json::Value),
-    /// Why there is none.
+    /// The answer is JSON in this file of the workspace.
+    File(&'a str),
+    /// The answer stays with the host; the text that stands for it.
+    Kept(&'a str),
+    /// Why there is none, in the tool's words.
     Error(&'a str),
+    /// Why the host did not ask the tool.
+    Denied(&'a str),
+}
+
+/// A tool as the guest is told of it: a Python function.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuestTool {
+    /// What calls of it say.
+    pub name: String,
+    /// What Python calls it.
+    pub identifier: String,
+    /// Its doc string.
+    pub doc: String,
+    /// Its parameters, those that are required first.
+    pub parameters: Vec<GuestParameter>,
+    /// Whether it takes arguments by other names too.
+    pub open: bool,
+    /// Type of its result, as an annotation.
+    pub returns: String,
+    /// Whether its result is a table.
+    pub table: bool,
+}
+
+/// A parameter of a tool.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuestParameter {
+    /// What the tool calls it.
+    pub name: String,
+    /// What Python calls it.
+    pub identifier: String,
+    /// Its type, as an annotation.
+    pub annotation: String,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Whether `None` is a value of it; else it means that the argument is left out.
+    pub nullable: bool,
+    /// What the tool takes where it is not given.
+    pub default: Option<serde_json::Value>,
 }
 
 /// What a fork is told of itself. With it come its ends of the wires (control, interrupts, stdout,
@@ -137,8 +186,20 @@ pub enum GuestFrame {
     },
     /// Answer to [`HostFrame::Rehearse`].
     Rehearsed,
-    /// Code of the cell asks the host something and waits for a [`HostFrame::Answer`].
-    Asked(Question),
+    /// Answer to [`HostFrame::Grant`].
+    Granted,
+    /// Code of the cell calls a tool and waits for a [`HostFrame::Answer`]. The frame's blob is the
+    /// arguments: a JSON object.
+    Called(Call),
+    /// Nobody waits for the answer to a call any more.
+    Cancelled {
+        /// Number of the cell.
+        cell: u32,
+        /// The cell's nonce.
+        nonce: String,
+        /// Number of the call.
+        number: u32,
+    },
     /// The session waits for the descriptors of forks.
     Forking,
     /// A fork is there; told by itself, on its own channel.
@@ -209,10 +270,20 @@ impl GuestFrame {
                 Self::Seeded { refused }
             }
             Kind::Rehearsed => Self::Rehearsed,
-            Kind::Asked if frame.header.len() > MAX_QUESTION => {
-                return Err("a question that is too long".into());
+            Kind::Granted => Self::Granted,
+            Kind::Called => Self::Called(read(frame)?),
+            Kind::Cancelled => {
+                let Cancelled {
+                    cell,
+                    nonce,
+                    number,
+                } = read(frame)?;
+                Self::Cancelled {
+                    cell,
+                    nonce,
+                    number,
+                }
             }
-            Kind::Asked => Self::Asked(read(frame)?),
             Kind::Forking => Self::Forking,
             Kind::Forked => {
                 let Forked { pid } = read(frame)?;
@@ -244,9 +315,6 @@ impl GuestFrame {
     }
 }
 
-/// The most bytes of a question; what is larger goes by a file.
-const MAX_QUESTION: usize = 256 << 10;
-
 /// The most characters of an error about a frame, which may quote the frame.
 const MAX_ERROR: usize = 200;
 
@@ -273,7 +341,9 @@ enum Kind {
     Done,
     Seeded,
     Rehearsed,
-    Asked,
+    Granted,
+    Called,
+    Cancelled,
     Forking,
     Forked,
     ForksMade,
@@ -315,17 +385,26 @@ struct ForksMade {
     made: u32,
 }
 
-/// What code in a cell asks the host.
+/// A call of a tool by code in a cell.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Question {
+pub struct Call {
     /// Number of the cell.
     pub cell: u32,
     /// The cell's nonce.
     pub nonce: String,
-    /// Number of the call, counted from 1 in each session.
-    pub call: u64,
-    /// What is asked.
-    pub value: serde_json::Value,
+    /// Number of the call in the cell, counted from 1.
+    pub number: u32,
+    /// Name of the tool.
+    pub tool: String,
+    /// Whether the main thread does nothing but wait for its answer.
+    pub blocks: bool,
+}
+
+#[derive(Deserialize)]
+struct Cancelled {
+    cell: u32,
+    nonce: String,
+    number: u32,
 }
 
 #[derive(Deserialize)]
@@ -483,6 +562,9 @@ mod tests {
             r#"{"end":"ok","cell":1,"type":"done","nonce":"n"}"#,
             r#"{"type":"seeded","refused":{"a":"b"}}"#,
             r#"{"type":"rehearsed","what nobody knows":[{}]}"#,
+            r#"{"type":"granted"}"#,
+            r#"{"type":"called","cell":1,"nonce":"n","number":1,"tool":"t","blocks":true}"#,
+            r#"{"number":1,"type":"cancelled","cell":1,"nonce":"n"}"#,
             r#"{"type":"kept","cell":1,"pid":7}"#,
             r#"{"type":"woke","cell":1,"threads":0,"processes":0}"#,
             r#"{"type":"copied"}"#,

@@ -13,12 +13,13 @@ mod outcome;
 mod plain;
 mod signal;
 mod text;
+mod tool;
 
 pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
-    Answer, CellEnd, CellReport, DisplayPart, ForkRoom, GuestFrame, HostFrame, KeptCopy,
-    LoadedName, Question, SavedName, SavedNames, WokenCopy,
+    Answer, Call, CellEnd, CellReport, DisplayPart, ForkRoom, GuestFrame, GuestParameter,
+    GuestTool, HostFrame, KeptCopy, LoadedName, SavedName, SavedNames, WokenCopy,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use network::{Denial, DeniedReason, Traffic};
@@ -28,3 +29,4 @@ pub use outcome::{
 pub use plain::{PlainStream, plain, visible};
 pub use signal::signal_name;
 pub use text::Language;
+pub use tool::{CallDenial, CallId, ToolError, ToolResult, ToolStub, marker};

@@ -1,21 +1,29 @@
-//! Calls at which code in a cell waits for the host: they are answered, and the session can be forked
+//! Calls of tools by code in a cell: they are answered, and a session that waits in one can be forked
 //! right there.
 
-use std::sync::atomic::Ordering;
-
+use belljar_protocol::{Answer, CallId, HostFrame, ToolError, ToolResult, encode_frame};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::error::Error;
-use crate::life::Live;
+use crate::lock::lock;
 use crate::session::{CellRun, Session, Work};
 
-/// What a caller wants of a cell that waits in a call. Who drives the cell does it.
+/// A result that takes more bytes goes by a file.
+const MAX_INLINE: usize = 1 << 20;
+
+/// The most characters of an error of a tool.
+const MAX_ERROR: usize = 10_000;
+
+/// Where results are put that go by a file.
+const RESULTS: &str = "tool_results";
+
+/// What a caller wants of a cell that has calls open. Who drives the cell does it.
 #[derive(Debug)]
 pub(crate) enum CallRequest {
     Answer {
-        call: u64,
-        value: Value,
+        call: CallId,
+        frame: Vec<u8>,
         done: oneshot::Sender<Result<(), Error>>,
     },
     Fork {
@@ -24,19 +32,37 @@ pub(crate) enum CallRequest {
     },
 }
 
+/// A call that a session was forked at.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitingCall {
+    pub(crate) id: CallId,
+    pub(crate) nonce: String,
+    /// Number of the last call that the cell has made.
+    pub(crate) made: u32,
+}
+
 impl Session {
-    /// Answers a call of the cell that runs, told by [`Event::Asked`]; the cell goes on.
+    /// Answers a call of the cell that runs, told by [`Event::Called`]; in any order. A
+    /// [`ToolError`] becomes the exception `tools.ToolError` in the session.
     ///
-    /// [`Event::Asked`]: belljar_protocol::Event::Asked
-    pub async fn answer(&self, call: u64, value: Value) -> Result<(), Error> {
-        let asked = |live: Live| live.shared.asked.load(Ordering::Acquire);
-        if self.now().map(asked) != Some(call) {
-            return Err(Error::NotAsked { call });
+    /// Waits while the session takes in what it was answered before.
+    ///
+    /// # Errors
+    /// [`Error::NoCall`] where nobody waits for this answer any more.
+    ///
+    /// [`Event::Called`]: belljar_protocol::Event::Called
+    pub async fn answer(
+        &self,
+        call: CallId,
+        result: Result<ToolResult, ToolError>,
+    ) -> Result<(), Error> {
+        let none = Error::NoCall { call };
+        if !self.is_in_call() {
+            return Err(none);
         }
-        let request = |done| CallRequest::Answer { call, value, done };
-        self.call_request(request)
-            .await
-            .unwrap_or(Err(Error::NotAsked { call }))
+        let frame = self.answer_frame(call, result);
+        let request = |done| CallRequest::Answer { call, frame, done };
+        self.call_request(request).await.unwrap_or(Err(none))
     }
 
     /// Answers the call that a fork was made at: the cell goes on from there, in the fork. What it
@@ -44,17 +70,64 @@ impl Session {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn resume(&self, value: Value) -> CellRun {
-        self.spawn(Work::Answer(value))
+    pub fn resume(&self, result: Result<ToolResult, ToolError>) -> CellRun {
+        let waiting = self.now().and_then(|live| *lock(&live.shared.waiting));
+        let call = waiting.unwrap_or_default();
+        self.spawn(Work::Answer(call, self.answer_frame(call, result)))
     }
 
-    /// Asks who drives the cell; `None` if it came to its end before.
+    /// Whether a cell runs that has calls open, and somebody who answers them.
+    pub(crate) fn is_in_call(&self) -> bool {
+        self.now()
+            .is_some_and(|live| lock(&live.shared.calls).is_some())
+    }
+
+    /// Asks who drives the cell; `None` if it has no call open any more.
     pub(crate) async fn call_request<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<T>) -> CallRequest,
     ) -> Option<T> {
         let (done, answer) = oneshot::channel();
-        self.now()?.shared.calls.send(request(done)).ok()?;
+        {
+            let live = self.now()?;
+            let calls = lock(&live.shared.calls);
+            calls.as_ref()?.send(request(done)).ok()?;
+        }
         answer.await.ok()
+    }
+
+    /// The answer as a frame. What can't be sent becomes an error that the code in the session sees.
+    fn answer_frame(&self, call: CallId, result: Result<ToolResult, ToolError>) -> Vec<u8> {
+        let number = call.number;
+        let frame = |answer: Answer<'_>| {
+            // Plain values can always be written as JSON.
+            encode_frame(&HostFrame::Answer { number, answer }, &[]).unwrap_or_default()
+        };
+        let failed = |words: &str| {
+            let words: String = words.chars().take(MAX_ERROR).collect();
+            frame(Answer::Error(&words))
+        };
+        match result {
+            Ok(ToolResult::Value(value)) => {
+                let inline = frame(Answer::Value(&value));
+                if inline.len() <= MAX_INLINE {
+                    return inline;
+                }
+                drop(inline);
+                match self.put_result(call, &value) {
+                    Ok(path) => frame(Answer::File(&path)),
+                    Err(error) => failed(&format!("the result is too large: {error}")),
+                }
+            }
+            Ok(ToolResult::Kept { marker }) => frame(Answer::Kept(&marker)),
+            Err(ToolError(words)) => failed(&words),
+        }
+    }
+
+    fn put_result(&self, call: CallId, value: &Value) -> Result<String, Error> {
+        let path = format!("{RESULTS}/{}-{}.json", call.cell, call.number);
+        let json = serde_json::to_vec(value).map_err(|error| Error::Session(error.to_string()))?;
+        self.put(&path, &json)?;
+        Ok(path)
     }
 }

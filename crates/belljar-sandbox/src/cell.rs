@@ -1,35 +1,37 @@
 //! Driving one cell: the request, the output while it runs, the limits, the end.
 
+mod calls;
+mod clock;
 mod ending;
 
 pub(crate) use ending::lacking;
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    Answer, Cause, CellReport, Display, DisplayData, DisplayPart, Durations, Event, GuestFrame,
-    HostFrame, Outcome, Question, RawFrame, Status, Stream, encode_frame,
+    Cause, CellReport, Display, DisplayData, DisplayPart, Durations, Event, GuestFrame, HostFrame,
+    Outcome, RawFrame, Status, Stream, encode_frame,
 };
 use belljar_walls::SessionCgroup;
-use serde_json::Value;
+use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::call::CallRequest;
+use crate::call::WaitingCall;
 use crate::capture::Capture;
 use crate::error::Error;
-use crate::fork::make_forks;
-use crate::guest::{Guest, GuestError, READ_BYTES, exited};
+use crate::guest::{ANSWER_TIME, Guest, GuestError, READ_BYTES, exited};
 use crate::packages;
 use crate::session::Cell;
 use crate::shared::Shared;
+use calls::Calls;
+use clock::Clock;
 
 /// Output that arrives in small pieces is told at most this often, so that a program which writes
 /// byte by byte costs a bounded number of events.
 const EVENT_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often processor time is looked at, where it is limited.
+/// How often processor time is looked at, at most: where it is limited, and while calls are open.
 const CPU_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is still read from the pipes once a cell has ended: what a pipe can hold, and not more,
@@ -40,9 +42,6 @@ const REST_BYTES: u64 = 1 << 20;
 /// more than this is not an accident.
 const MAX_DISPLAYS: usize = 100;
 const MAX_DISPLAY_BYTES: usize = 32 << 20;
-
-/// The most questions of one cell that nobody could answer any more.
-const MAX_UNANSWERED: u32 = 100;
 
 /// Output that changes between the streams is told in its order up to this many pieces at once.
 /// Past that, the order between the streams is given up and not the bound on events.
@@ -73,9 +72,7 @@ pub(crate) struct CellDriver<'a> {
     pub(crate) wall_time: Duration,
     /// The copy to go back to if the cell does not succeed.
     before: Option<u64>,
-    /// Whether somebody answers what the cell asks.
-    answers: bool,
-    questions: u32,
+    calls: Calls,
     /// What is yet to be sent to the guest.
     outgoing: VecDeque<u8>,
     cell: u32,
@@ -102,22 +99,25 @@ impl<'a> CellDriver<'a> {
         let number = guest.cells;
         Self {
             wall_time: cell.wall_time.unwrap_or(shared.limits.wall_time),
-            answers: cell.answers,
+            calls: Calls::new(cell.answers),
             before,
             ..Self::of(shared, guest, events, number, nonce())
         }
     }
 
-    /// For a fork whose cell waits for the answer to a question.
+    /// For a fork whose cell waits for the answer to a call.
     pub(crate) fn going_on(
         shared: &'a Shared,
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,
-        question: &Question,
+        waiting: &WaitingCall,
     ) -> Self {
+        let mut calls = Calls::new(true);
+        calls.go_on_from(waiting);
+        let nonce = waiting.nonce.clone();
         Self {
-            answers: true,
-            ..Self::of(shared, guest, events, question.cell, question.nonce.clone())
+            calls,
+            ..Self::of(shared, guest, events, waiting.id.cell, nonce)
         }
     }
 
@@ -131,8 +131,7 @@ impl<'a> CellDriver<'a> {
         let limits = &shared.limits;
         Self {
             wall_time: limits.wall_time,
-            answers: false,
-            questions: 0,
+            calls: Calls::new(false),
             outgoing: VecDeque::new(),
             capture: Capture::new(limits, &shared.output_directory, cell),
             dropped: std::mem::take(&mut guest.lost),
@@ -166,11 +165,9 @@ impl<'a> CellDriver<'a> {
         self.perform().await
     }
 
-    /// Answers the question that it waits with, and runs the rest of the cell.
-    pub(crate) async fn answer(mut self, call: u64, value: &Value) -> Result<Outcome, Error> {
-        let answer = Answer::Value(value);
-        self.send(&HostFrame::Answer { call, answer })
-            .map_err(Error::Session)?;
+    /// Answers the call that it waits in, and runs the rest of the cell.
+    pub(crate) async fn answer(mut self, frame: Vec<u8>) -> Result<Outcome, Error> {
+        self.outgoing.extend(frame);
         self.perform().await
     }
 
@@ -179,6 +176,24 @@ impl<'a> CellDriver<'a> {
         let frame = encode_frame(frame, &[]).map_err(|error| error.to_string())?;
         self.outgoing.extend(frame);
         Ok(())
+    }
+
+    /// Sends what is left of what was to be sent: a frame that is begun must be ended.
+    async fn send_rest(&mut self) -> Result<(), Error> {
+        if self.outgoing.is_empty() {
+            return Ok(());
+        }
+        let rest = std::mem::take(&mut self.outgoing);
+        let (first, second) = rest.as_slices();
+        let control = &mut self.guest.control;
+        let send = async {
+            control.write_all(first).await?;
+            control.write_all(second).await
+        };
+        match tokio::time::timeout(ANSWER_TIME, send).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(self.shared.fail(Error::Unresponsive)),
+        }
     }
 
     async fn perform(mut self) -> Result<Outcome, Error> {
@@ -194,10 +209,12 @@ impl<'a> CellDriver<'a> {
         shared.set_running(self.cell);
         let end = self.drive(started, cpu_before).await;
         shared.set_running(0);
-        self.set_question(None);
         if matches!(end, End::Report(_)) {
+            // It is told below that the session has ended, if this fails.
+            let _ = self.send_rest().await;
             self.read_rest();
         }
+        self.cancel_calls();
         while let Ok(denial) = self.guest.denials.try_recv() {
             self.tell(Event::Denied(denial));
         }
@@ -232,12 +249,11 @@ impl<'a> CellDriver<'a> {
     /// Sends the request and serves the cell until it has ended. Never waits longer than the
     /// limits allow.
     async fn drive(&mut self, started: Instant, cpu_before: Duration) -> End {
-        let mut deadline = started + self.wall_time;
+        let mut clock = Clock::new(started + self.wall_time);
         let mut next_cpu = self.shared.limits.cpu_time.map(|_| started + CPU_PAUSE);
         let mut killed = false;
         let mut gone = false;
-        let mut waits_since = None;
-        let timer = tokio::time::sleep_until(deadline.into());
+        let timer = tokio::time::sleep_until((started + self.wall_time).into());
         tokio::pin!(timer);
         loop {
             loop {
@@ -252,25 +268,22 @@ impl<'a> CellDriver<'a> {
                     Err(detail) => return End::Protocol(detail),
                 }
             }
-            // Its time does not run while it waits for an answer.
-            let waits = self.guest.question.is_some() && self.stop.is_none();
-            if waits {
-                waits_since.get_or_insert_with(Instant::now);
-            } else if let Some(since) = waits_since.take() {
-                deadline += since.elapsed();
-            }
+            let waits = self.calls.are_open() && self.stop.is_none();
+            clock.set_waits(waits, || self.shared.cpu_time());
             let flush = (!self.pending.is_empty()).then(|| self.told + EVENT_PAUSE);
-            let wake = [(!waits).then_some(deadline), flush, next_cpu]
-                .into_iter()
-                .flatten()
-                .min();
-            let wake = wake.unwrap_or_else(|| Instant::now() + Duration::from_mins(1));
+            // No more than all of the time from now on counts.
+            let mut wake = clock.deadline(|| self.shared.cpu_time());
+            if waits {
+                wake = wake.max(Instant::now() + CPU_PAUSE);
+            }
+            let wake = [flush, next_cpu].into_iter().flatten().fold(wake, Ord::min);
             let wake = tokio::time::Instant::from_std(wake);
             if timer.deadline() != wake {
                 timer.as_mut().reset(wake);
             }
             let guest = &mut *self.guest;
-            let outgoing = &mut self.outgoing;
+            let (outgoing, calls) = (&mut self.outgoing, &mut self.calls);
+            let waiting = outgoing.len();
             let mut request = None;
             tokio::select! {
                 read = guest.control.readable() => {
@@ -295,7 +308,7 @@ impl<'a> CellDriver<'a> {
                     // Its last words, as far as they came.
                     while guest.read_some() {}
                 }
-                Some(wanted) = guest.calls.recv(), if waits => request = Some(wanted),
+                wanted = calls.next_request(waiting) => request = Some(wanted),
                 // Ends at once and for ever where the session has no proxy.
                 Some(denial) = guest.denials.recv() => self.tell(Event::Denied(denial)),
                 () = &mut timer => {}
@@ -307,7 +320,8 @@ impl<'a> CellDriver<'a> {
             if flush.is_some_and(|at| at <= now) {
                 self.flush();
             }
-            let mut reason = (now >= deadline && !waits).then_some(Stop::WallTime);
+            let deadline = clock.deadline(|| self.shared.cpu_time());
+            let mut reason = (now >= deadline).then_some(Stop::WallTime);
             if next_cpu.is_some_and(|at| at <= now) {
                 next_cpu = Some(now + CPU_PAUSE);
                 let used = self.shared.cpu_time().saturating_sub(cpu_before);
@@ -327,13 +341,13 @@ impl<'a> CellDriver<'a> {
                 (None, _) => {}
                 (Some(reason), None) => {
                     self.stop = Some(reason);
-                    deadline = now + self.shared.limits.grace;
+                    clock = Clock::new(now + self.shared.limits.grace);
                     self.shared.interrupt_running();
                 }
                 (Some(_), Some(_)) if now >= deadline && !killed => {
                     // Whatever the code ignores, it does not outlive its namespaces.
                     killed = true;
-                    deadline = now + Duration::from_secs(5);
+                    clock = Clock::new(now + Duration::from_secs(5));
                     if self.guest.copies.is_empty() {
                         self.shared.kill();
                     } else {
@@ -371,9 +385,18 @@ impl<'a> CellDriver<'a> {
                 self.displays.push(display);
                 Ok(None)
             }
-            GuestFrame::Asked(question) => {
-                self.expect(question.cell, &question.nonce)?;
-                self.take_question(question)?;
+            GuestFrame::Called(call) => {
+                self.expect(call.cell, &call.nonce)?;
+                self.take_call(call, &frame.blob)?;
+                Ok(None)
+            }
+            GuestFrame::Cancelled {
+                cell,
+                nonce,
+                number,
+            } => {
+                self.expect(cell, &nonce)?;
+                self.cancel_call(number);
                 Ok(None)
             }
             GuestFrame::Kept(copy) => {
@@ -386,6 +409,7 @@ impl<'a> CellDriver<'a> {
                 Ok(Some(End::Report(report)))
             }
             GuestFrame::Fault { .. }
+            | GuestFrame::Granted
             | GuestFrame::Forking
             | GuestFrame::Forked { .. }
             | GuestFrame::ForksMade { .. }
@@ -399,59 +423,6 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Saved(_)
             | GuestFrame::Loading
             | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
-        }
-    }
-
-    fn take_question(&mut self, question: Question) -> Result<(), String> {
-        let call = question.call;
-        if !self.answers {
-            let answer = Answer::Error("nobody answers what this cell asks");
-            return self.send(&HostFrame::Answer { call, answer });
-        }
-        // One that was interrupted is followed by another before it is answered.
-        self.questions += u32::from(self.guest.question.is_some());
-        if self.questions > MAX_UNANSWERED {
-            return Err("too many questions at once".into());
-        }
-        self.read_rest();
-        self.flush();
-        let value = question.value.clone();
-        self.set_question(Some(question));
-        self.tell(Event::Asked { call, value });
-        Ok(())
-    }
-
-    fn set_question(&mut self, question: Option<Question>) {
-        let call = question.as_ref().map_or(0, |question| question.call);
-        self.shared.asked.store(call, Ordering::Release);
-        self.guest.question = question;
-        if call == 0 {
-            // Who comes too late learns it by this.
-            while self.guest.calls.try_recv().is_ok() {}
-        }
-    }
-
-    /// What a caller wants of the cell while it waits in a call.
-    async fn take_request(&mut self, request: CallRequest) {
-        match request {
-            CallRequest::Answer { call, value, done } => {
-                let asked = self.guest.question.as_ref();
-                let sent = if asked.is_some_and(|question| question.call == call) {
-                    let answer = Answer::Value(&value);
-                    self.send(&HostFrame::Answer { call, answer })
-                        .map_err(Error::Session)
-                } else {
-                    Err(Error::NotAsked { call })
-                };
-                if sent.is_ok() {
-                    self.set_question(None);
-                }
-                let _ = done.send(sent);
-            }
-            CallRequest::Fork { count, done } => {
-                let forks = make_forks(self.shared, self.guest, count).await;
-                let _ = done.send(forks);
-            }
         }
     }
 

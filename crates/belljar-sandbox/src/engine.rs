@@ -14,6 +14,7 @@ use crate::lock::lock;
 use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
 use crate::packages::{PackageError, PackageStore, Packages};
 use crate::session::Session;
+use crate::tools::Toolset;
 use crate::warm::Warm;
 
 /// How long after a spare was taken the next one is made.
@@ -192,12 +193,13 @@ impl Engine {
         if self.0.walls == Walls::None && options.checkpoints == Checkpoints::Auto {
             options.checkpoints = Checkpoints::Off;
         }
+        let tools = Arc::new(Toolset::new(&options.tools)?);
         let warm = self.behind_walls().await?;
         let walls = match self.0.walls {
             Walls::Full if !filters => Walls::Unfiltered,
             walls => walls,
         };
-        let live = Live::start(warm, &options, walls).await?;
+        let live = Live::start(warm, &options, walls, tools).await?;
         Ok(Session::new(live, options))
     }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use belljar_protocol::CallId;
 use belljar_walls::{BeneathError, CgroupError, StartError};
 
 use crate::checkpoints::CheckpointRef;
@@ -70,11 +71,16 @@ pub enum Error {
     /// The session sleeps, and its files with it.
     #[error("the session sleeps; `wake` it to reach its files")]
     Asleep,
+    /// The tools of a session can't be offered to it.
+    #[error("these tools can't be granted: {0}")]
+    Tools(String),
     /// No cell waits for an answer to this call.
-    #[error("no cell waits for the answer to call {call}; `Event::Asked` tells when one does")]
-    NotAsked {
+    #[error(
+        "no cell waits for the answer to call {call}: it was answered or cancelled, or never made"
+    )]
+    NoCall {
         /// The call.
-        call: u64,
+        call: CallId,
     },
     /// The session is a fork that was made at a call, and waits there.
     #[error("the fork waits in the call that it was made at; `resume` it with an answer")]

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use belljar_walls::{Beneath, RoomRequest, SessionCgroup, send_message};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::call::CallRequest;
+use crate::call::{CallRequest, WaitingCall};
 use crate::cell::nonce;
 use crate::copies::Copies;
 use crate::error::Error;
@@ -24,6 +24,7 @@ use crate::plumbing::Plumbing;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::starting::cgroup_limits;
+use crate::tools::Toolset;
 use crate::warm::{Offer, PATIENCE, Warm};
 
 /// How long a session may take to let its forks go, and a fork to copy the workspace.
@@ -34,13 +35,13 @@ impl Session {
     /// the same limits, each for itself. Afterwards neither sees what the others do. Random
     /// generators that Python and numpy share are seeded anew.
     ///
-    /// Waits for a cell that runs, unless it waits in a call itself: then each fork waits in that
-    /// call too, and goes on when it is [resumed](Session::resume).
+    /// Waits for a cell that runs, unless its main thread waits in a call: then each fork waits in that
+    /// call too, and goes on when it is [resumed](Session::resume). Where other calls are open too, it
+    /// can't be forked. Forks may call the same tools, until one is [revoked](Session::revoke).
     ///
     /// Forks live in the namespaces of this session; docs/checkpoints.md tells what they share.
     pub async fn fork(&self, count: u32) -> Result<Vec<Self>, Error> {
-        let asked = |live: Live| live.shared.asked.load(Ordering::Acquire) != 0;
-        if self.now().is_some_and(asked)
+        if self.is_in_call()
             && let Some(forks) = self
                 .call_request(|done| CallRequest::Fork { count, done })
                 .await
@@ -218,9 +219,8 @@ impl Beginning {
         // The family's proxy tells the session that it began with.
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
-        let (calls, requests) = mpsc::unbounded_channel();
         let copies = Copies::new(Some(family.orphans.clone()), shared.checkpoints);
-        let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies, requests);
+        let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies);
         let pid = match tokio::time::timeout(FORK_TIME, guest.frame()).await {
             Ok(Ok((GuestFrame::Forked { pid }, _))) => pid,
             Ok(Ok((GuestFrame::Fault { detail }, _))) => return Err(Error::Fork(detail)),
@@ -238,10 +238,10 @@ impl Beginning {
         guest.lost.clone_from(&parent.lost);
         guest.layers.clone_from(&parent.layers);
         guest.traffic = shared.proxy().map(Proxy::traffic).unwrap_or_default();
-        guest.question = parent.question.clone();
-        if let Some(question) = &mut guest.question {
-            question.nonce.clone_from(&self.nonce);
-        }
+        guest.waiting = parent.waiting.clone().map(|waiting| WaitingCall {
+            nonce: self.nonce.clone(),
+            ..waiting
+        });
         let fork = Shared {
             id: self.id,
             limits: shared.limits.clone(),
@@ -257,8 +257,9 @@ impl Beginning {
             running: AtomicU32::new(0),
             ended: Mutex::default(),
             asleep: RwLock::default(),
-            asked: AtomicU64::new(guest.question.as_ref().map_or(0, |question| question.call)),
-            calls,
+            tools: Arc::new(Toolset::clone(&shared.tools)),
+            calls: Mutex::default(),
+            waiting: Mutex::new(guest.waiting.as_ref().map(|waiting| waiting.id)),
             room: self.room.take(),
             warm: Arc::clone(&self.warm),
         };

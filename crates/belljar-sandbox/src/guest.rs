@@ -5,22 +5,22 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    Denial, FrameDecoder, GuestFrame, HostFrame, Question, RawFrame, Stream, Traffic, encode_frame,
+    Denial, FrameDecoder, GuestFrame, HostFrame, RawFrame, Stream, Traffic, encode_frame,
 };
 use belljar_walls::SessionCgroup;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
-use crate::call::CallRequest;
+use crate::call::WaitingCall;
 use crate::copies::Copies;
 use crate::error::Error;
 use crate::packages::Layer;
 
 /// How long a guest that runs no cell may take to answer.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// How long a killed process may take to be reported dead; it takes a millisecond.
 pub(crate) const DEATH_TIME: Duration = Duration::from_secs(3);
@@ -69,10 +69,8 @@ pub(crate) struct Guest {
     /// Frozen copies to go on from.
     pub(crate) copies: Copies,
     pub(crate) cells: u32,
-    /// The call that the cell waits in.
-    pub(crate) question: Option<Question>,
-    /// What callers want of a cell that waits in a call.
-    pub(crate) calls: UnboundedReceiver<CallRequest>,
+    /// The call that it is forked at, or, in a fork, was.
+    pub(crate) waiting: Option<WaitingCall>,
     /// When it was last used.
     pub(crate) used: Instant,
     /// What it lost in its sleep, which no outcome has told of yet.
@@ -96,7 +94,6 @@ impl Guest {
         denials: Receiver<Denial>,
         exit: oneshot::Receiver<i32>,
         copies: Copies,
-        calls: UnboundedReceiver<CallRequest>,
     ) -> Self {
         Self {
             control,
@@ -109,8 +106,7 @@ impl Guest {
             exit: Exit::Awaited(exit),
             copies,
             cells: 0,
-            question: None,
-            calls,
+            waiting: None,
             used: Instant::now(),
             lost: Vec::new(),
             layers: Vec::new(),

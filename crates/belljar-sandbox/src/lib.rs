@@ -72,6 +72,7 @@ mod snapshot;
 mod starting;
 mod template;
 mod templates;
+mod tools;
 mod warm;
 
 pub use belljar_protocol as protocol;
@@ -104,3 +105,8 @@ struct CheckpointsPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/packages.md")]
 struct PackagesPage;
+
+/// The examples of the page on tools, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tools.md")]
+struct ToolsPage;

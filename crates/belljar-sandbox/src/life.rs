@@ -19,6 +19,7 @@ use crate::options::{Checkpoints, SessionOptions};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::snapshot::{LoadReport, SnapshotReport, fill, open_snapshot, write};
+use crate::tools::Toolset;
 use crate::warm::Warm;
 
 /// The most names and files that the first outcome after a sleep lists as gone.
@@ -52,6 +53,7 @@ pub(crate) struct Life {
     /// Of the interpreter that it began with.
     pub(crate) id: u64,
     pub(crate) options: SessionOptions,
+    pub(crate) tools: Arc<Toolset>,
     state: Mutex<State>,
     /// Whose turn it is to put it to sleep or to wake it.
     turn: tokio::sync::Mutex<()>,
@@ -94,6 +96,7 @@ impl Life {
         let begun = Arc::new_cyclic(|this| Self {
             id: live.shared.id,
             options,
+            tools: Arc::clone(&live.shared.tools),
             state: Mutex::new(State::Awake(live)),
             turn: tokio::sync::Mutex::default(),
             this: this.clone(),
@@ -174,7 +177,7 @@ impl Life {
             return Err(Error::Ended("its engine went down while it slept".into()));
         }
         let reader = open_snapshot(path).await?;
-        let live = Live::start(warm, &self.options, walls).await?;
+        let live = Live::start(warm, &self.options, walls, Arc::clone(&self.tools)).await?;
         let report = fill(&live, reader).await?;
         for line in not_there(&report) {
             tell(&mut lost, line);

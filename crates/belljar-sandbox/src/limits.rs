@@ -28,6 +28,8 @@ pub struct Limits {
     /// How long a cell may go on after the interrupt at its limit before everything in the
     /// session is ended: 2 s.
     pub grace: Duration,
+    /// Calls of tools that a cell may make: 10,000.
+    pub calls: u32,
     /// What a cell may write before it is stopped: 1 GiB.
     pub output_bytes: u64,
     /// How much of a stream an outcome holds; more is cut in the middle: 256 KiB.
@@ -59,6 +61,7 @@ impl Default for Limits {
             wall_time: Duration::from_secs(30),
             cpu_time: None,
             grace: Duration::from_secs(2),
+            calls: 10_000,
             output_bytes: 1 << 30,
             output_kept_bytes: 256 << 10,
             output_file_bytes: 64 << 20,

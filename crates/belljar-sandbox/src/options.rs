@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use belljar_protocol::ToolStub;
+
 use crate::limits::Limits;
 use crate::network::Network;
 use crate::packages::Packages;
@@ -18,6 +20,9 @@ pub struct SessionOptions {
     /// Which packages it may be given by [`install`](crate::Session::install): none by default. The
     /// engine must have been built with [`packages`](crate::EngineBuilder::packages), too.
     pub packages: Packages,
+    /// The tools of the host that its code may call: none by default. Each cell says whether somebody
+    /// answers its calls ([`Cell::answers`](crate::Cell)).
+    pub tools: Vec<ToolStub>,
     /// How long it may be without a cell, or another use, before it
     /// [sleeps](crate::Session::hibernate); `None`: as long as it likes. What a snapshot can't hold is
     /// then lost, and told by the first outcome after it.

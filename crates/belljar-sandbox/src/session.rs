@@ -1,12 +1,11 @@
 //! A session: one live interpreter behind walls.
 
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use belljar_protocol::{Event, GuestFrame, HostFrame, NameInfo, Outcome};
+use belljar_protocol::{CallId, Event, GuestFrame, HostFrame, NameInfo, Outcome};
 use belljar_walls::Process;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -16,6 +15,7 @@ use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::life::{Life, Live, Wires};
 use crate::limits::Limits;
+use crate::lock::lock;
 use crate::options::{Checkpoints, SessionOptions};
 use crate::shared::Shared;
 
@@ -33,8 +33,9 @@ pub struct Cell {
     pub when_busy: WhenBusy,
     /// What becomes of the variables if it does not succeed.
     pub on_failure: OnFailure,
-    /// Whether whoever runs it answers what it asks, by [`Session::answer`]. Its time does not run
-    /// while it waits. Where nobody answers, `belljar.ask` fails.
+    /// Whether whoever runs it answers its calls of tools, by [`Session::answer`]. While calls are
+    /// open, processor time counts towards its limit and not the wall's. Where nobody answers, calls
+    /// are denied.
     pub answers: bool,
 }
 
@@ -42,7 +43,7 @@ pub struct Cell {
 pub(crate) enum Work {
     Cell(Cell),
     /// The answer to the call that a fork was made at.
-    Answer(serde_json::Value),
+    Answer(CallId, Vec<u8>),
 }
 
 /// What to do with a cell while another one runs in the same session.
@@ -114,7 +115,7 @@ impl Session {
         tokio::spawn(async move {
             let result = match work {
                 Work::Cell(cell) => run_cell(&life, cell, &sender).await,
-                Work::Answer(value) => resume(&life, &value, &sender).await,
+                Work::Answer(call, frame) => resume(&life, call, frame, &sender).await,
             };
             if life.options.checkpoints == Checkpoints::Auto
                 && let Ok(Some(Live { shared, guest })) = life.now()
@@ -303,22 +304,23 @@ async fn run_cell(
 
 async fn resume(
     life: &Arc<Life>,
-    value: &serde_json::Value,
+    call: CallId,
+    frame: Vec<u8>,
     events: &UnboundedSender<Result<Event, Error>>,
 ) -> Result<Outcome, Error> {
     // A fork does not sleep.
     let Some(Live { shared, guest }) = life.now()? else {
-        return Err(Error::NotAsked { call: 0 });
+        return Err(Error::NoCall { call });
     };
     let mut guest = guest.lock().await;
-    let Some(question) = guest.question.take() else {
+    let Some(waiting) = guest.waiting.take() else {
         shared.check()?;
-        return Err(Error::NotAsked { call: 0 });
+        return Err(Error::NoCall { call });
     };
-    shared.asked.store(0, Ordering::Release);
+    *lock(&shared.waiting) = None;
     shared.check()?;
-    CellDriver::going_on(&shared, &mut guest, events, &question)
-        .answer(question.call, value)
+    CellDriver::going_on(&shared, &mut guest, events, &waiting)
+        .answer(frame)
         .await
 }
 

@@ -2,11 +2,11 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use belljar_protocol::Walls;
+use belljar_protocol::{CallId, Walls};
 use belljar_walls::{Beneath, Process, SessionCgroup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::UnboundedSender;
@@ -19,6 +19,7 @@ use crate::lock::lock;
 use crate::network::Proxy;
 use crate::options::Checkpoints;
 use crate::packages::Packages;
+use crate::tools::Toolset;
 use crate::warm::Warm;
 
 /// What the host keeps of a session.
@@ -43,10 +44,12 @@ pub(crate) struct Shared {
     pub(crate) ended: Mutex<Option<String>>,
     /// Whether it is put to sleep, or was: its files are not its own any more.
     pub(crate) asleep: RwLock<bool>,
-    /// The call that the running cell waits in, 0 for none.
-    pub(crate) asked: AtomicU64,
-    /// What callers want of a cell that waits in a call.
-    pub(crate) calls: UnboundedSender<CallRequest>,
+    /// The tools that it may call.
+    pub(crate) tools: Arc<Toolset>,
+    /// What callers want of a cell goes here while it has calls open.
+    pub(crate) calls: Mutex<Option<UnboundedSender<CallRequest>>>,
+    /// The call that a fork was made at, until it is resumed.
+    pub(crate) waiting: Mutex<Option<CallId>>,
     /// Where it lives, if it is a fork.
     pub(crate) room: Option<Room>,
     pub(crate) warm: Arc<Warm>,
@@ -151,8 +154,7 @@ impl Shared {
     pub(crate) fn check(&self) -> Result<(), Error> {
         match &*lock(&self.ended) {
             Some(why) => Err(Error::Ended(why.clone())),
-            // Whoever drives a cell asks before it, so this is a fork that nobody has resumed yet.
-            None if self.asked.load(Ordering::Acquire) != 0 => Err(Error::Waiting),
+            None if lock(&self.waiting).is_some() => Err(Error::Waiting),
             None => Ok(()),
         }
     }

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 
-use belljar_protocol::Walls;
+use belljar_protocol::{GuestFrame, HostFrame, Walls};
 use belljar_walls::{Beneath, CgroupLimits, Cgroups, MOST_FORKS, Process, SessionCgroup};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::mpsc::{channel, unbounded_channel};
+use tokio::sync::mpsc::channel;
 use tokio::sync::oneshot;
 
 use crate::copies::Copies;
@@ -23,6 +23,7 @@ use crate::options::{Backend, Checkpoints, SessionOptions};
 use crate::plumbing::Plumbing;
 use crate::shared::Shared;
 use crate::template::{ForkLimits, ForkWalls, Template};
+use crate::tools::Toolset;
 use crate::warm::{PATIENCE, Warm};
 
 /// Denials that wait to be told; more are counted.
@@ -55,6 +56,7 @@ impl Live {
         warm: Arc<Warm>,
         options: &SessionOptions,
         walls: Walls,
+        tools: Arc<Toolset>,
     ) -> Result<Self, Error> {
         let Started {
             id,
@@ -95,8 +97,7 @@ impl Live {
         if checkpoints != Checkpoints::Off {
             copies.stand_before(&interpreter);
         }
-        let (calls, requests) = unbounded_channel();
-        Ok(Self::new(
+        let live = Self::new(
             Shared {
                 id,
                 limits: options.limits.clone(),
@@ -112,13 +113,32 @@ impl Live {
                 running: AtomicU32::new(0),
                 ended: Mutex::default(),
                 asleep: RwLock::default(),
-                asked: AtomicU64::new(0),
-                calls,
+                tools,
+                calls: Mutex::default(),
+                waiting: Mutex::default(),
                 room: None,
                 warm,
             },
-            Guest::new(control, stdout, stderr, denials, exit, copies, requests),
-        ))
+            Guest::new(control, stdout, stderr, denials, exit, copies),
+        );
+        live.grant().await?;
+        Ok(live)
+    }
+
+    /// Offers its tools to the session's code.
+    async fn grant(&self) -> Result<(), Error> {
+        let tools = self.shared.tools.stubs();
+        if tools.is_empty() {
+            return Ok(());
+        }
+        let calls = self.shared.limits.calls;
+        let mut guest = self.guest.lock().await;
+        let cgroup = self.shared.cgroup.as_ref();
+        match guest.ask(&HostFrame::Grant { tools, calls }, cgroup).await {
+            Ok(GuestFrame::Granted) => Ok(()),
+            Ok(_) => Err(Error::Session("it did not take its tools".into())),
+            Err(error) => Err(error),
+        }
     }
 }
 

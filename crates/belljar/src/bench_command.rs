@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_sandbox::protocol::Fate;
-use belljar_sandbox::{Backend, Checkpoints, Engine, Session, SessionOptions};
+use belljar_sandbox::protocol::{Event, Fate, ToolStub};
+use belljar_sandbox::{Backend, Cell, Checkpoints, Engine, Session, SessionOptions};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -78,6 +78,8 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     // What seccomp and Landlock cost, of the whole.
     let without = "without seccomp and Landlock";
     report.figure("cell_round_trip_walls", &ours, without, &unfiltered);
+    let (bridge, bare) = bridge_round_trip(&engine, 2000 / scale).await?;
+    report.figure("bridge_round_trip", &bridge, "x=1 in the session", &bare);
     let (filtered, unfiltered) = session_start_walls(&engine, 200 / scale).await?;
     report.figure("session_start_walls", &filtered, without, &unfiltered);
     let fresh = session_start_fresh(&args.session, (10 / scale).max(2)).await?;
@@ -230,6 +232,51 @@ async fn one_cell(session: &Session) -> anyhow::Result<Duration> {
     let elapsed = started.elapsed();
     ensure!(outcome.is_success(), "x=1 failed: {outcome:?}");
     Ok(elapsed)
+}
+
+/// A cell that makes one call, which is answered at once, and one that makes none, in turns.
+async fn bridge_round_trip(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times)> {
+    let tool = ToolStub {
+        name: "echo".into(),
+        description: String::new(),
+        parameters: json!({"properties": {"value": {"type": "integer"}}}),
+        result: None,
+    };
+    let session = engine
+        .session_with(SessionOptions {
+            limits: engine.limits().clone(),
+            checkpoints: Checkpoints::Off,
+            tools: vec![tool],
+            ..SessionOptions::default()
+        })
+        .await?;
+    let (mut bridge, mut bare) = (Times::default(), Times::default());
+    for round in 0..n + 100 {
+        let (without, with) = (one_cell(&session).await?, one_call(&session).await?);
+        if round >= 100 {
+            bridge.push(with);
+            bare.push(without);
+        }
+    }
+    Ok((bridge, bare))
+}
+
+async fn one_call(session: &Session) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let mut run = session.run(Cell {
+        answers: true,
+        ..Cell::from("x=tools.echo(1)")
+    });
+    while let Some(event) = run.next().await {
+        match event? {
+            Event::Called { call, .. } => session.answer(call, Ok(json!(1).into())).await?,
+            Event::Outcome(outcome) => {
+                ensure!(outcome.is_success(), "the call failed: {outcome:?}");
+            }
+            _ => {}
+        }
+    }
+    Ok(started.elapsed())
 }
 
 /// What a session has that is restored: a frame of 100 MB.

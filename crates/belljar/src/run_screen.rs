@@ -205,7 +205,10 @@ impl RunScreen {
                 "[输出过长，此处不再显示]",
             ])),
             Event::Outcome(outcome) => self.outcome(outcome),
-            Event::Started { .. } | Event::Asked { .. } => {}
+            Event::Started { .. }
+            | Event::Called { .. }
+            | Event::CallDenied { .. }
+            | Event::CallCancelled { .. } => {}
         }
     }
 

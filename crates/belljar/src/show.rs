@@ -44,7 +44,9 @@ impl Screen {
                 note(&format!("[network: {denial}]"));
                 Ok(())
             }
-            Event::Asked { .. }
+            Event::Called { .. }
+            | Event::CallDenied { .. }
+            | Event::CallCancelled { .. }
             | Event::Truncated { .. }
             | Event::Started { .. }
             | Event::Outcome(_) => Ok(()),

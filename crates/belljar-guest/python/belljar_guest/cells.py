@@ -146,6 +146,9 @@ class Cells:
             if body is not None:
                 if body.co_flags & _COROUTINE:
                     self._await(_eval(body, self.namespace))
+                elif last is not None and last.co_flags & _COROUTINE:
+                    # It awaits in its last line alone; all of a cell that awaits runs on the loop.
+                    self._await(_execute_on_loop(body, self.namespace))
                 else:
                     _exec(body, self.namespace)
             if last is not None:
@@ -197,6 +200,10 @@ class Cells:
         if isinstance(error, SystemExit):
             return {"end": "exit", "exit_code": _exit_code(error, self._streams)}
         return {"end": "exception", "exception": describe(error, filename)}
+
+
+async def _execute_on_loop(body, namespace):
+    _exec(body, namespace)
 
 
 _system_exit_code = SystemExit.__dict__["code"].__get__

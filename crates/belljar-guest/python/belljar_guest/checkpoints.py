@@ -12,6 +12,7 @@ import os
 import sys
 
 from belljar_guest.state import STATE
+from belljar_guest.wire import renew
 
 _fork = os.fork
 _pipe2 = os.pipe2
@@ -99,6 +100,7 @@ def take_over():
     """This process is the session from now on."""
     STATE.pid = _getpid()
     STATE.thread = _get_ident()
+    renew()
 
 
 def _sleep_as_copy(randomness):

@@ -11,8 +11,9 @@ import types
 
 import _thread
 
-from belljar_guest import calls, displays, snapshot
+from belljar_guest import displays, snapshot
 from belljar_guest.artifacts import Workspace
+from belljar_guest.calls import Calls
 from belljar_guest.cells import Cells
 from belljar_guest.checkpoints import keep, lacks
 from belljar_guest.complete import complete
@@ -21,6 +22,7 @@ from belljar_guest.manifest import Manifest
 from belljar_guest.rehearsal import rehearse, settle
 from belljar_guest.state import STATE, install_signals, unshield
 from belljar_guest.streams import Streams
+from belljar_guest.tools import grant
 from belljar_guest.wire import Reader, send
 
 _getpid = os.getpid
@@ -64,12 +66,12 @@ class Session:
         self.workspace = Workspace(workspace)
         self.packages = set()
         self.reader = Reader()
+        self.calls = Calls(self)
         # In the template already: every page that a session writes to is a page it doesn't share,
         # and a change of `builtins` makes the interpreter respecialise much of its code.
         self.first_main = _modules.get("__main__")
         _modules["__main__"] = self.module
         builtins.display = displays.display
-        calls.offer(self)
         self.streams.install()
         _register_at_fork(after_in_child=_in_user_child)
 
@@ -117,7 +119,11 @@ class Session:
                 if room is not None and room["cell"] and self.checkpoints != "off":
                     self._keep(room["cell"])
             elif kind == "answer":
-                pass  # the code that asked was interrupted
+                pass  # its cell is over
+            elif kind == "grant":
+                grant(self, request["tools"])
+                self.calls.limit = request["calls"]
+                send({"type": "granted"})
             elif kind == "rehearse":
                 rehearse(self, rounds=3)
                 send({"type": "rehearsed"})
@@ -134,7 +140,11 @@ class Session:
                     sys.path.append(path)
 
     def run(self, cell, nonce, code):
+        if self.calls.limit:
+            self.calls.begin()
         report = self.perform(self.cells, self.manifest, cell, nonce, code)
+        if self.calls.limit:
+            self.calls.end()
         # `every`: the copy is there before anyone hears of the cell. `auto`: it is made while the
         # caller thinks. A copy that is woken has nothing to answer: its cell was told long ago.
         if self.checkpoints == "every":

@@ -20,7 +20,8 @@ _POLLIN = select.POLLIN
 _exit = os._exit
 frame_lengths = struct.Struct("<II").pack
 _unpack = struct.Struct("<II").unpack_from
-_lock = _thread.allocate_lock()
+_allocate_lock = _thread.allocate_lock
+_lock = _allocate_lock()
 
 MAX_HEADER = 8 << 20
 MAX_BLOB = 32 << 20
@@ -46,9 +47,9 @@ def plain(text):
         return text.encode("utf-8", "backslashreplace").decode()
 
 
-def to_json(value):
+def to_json(value, encode=_encode):
     """UTF-8 bytes of `value` as JSON. Lone surrogates become visible escapes."""
-    text = "".join(_encode(value, 0))
+    text = "".join(encode(value, 0))
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -60,6 +61,12 @@ def to_json(value):
 
 def from_json(data):
     return _decode(data.decode(), 0)[0]
+
+
+def renew():
+    """In a process that is the session from now on: a thread that it does not have may have held it."""
+    global _lock
+    _lock = _allocate_lock()
 
 
 def send(header, blob=b""):
@@ -126,8 +133,9 @@ class Reader:
         watch.register(STATE.control, _POLLIN)
         return bool(watch.poll(milliseconds))
 
-    def next(self):
-        if not self._buffer:
+    def next(self, exactly=False):
+        """The next request; with `exactly`, nothing of the one after it is read."""
+        if not self._buffer and not exactly:
             # The usual case: the whole request arrives in one read.
             self._buffer = _read(STATE.control, 65536)
             if not self._buffer:

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status};
-use belljar_sandbox::{Cell, Checkpoints, Engine, EngineBuilder, Error, Limits, Session};
+use belljar_sandbox::{
+    Cell, Checkpoints, Engine, EngineBuilder, Error, Limits, Session, SessionOptions,
+};
 
 use crate::control::{self, ControlResult};
 use crate::oracle::{self, Baseline, Kernel, Latencies};
@@ -257,7 +259,11 @@ impl Case {
 
     /// A session for the attack with limits of its own. One cell has run in it.
     pub(crate) async fn session_with(&self, limits: Limits) -> Session {
-        let options = without_copies(limits);
+        self.session_of(without_copies(limits)).await
+    }
+
+    /// A session for the attack with options of its own.
+    pub(crate) async fn session_of(&self, options: SessionOptions) -> Session {
         let mut session = self.engine.session_with(options).await.unwrap();
         good(&session, "pass").await;
         match On::chosen() {
@@ -294,7 +300,7 @@ impl Case {
 
     /// Runs a cell. It ends in time, in an outcome that makes sense, or in an error that the
     /// attack may cause (its session has ended, its cell is too large): never in a fault of ours.
-    /// Everything that it says is searched for canaries.
+    /// Everything that it says is searched for canaries. Its calls of tools are answered at once.
     pub(crate) async fn run(
         &self,
         session: &Session,
@@ -316,7 +322,12 @@ impl Case {
                     .expect("a cell's stream ends in an outcome")
                 {
                     Ok(Event::Outcome(outcome)) => break Ok(*outcome),
-                    Ok(event) => self.search("an event", &serde_json::to_string(&event).unwrap()),
+                    Ok(event) => {
+                        self.search("an event", &serde_json::to_string(&event).unwrap());
+                        if let Event::Called { call, .. } = event {
+                            let _ = session.answer(call, Ok(serde_json::json!(1).into())).await;
+                        }
+                    }
                     Err(error) => break Err(error),
                 }
             }

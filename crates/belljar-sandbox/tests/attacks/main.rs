@@ -43,6 +43,7 @@ mod h_processes;
 mod harness;
 mod i_network;
 mod j_template;
+mod l_tools;
 mod oracle;
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Walls};
+use belljar_sandbox::protocol::{CallId, Cause, Event, Fate, Outcome, Walls};
 use belljar_sandbox::{
     Cell, Checkpoints, Engine, Error, Limits, Session, SessionOptions, SnapshotError, WhenBusy,
 };
@@ -173,8 +173,10 @@ async fn every_question_wakes_it() {
     // It has nothing to interrupt or to answer, and sleeps on.
     assert!(!session.interrupt());
     assert!(matches!(
-        session.answer(1, serde_json::Value::Null).await,
-        Err(Error::NotAsked { call: 1 })
+        session
+            .answer(CallId::default(), Ok(serde_json::Value::Null.into()))
+            .await,
+        Err(Error::NoCall { .. })
     ));
     let place = tempfile::tempdir().unwrap();
     assert!(session.is_asleep());

@@ -25,6 +25,7 @@ mod snapshots_hostile;
 #[path = "../support/mod.rs"]
 mod support;
 mod templates;
+mod tools;
 mod unwalled;
 mod walls;
 #[path = "../support/wheels.rs"]
