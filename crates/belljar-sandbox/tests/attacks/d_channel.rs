@@ -179,8 +179,13 @@ async fn d2a_forged_frames() {
         ),
         (
             report,
-            r#"{"type": "asked", "cell": STATE.cell, "nonce": "0" * 16, "call": 1, "value": 1}"#,
+            r#"{"type": "called", "cell": STATE.cell, "nonce": "0" * 16, "number": 1, "tool": "t", "blocks": True}"#,
         ),
+        (
+            report,
+            r#"{"type": "cancelled", "cell": STATE.cell, "nonce": "0" * 16, "number": 1}"#,
+        ),
+        (answer, r#"{"type": "granted"}"#),
         (answer, r#"{"type": "copied"}"#),
         (answer, r#"{"type": "forking"}"#),
         (answer, r#"{"type": "forked", "pid": 1}"#),
