@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::budget::ExitReason;
-use super::event::Ending;
+use super::event::{Ending, Start};
 use super::evidence::{Source, evidence, unseen};
 use super::machine::{Call, CallState, Effect, Run, Step};
 use super::words;
@@ -11,6 +11,11 @@ use crate::dialect::{ANSWER, Action};
 
 /// Times that an answer is sent back because no output shows it.
 const MOST_SENT_BACK: usize = 3;
+
+/// Extensions of files that tasks ask for.
+const MADE: [&str; 12] = [
+    "png", "jpg", "svg", "pdf", "csv", "tsv", "json", "xlsx", "parquet", "html", "md", "txt",
+];
 
 /// Times that the same answer is sent back.
 const INSISTING: usize = 2;
@@ -39,6 +44,10 @@ impl Run {
             words::answer_after_failure(start.language)
         } else if !unseen.is_empty() {
             words::answer_unseen(&unseen, &start.task, start.language)
+        } else if let (Some(file), None) = (self.missing_file(start), &self.asked_for_file) {
+            let note = words::no_such_file(&file, start.language);
+            self.asked_for_file = Some(file);
+            note
         } else if start.review && !self.reviewed {
             self.reviewed = true;
             words::review(&start.task, start.language)
@@ -60,6 +69,26 @@ impl Run {
                 None => step.note = Some(note),
             }
         }
+    }
+
+    /// A file that the task names, that it did not come with, and that was not made.
+    fn missing_file(&self, start: &Start) -> Option<String> {
+        let ends = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;:，。；：、（）《》".contains(c);
+        let names = start
+            .task
+            .split(ends)
+            .map(|name| name.trim_end_matches('.'));
+        let made = |name: &str| {
+            let file = name.rsplit('/').next().unwrap_or(name);
+            let mut paths = self.artifacts.keys().map(String::as_str);
+            paths.any(|path| path == file || path.ends_with(&format!("/{file}")))
+                || start.files.iter().any(|given| given.name == file)
+        };
+        let mut files = names.filter(|name| {
+            let extension = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
+            extension.is_some_and(|(_, extension)| MADE.contains(&extension))
+        });
+        files.find(|name| !made(name)).map(str::to_owned)
     }
 
     /// The answer of the last step, unless it was sent back.

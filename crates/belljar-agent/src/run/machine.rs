@@ -163,6 +163,8 @@ pub struct Run {
     pub(super) last_call_failed: bool,
     /// The last code that was sent back unrun.
     held_back: Option<String>,
+    /// A file that was not made, of which the model was told.
+    pub(super) asked_for_file: Option<String>,
     /// Whether the model was asked to work its answer out a second time.
     pub(super) reviewed: bool,
     failed: Option<String>,

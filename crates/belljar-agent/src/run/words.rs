@@ -154,6 +154,17 @@ pub(crate) fn review(task: &str, language: Language) -> String {
     }
 }
 
+pub(crate) fn no_such_file(file: &str, language: Language) -> String {
+    match language {
+        Language::English => format!(
+            "The answer was not taken yet: the task names `{file}`, and no such file was made. Run the code that makes it; if it is not to be made, repeat the answer."
+        ),
+        Language::Chinese => format!(
+            "答案尚未被采纳：任务提到了 `{file}`，但没有生成该文件。请运行生成它的代码；如果不需要生成，请重复答案。"
+        ),
+    }
+}
+
 pub(crate) fn answer_unseen(values: &[&str], task: &str, language: Language) -> String {
     let values: Vec<String> = values
         .iter()

@@ -100,6 +100,31 @@ async fn a_gate_before_the_run() {
     assert!(talk.contains("NameError: name 'sevens'"), "{talk}");
 }
 
+/// A file that the task names and that nothing made is asked for, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_the_task_is_made() {
+    let task = "Write the product of 6 and 7 to `out/product.txt`, and tell it.";
+    let desk = Desk::new([
+        code("print(6 * 7)"),
+        answer("42"),
+        code("import os\nos.makedirs('out')\nopen('out/product.txt', 'w').write('42')\nprint(42)"),
+        answer("42"),
+    ]);
+    let run = desk.run(start(task)).await;
+    assert_eq!(answer_of(&run), "42");
+    assert_eq!(run.ending().unwrap().artifacts.len(), 1);
+    assert!(desk.last_conversation().contains("names `out/product.txt`"));
+    let desk = Desk::new([
+        code("print(6 * 7)"),
+        answer("42"),
+        answer("42"),
+        answer("43"),
+    ]);
+    let run = desk.run(start("Unlike in notes.md, tell 6 times 7.")).await;
+    assert_eq!(answer_of(&run), "42", "who repeats the answer is believed");
+    assert_eq!(desk.model.requests().len(), 3);
+}
+
 /// Who is asked for other code and runs the same again loses sight of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_code_is_other_code() {
