@@ -51,6 +51,15 @@ mod environment {
     }
 }
 
+mod packages {
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    #[allow(dead_code, reason = "only its form matters")]
+    pub(crate) struct Layer {
+        content: String,
+        packages: Vec<crate::environment::LockedPackage>,
+    }
+}
+
 mod error {
     use crate::snapshot::SnapshotError;
 
