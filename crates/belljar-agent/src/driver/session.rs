@@ -52,7 +52,7 @@ impl RunSession {
         self.directory.join(format!("session-{cell}.snapshot"))
     }
 
-    /// Removes all snapshots but the one of this cell; 0 for all.
+    /// Removes all snapshots but the one of this cell, and what a host that died left of one; 0 for all.
     pub(super) fn keep_snapshot(&self, cell: u32) {
         let kept = self.snapshot(cell);
         for file in fs::read_dir(&self.directory)
@@ -61,7 +61,8 @@ impl RunSession {
             .flatten()
         {
             let path = file.path();
-            if path.extension().is_some_and(|kind| kind == "snapshot") && path != kept {
+            if path != kept {
+                // The directory of artifacts is no file, and stays.
                 let _ = fs::remove_file(path);
             }
         }
