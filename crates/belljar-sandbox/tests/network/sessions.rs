@@ -103,7 +103,7 @@ fn denials_of_threads_are_told_later_and_floods_are_bounded() {
             let engine = engine();
             let session = engine.session_with(allowed(&["site.test"])).await.unwrap();
             let flood = "import threading, urllib.request, time\n\
-                def ask():\n    for i in range(30):\n        try: urllib.request.urlopen(f'http://no{i}.test/')\n        except OSError: pass\n\
+                def ask():\n    for i in range(100):\n        try: urllib.request.urlopen(f'http://no{i}.test/')\n        except OSError: pass\n\
                 threads = [threading.Thread(target=ask) for _ in range(4)]\n\
                 for thread in threads: thread.start()";
             let (mut told, mut counted, mut unreported) = (0, 0, 0);
@@ -120,8 +120,8 @@ fn denials_of_threads_are_told_later_and_floods_are_bounded() {
                 tokio::time::sleep(std::time::Duration::from_secs(3)).await;
             }
             // Told or counted: none is lost.
-            assert_eq!(counted, 120);
-            assert_eq!(told + unreported, 120);
+            assert_eq!(counted, 400);
+            assert_eq!(told + unreported, 400);
             assert!(unreported > 0, "all were told");
             engine.shutdown().await;
         },
