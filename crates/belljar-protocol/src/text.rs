@@ -78,7 +78,7 @@ impl Outcome {
         }
         self.write_rest(words, &mut out);
         let english = language == Language::English;
-        let next = match (&self.cause, english) {
+        let brief = match (&self.cause, english) {
             (Cause::Exception | Cause::Syntax, true) => {
                 Some("The code failed. Find the cause, and run corrected code.".to_owned())
             }
@@ -93,16 +93,14 @@ impl Outcome {
                 "运行 {} 秒后被停止。请找更快的做法：不做重复计算，用循环代替递归。",
                 Seconds(*limit_ms)
             )),
-            _ => self.next_step(language),
+            _ => None,
         };
-        let told = matches!(
-            self.cause,
-            Cause::Exception | Cause::Syntax | Cause::WallTime { .. } | Cause::CpuTime { .. }
-        );
-        if let Some(mut next) = next {
-            if told && self.state != Fate::Kept {
-                next.push_str(&self.fate(language));
-            }
+        let next = match brief {
+            Some(words) if self.state != Fate::Kept => Some(words + &self.fate(language)),
+            Some(words) => Some(words),
+            None => self.next_step(language),
+        };
+        if let Some(next) = next {
             let _ = writeln!(out, "{next}");
         }
         out
@@ -426,6 +424,18 @@ mod tests {
         }
     }
 
+    fn failure() -> Outcome {
+        let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
+        failure.exception = Some(ExceptionInfo {
+            type_name: "ZeroDivisionError".into(),
+            value: "division by zero".into(),
+            repr: "ZeroDivisionError('division by zero')".into(),
+            traceback: "Traceback …\nZeroDivisionError: division by zero".into(),
+            line: Some(2),
+        });
+        failure
+    }
+
     /// RES-1: the Chinese wording of the digest, and the same structure in English.
     #[test]
     fn res_1_texts() {
@@ -446,14 +456,7 @@ mod tests {
         assert!(open.text("", Language::English).contains("WITHOUT walls"));
         assert!(open.text("", Language::Chinese).contains("--walls=none"));
 
-        let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
-        failure.exception = Some(ExceptionInfo {
-            type_name: "ZeroDivisionError".into(),
-            value: "division by zero".into(),
-            repr: "ZeroDivisionError('division by zero')".into(),
-            traceback: "Traceback …\nZeroDivisionError: division by zero".into(),
-            line: Some(2),
-        });
+        let failure = failure();
         assert_eq!(
             failure.text("a = 1\na / 0", Language::Chinese),
             "## 代码执行失败，代码抛出异常，根据报错信息进行调试\n### 终端输出：\nout\n### 原始代码：\n   1 | a = 1\n   2 | a / 0\n### 报错信息：\nTraceback …\nZeroDivisionError: division by zero\n### 下一步：\n上面的异常来自代码本身；请修改所指出的行后重新运行。此前单元的变量均已保留。\n"
@@ -482,14 +485,7 @@ mod tests {
         success.transcript.clear();
         assert!(success.brief(Language::English).starts_with("(no output"));
 
-        let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
-        failure.exception = Some(ExceptionInfo {
-            type_name: "ZeroDivisionError".into(),
-            value: "division by zero".into(),
-            repr: "ZeroDivisionError('division by zero')".into(),
-            traceback: "Traceback …\nZeroDivisionError: division by zero".into(),
-            line: Some(2),
-        });
+        let mut failure = failure();
         assert_eq!(
             failure.brief(Language::English),
             "out\nTraceback …\nZeroDivisionError: division by zero\nThe code failed. Find the cause, and run corrected code.\n"

@@ -6,7 +6,6 @@ use belljar_protocol::{Artifact, Language, NameInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::answers::answer_of;
 use super::budget::{ExitReason, Spent};
 use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
@@ -147,14 +146,14 @@ pub struct Run {
     asked: u32,
     pub(super) spent: Spent,
     computations: Computations,
-    deeds: Deeds,
+    pub(super) deeds: Deeds,
     pub(super) outputs: Vec<(u32, Option<u32>, String)>,
     pub(super) artifacts: BTreeMap<String, Artifact>,
     misunderstood: u32,
     /// Replies that needed mending, and those that could not be mended.
     first_parse: (u32, u32),
     pub(super) sent_back: Vec<String>,
-    going_back_to: Option<u32>,
+    pub(super) going_back_to: Option<u32>,
     /// Where the conversation is told that it was taken back: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
@@ -368,8 +367,8 @@ impl Run {
                 if *cells == 0 {
                     self.session_since = self.steps.last().map_or(0, |step| step.number);
                 }
-                if let (Some(note), Some(step)) = (note, self.steps.last_mut()) {
-                    add_note(step, note);
+                if let Some(note) = note {
+                    self.add_note(note);
                 }
             }
             RunEvent::RolledBack {
@@ -515,9 +514,7 @@ impl Run {
                 self.computations.remember(value, result.failed);
                 if self.computations.given_up() && !before {
                     let note = self.computations.given_up_words(self.language());
-                    if let Some(step) = self.steps.last_mut() {
-                        add_note(step, &note);
-                    }
+                    self.add_note(&note);
                 }
             }
             _ => {}
@@ -542,75 +539,21 @@ impl Run {
         {
             self.outputs.remove(0);
         }
-        let steps = self
-            .deeds
-            .note(number, &call.tool, &call.arguments, &result.text);
-        match *steps.to_vec() {
-            // It was asked for other code, and the same is no example of that.
-            [earlier, _] if self.answered_since(earlier) => self.going_back_to = Some(earlier),
-            [earlier, _] if earlier < number => {
-                let note = words::done_before(earlier, result.failed, self.language());
-                if let Some(step) = self.steps.last_mut() {
-                    add_note(step, &note);
-                }
+        self.notice_circles(number, call, result);
+    }
+
+    /// Adds to what the model is told after the last step.
+    pub(super) fn add_note(&mut self, note: &str) {
+        let Some(step) = self.steps.last_mut() else {
+            return;
+        };
+        match &mut step.note {
+            Some(before) => {
+                before.push('\n');
+                before.push_str(note);
             }
-            [_, second, _, ..] => self.going_back_to = Some(second.min(number)),
-            _ => {}
+            None => step.note = Some(note.to_owned()),
         }
-        // What fails again with the same error is forgotten, so that it is no example.
-        if let Some(first) = self.failing_alike_since() {
-            self.going_back_to = Some(first);
-        }
-    }
-
-    /// Whether an answer was given since a step began; it was sent back, then.
-    fn answered_since(&self, step: u32) -> bool {
-        let mut steps = self.steps.iter().filter(|other| other.number >= step);
-        steps.any(|step| answer_of(step).is_some())
-    }
-
-    /// The first of the last steps in which nothing succeeded, if the last failed with an error that
-    /// was among them before.
-    fn failing_alike_since(&self) -> Option<u32> {
-        let error = |call: &Call| -> Option<String> {
-            let result = call.result().filter(|result| result.failed)?;
-            result.cell.as_ref()?.error.clone()
-        };
-        let fails = |step: &&Step| {
-            let mut results = step.calls.iter().filter_map(Call::result);
-            results.all(|result| result.failed)
-        };
-        let (last, earlier) = self.steps.split_last()?;
-        let error_now = last.calls.iter().filter_map(error).next_back()?;
-        let failing = earlier.iter().rev().take_while(fails);
-        let failing: Vec<&Step> = failing.filter(|step| !step.calls.is_empty()).collect();
-        let mut before = failing
-            .iter()
-            .flat_map(|step| &step.calls)
-            .filter_map(error);
-        let again = before.any(|error| error == error_now);
-        failing.last().filter(|_| again).map(|step| step.number)
-    }
-
-    fn take_back(&mut self, to: u32, restored: bool, manifest: &[NameInfo]) {
-        let last = self.steps.last();
-        let result = last.and_then(|step| step.calls.iter().filter_map(Call::result).next_back());
-        let words = match result.filter(|result| result.failed) {
-            Some(result) => words::failed_again(result, restored, self.language()),
-            None if self.answered_since(to) => words::showed_nothing(restored, self.language()),
-            None => words::went_in_circles(
-                &last.map(words::summary).unwrap_or_default(),
-                restored,
-                self.language(),
-            ),
-        };
-        self.steps.retain(|step| step.number < to);
-        self.collapsed = self.collapsed.min(self.steps.len());
-        self.deeds.take_back(to);
-        self.manifest = manifest.to_vec();
-        self.spent.repeats += 1;
-        self.going_back_to = None;
-        self.taken_back = Some((self.steps.len(), words));
     }
 }
 
@@ -638,15 +581,5 @@ fn call_of(action: &Action, start: &Start) -> Option<Call> {
             call_id: call_id.clone(),
             state: CallState::refused(problem.repair_request(start.language)),
         }),
-    }
-}
-
-fn add_note(step: &mut Step, note: &str) {
-    match &mut step.note {
-        Some(before) => {
-            before.push('\n');
-            before.push_str(note);
-        }
-        None => step.note = Some(note.to_owned()),
     }
 }

@@ -7,6 +7,7 @@
 
 mod answers;
 mod budget;
+mod circles;
 mod context;
 mod deeds;
 mod event;

@@ -54,6 +54,13 @@ impl Done {
         command
     }
 
+    /// Runs the exported script in a plain Python; what it printed.
+    #[track_caller]
+    fn runs_as_a_script(&self) -> String {
+        let script = self.export("--py");
+        succeeds(self.elsewhere().args(["-c", &script]))
+    }
+
     /// Runs the exported notebook in a Jupyter kernel, and compares.
     #[track_caller]
     fn reruns(&self, cells: usize) {
@@ -140,10 +147,7 @@ fn a_run_that_corrects_an_error_reruns_as_a_notebook_and_as_a_script() {
         &[],
     );
     done.reruns(6);
-    let script = done.export("--py");
-    let mut command = done.elsewhere();
-    command.args(["-c", &script]);
-    assert_eq!(succeeds(&mut command), "before\ntotal 42\n");
+    assert_eq!(done.runs_as_a_script(), "before\ntotal 42\n");
 }
 
 #[test]
@@ -158,10 +162,7 @@ fn a_run_in_chinese_reruns_as_a_notebook_and_as_a_script() {
         &[("数据.txt", "苹果 香蕉 “引号”\n")],
     );
     done.reruns(3);
-    let script = done.export("--py");
-    let mut command = done.elsewhere();
-    command.args(["-c", &script]);
-    assert_eq!(succeeds(&mut command), "共 3 个： 苹果 香蕉 “引号”\n");
+    assert_eq!(done.runs_as_a_script(), "共 3 个： 苹果 香蕉 “引号”\n");
 }
 
 #[test]
@@ -178,11 +179,8 @@ fn a_run_with_functions_and_classes_reruns_as_a_notebook_and_as_a_script() {
         &[],
     );
     done.reruns(4);
-    let script = done.export("--py");
-    let mut command = done.elsewhere();
-    command.args(["-c", &script]);
     assert_eq!(
-        succeeds(&mut command),
+        done.runs_as_a_script(),
         "Point(x=4, y=6)\nPoint(x=5, y=6)\nline one\n    line two\n"
     );
 }
@@ -210,8 +208,7 @@ fn a_run_that_was_taken_back_reruns_as_a_notebook() {
         "{shown:#?}"
     );
     done.reruns(3);
-    let script = done.export("--py");
-    succeeds(done.elsewhere().args(["-c", &script]));
+    done.runs_as_a_script();
 }
 
 #[test]
