@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use belljar_sandbox::{
     AllowList, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentError, EnvironmentSpec,
-    EnvironmentStore, Limits, Network, Packages, Requirement, Session, SessionOptions, requires,
+    EnvironmentStore, Limits, Network, PackageStore, Packages, Requirement, Session,
+    SessionOptions, requires,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -124,6 +125,11 @@ impl SessionArgs {
                 "[--walls=none: the code runs on this machine as you, with nothing in between]",
             );
             engine = engine.without_walls();
+        }
+        if self.packages != Packages::Deny {
+            // Beside the environments, also where the settings file says where these are.
+            let data = crate::settings::load()?.data_dir;
+            engine = engine.package_store(PackageStore::open(data));
         }
         let engine = engine.build();
         let starting = spinner("starting Python and importing its libraries");

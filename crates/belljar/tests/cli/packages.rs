@@ -155,3 +155,18 @@ fn a_missing_uv_is_told_with_what_to_do() {
     let ended = shop.scratch.finish(command.spawn().unwrap());
     ended.exits_with(2).says("pip install uv");
 }
+
+#[test]
+fn packages_are_kept_where_the_settings_say() {
+    let shop = Shop::new();
+    let settings = shop.scratch.path("config.toml");
+    let data = shop.scratch.path("elsewhere");
+    std::fs::write(&settings, format!("data_dir = {data:?}\n")).unwrap();
+    let mut command = shop.command(&["exec", "--packages", "any", CODE]);
+    command
+        .env_remove("BELLJAR_DATA_DIR")
+        .env("BELLJAR_CONFIG", &settings);
+    let ended = shop.scratch.finish(command.spawn().unwrap());
+    ended.exits_with(0).prints("here\n");
+    assert!(data.join("packages/layers").is_dir());
+}
