@@ -31,6 +31,7 @@ pub use run::{
     TaskFile, Timing,
 };
 pub use tool::{
-    COMPUTE, Computations, Computed, Evaluator, PLAN, Plan, PlanChange, PlanFault, PlanStatistics,
-    PlanTree, PlanUpdate, READ_FILE, Task, TaskStatus, serve_computation,
+    COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,
+    Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, READ_FILE, Task, TaskStatus,
+    ToolEffects, serve_computation,
 };

@@ -2,6 +2,7 @@
 //! schema of its arguments and the name by which it is called.
 
 mod compute;
+mod host;
 mod plan;
 mod python;
 mod read_file;
@@ -11,6 +12,7 @@ use belljar_protocol::Language;
 use crate::ToolSpec;
 
 pub use compute::{COMPUTE, Computations, Computed, Evaluator, serve_computation};
+pub use host::{Given, GrantedTool, HostTool, Invocation, ToolEffects};
 pub use plan::{
     PLAN, Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, Task, TaskStatus,
 };
