@@ -4,6 +4,7 @@
 //! guest say to each other is in [`HostFrame`] and [`GuestFrame`], framed by [`encode_frame`] and
 //! [`FrameDecoder`].
 
+mod approval;
 mod event;
 mod frame;
 mod guest;
@@ -15,6 +16,7 @@ mod signal;
 mod text;
 mod tool;
 
+pub use approval::{approval_text, oddities};
 pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{

@@ -249,7 +249,7 @@ pub fn visible(name: &str) -> Cow<'_, str> {
 
 /// Characters that are controls, end a line, or leave no mark: what Unicode calls
 /// `Default_Ignorable_Code_Point`, and of its format characters those without a glyph.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
