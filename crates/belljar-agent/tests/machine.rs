@@ -6,8 +6,9 @@
 )]
 
 use belljar_agent::{
-    Budget, COMPUTE, CallResult, Dialect, Effect, Finish, Message, ModelRequest, PLAN, Part, Reply,
-    Run, RunEvent, Start, Timing, ToolCall, Usage, estimate_request_tokens,
+    Approvals, Budget, COMPUTE, CallResult, Decision, Dialect, Effect, Finish, Message,
+    ModelRequest, PLAN, Part, Policy, Reply, Run, RunEvent, Start, Timing, ToolCall, Usage,
+    estimate_request_tokens,
 };
 use belljar_journal::BlobRef;
 use belljar_protocol::Language;
@@ -32,6 +33,8 @@ fn start(dialect: Dialect, language: Language) -> Start {
         review: false,
         tools: vec![PLAN.into()],
         packages: Vec::new(),
+        granted: Vec::new(),
+        approvals: Approvals::default(),
     }
 }
 
@@ -159,7 +162,35 @@ fn drive(start: &Start, replies: &[Reply], results: &[CallResult], lose: bool) -
                 }
                 new
             }
-            Effect::NoteLost { step, call } => vec![RunEvent::CallLost { step, call }],
+            Effect::NoteLost { step, call } => vec![RunEvent::CallLost {
+                step,
+                call,
+                differs: false,
+            }],
+            Effect::Ask { approvals } => approvals
+                .into_iter()
+                .map(|approval| RunEvent::ApprovalAsked(Box::new(approval)))
+                .collect(),
+            Effect::Await => {
+                let asked = &run.undecided()[0];
+                // Whatever the person says: it goes on.
+                let decision = match events.len() % 4 {
+                    0 => Decision::Accept { rest_of_run: false },
+                    1 => Decision::Edit {
+                        code: "print('mine')".into(),
+                    },
+                    2 => Decision::Feedback {
+                        text: "print more".into(),
+                    },
+                    _ => Decision::Reject,
+                };
+                vec![RunEvent::ApprovalDecided {
+                    approval: asked.id.clone(),
+                    hash: asked.hash.clone(),
+                    decision,
+                }]
+            }
+            Effect::RunAgain { .. } => unreachable!("no code calls tools"),
             Effect::RollBack { step, .. } => vec![RunEvent::RolledBack {
                 step,
                 restored: true,
@@ -189,9 +220,12 @@ proptest! {
         ],
         chinese in any::<bool>(),
         lose in any::<bool>(),
+        policy in prop_oneof![Just(Policy::Never), Just(Policy::Risky), Just(Policy::Always)],
     ) {
         let language = if chinese { Language::Chinese } else { Language::English };
-        let events = drive(&start(dialect, language), &replies, &results, lose);
+        let mut start = start(dialect, language);
+        start.approvals.policy = policy;
+        let events = drive(&start, &replies, &results, lose);
         let run = Run::fold(&events).unwrap();
         prop_assert!(run.ending().is_some());
         prop_assert!(run.spent().steps <= 25);
@@ -222,7 +256,11 @@ fn a_journal_that_does_not_fit_is_refused() {
         cost: None,
     };
     assert!(Run::fold([&begin, &reply]).is_err());
-    let ended = RunEvent::CallLost { step: 1, call: 0 };
+    let ended = RunEvent::CallLost {
+        step: 1,
+        call: 0,
+        differs: false,
+    };
     assert!(Run::fold([&begin, &ended]).is_err());
 }
 

@@ -90,6 +90,7 @@ pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
 pub use packages::{PackageError, PackageStore, Packages, Requirement, requires};
 pub use session::{Cell, CellRun, OnFailure, Session, WhenBusy};
 pub use snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
+pub use tools::ToolSignature;
 
 /// The example of the README, run as a test.
 #[cfg(doctest)]

@@ -1,5 +1,6 @@
 //! The `belljar` command.
 
+mod approve;
 mod bench_command;
 mod bench_packages;
 mod bench_snapshot;
@@ -18,6 +19,7 @@ mod run_screen;
 mod runs_command;
 mod runs_timing;
 mod settings;
+mod settings_approvals;
 mod settings_file;
 mod settings_list;
 mod show;

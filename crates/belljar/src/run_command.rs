@@ -5,15 +5,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use belljar_agent::{
-    Agent, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile, Provider, Run,
-    Start,
+    Agent, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile, Progress,
+    Provider, Run, RunEvent, Start,
 };
 use belljar_sandbox::protocol::Language;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::approve::{Person, eprint_text, text};
 use crate::run_screen::{RunScreen, StatusLine};
 use crate::settings::{Settings, SettingsArgs};
+use crate::show;
 use crate::start::SessionArgs;
 use crate::words::pick;
 
@@ -22,7 +24,8 @@ use crate::words::pick;
 The answer goes to standard output; thoughts, code and output go to standard error while they come. \
 Ctrl-C interrupts the cell that runs, twice ends the run with the best answer that there is.
 
-Exit codes: 0 answered; 1 not answered, and why is told; 130 ended by Ctrl-C; 2 if it could not begin.
+Exit codes: 0 answered; 1 not answered, and why is told; 3 waits for a person (`belljar runs approve`); \
+130 ended by Ctrl-C; 2 if it could not begin.
 
 Models are named PROVIDER/MODEL; the providers are openai, anthropic, qwen, ollama, llamacpp and vllm. \
 The key is read from the provider's usual variable, such as OPENAI_API_KEY. `belljar config` shows all \
@@ -92,6 +95,8 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         review: settings.review,
         tools: args.tool.clone(),
         packages: Vec::new(),
+        granted: Vec::new(),
+        approvals: settings.approvals,
     };
     let provider = Provider::new(profile, &model.model)?;
     let files = read_files(&args.file, language)?;
@@ -160,7 +165,25 @@ pub(crate) async fn follow(
     let (id, artifacts) = (live.id().clone(), live.artifacts());
     let mut screen = RunScreen::new(language);
     let watching = watch_interrupts(live.control(), screen.status_line(), language)?;
-    let run = live.drive(&mut |progress| screen.show(&progress)).await;
+    let person = Person::at_terminal(live.control(), screen.status_line(), language);
+    let live = match &person {
+        Some(person) => {
+            for approval in live.run().undecided() {
+                person.ask(approval);
+            }
+            live
+        }
+        None => live.unattended(),
+    };
+    let mut listener = |progress: Progress<'_>| {
+        screen.show(&progress);
+        if let (Progress::Event(RunEvent::ApprovalAsked(approval), _), Some(person)) =
+            (progress, &person)
+        {
+            person.ask(approval);
+        }
+    };
+    let run = Box::pin(live.drive(&mut listener)).await;
     watching.abort();
     let run = run?;
     if json {
@@ -172,9 +195,32 @@ pub(crate) async fn follow(
     let code = match run.ending().map(|ending| &ending.reason) {
         Some(ExitReason::Answered) => 0,
         Some(ExitReason::Stopped) => 130,
-        _ => 1,
+        Some(_) => 1,
+        None => {
+            tell_waiting(&run, id.as_str(), language);
+            WAITS
+        }
     };
     Ok(ExitCode::from(code))
+}
+
+/// The exit code of a run that waits for a person.
+pub(crate) const WAITS: u8 = 3;
+
+/// Says what a run waits for, and how to decide it.
+pub(crate) fn tell_waiting(run: &Run, id: &str, language: Language) {
+    for approval in run.undecided() {
+        eprint_text(&text(approval, language));
+    }
+    show::note(&match language {
+        Language::English => format!(
+            "[the run waits for a person: `belljar runs approve {id} --accept`, --reject, --feedback TEXT \
+             or --edit FILE goes on with it]"
+        ),
+        Language::Chinese => format!(
+            "[任务等待批准：`belljar runs approve {id} --accept`、--reject、--feedback TEXT 或 --edit FILE 继续]"
+        ),
+    });
 }
 
 pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
@@ -194,6 +240,7 @@ fn summary(run: &Run, id: &str, artifacts: &std::path::Path) -> serde_json::Valu
         "evidence": ending.map(|ending| &ending.evidence),
         "artifacts": ending.map(|ending| &ending.artifacts),
         "artifacts_directory": artifacts,
+        "waits_for": run.undecided(),
         "spent": spent,
         "replies_mended": mended,
         "replies_not_understood": failed,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use belljar_agent::{
-    Call, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen, Spent, Task,
-    TaskStatus,
+    Call, Decision, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen, Spent,
+    Task, TaskStatus, ToolAnswer,
 };
 use belljar_sandbox::protocol::{Event, Language, Outcome, PlainStream, Status, Stream};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,26 +23,50 @@ use crate::{highlight, show, show_image};
 /// What is shown of a reply while it comes: lines, and characters of one.
 const TAIL_LINES: usize = 6;
 const TAIL_COLUMNS: usize = 100;
+/// The most calls of a cell that are shown.
+const MOST_CALLS: usize = 10;
 /// The most lines of what a model thought to itself.
 const THINKING_LINES: usize = 12;
 
 /// The line at the bottom of a terminal that says what is going on. Clones are the same line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StatusLine(Arc<Mutex<Option<ProgressBar>>>);
+pub(crate) struct StatusLine(Arc<Mutex<Line>>);
+
+#[derive(Debug, Default)]
+struct Line {
+    bar: Option<ProgressBar>,
+    /// Whether a person is being asked: nothing is drawn then.
+    held: bool,
+}
 
 impl StatusLine {
     fn set(&self, bar: Option<ProgressBar>) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(old) = std::mem::replace(&mut *held, bar) {
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = bar.filter(|bar| {
+            // One that is not drawn must not tick.
+            let drawn = !line.held;
+            if !drawn {
+                bar.finish_and_clear();
+            }
+            drawn
+        });
+        if let Some(old) = std::mem::replace(&mut line.bar, bar) {
             old.finish_and_clear();
         }
     }
 
     fn message(&self, text: String) {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bar) = &*held {
+        let line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &line.bar {
             bar.set_message(text);
         }
+    }
+
+    /// Keeps the line away while a person is asked.
+    pub(crate) fn hold(&self, held: bool) {
+        self.set(None);
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        line.held = held;
     }
 
     /// Writes a remark in place of the line.
@@ -67,6 +91,8 @@ pub(crate) struct RunScreen {
     cell: PlainStream,
     /// Whether the last line of a cell's output is not ended.
     unended: bool,
+    /// Calls that the code of the cell has made.
+    called: usize,
 }
 
 impl RunScreen {
@@ -81,6 +107,7 @@ impl RunScreen {
             reply: String::new(),
             cell: PlainStream::default(),
             unended: false,
+            called: 0,
         }
     }
 
@@ -300,6 +327,15 @@ impl RunScreen {
                     self.line(show::message(result.text.trim_end()));
                 }
             }
+            RunEvent::CallStarted { .. } => self.called = 0,
+            RunEvent::ToolCalled {
+                tool, arguments, ..
+            } => self.tool_called(tool, arguments),
+            RunEvent::ToolAnswered {
+                answer: ToolAnswer::Failed { message } | ToolAnswer::Refused { message },
+                ..
+            } if self.called <= MOST_CALLS => self.line(show::message(message).yellow()),
+            RunEvent::ApprovalDecided { decision, .. } => self.decided(decision),
             RunEvent::RolledBack { .. } => {
                 let words = self.say([
                     "[it went in circles, and was taken back]",
@@ -311,6 +347,51 @@ impl RunScreen {
                 note: Some(note), ..
             } => self.note(&format!("[{note}]")),
             _ => {}
+        }
+    }
+
+    /// The first calls of a cell are shown, of the others that there are more.
+    fn tool_called(&mut self, tool: &str, arguments: &serde_json::Map<String, serde_json::Value>) {
+        self.called += 1;
+        if self.called <= MOST_CALLS {
+            let arguments = serde_json::to_string(arguments).unwrap_or_default();
+            let mut arguments = show::message(&arguments);
+            if let Some((cut, _)) = arguments.char_indices().nth(TAIL_COLUMNS) {
+                arguments.truncate(cut);
+                arguments.push('…');
+            }
+            self.line(format!("{} {arguments}", format!("→ {tool}").cyan()));
+        } else if self.called == MOST_CALLS + 1 {
+            self.note(self.say(["[more calls]", "[更多调用]"]));
+        }
+    }
+
+    fn decided(&mut self, decision: &Decision) {
+        let words = match decision {
+            Decision::Accept { rest_of_run: false } => ["[approved]", "[已批准]"],
+            Decision::Accept { rest_of_run: true } => [
+                "[approved, and the like for the rest of the run]",
+                "[已批准，后续同类不再询问]",
+            ],
+            Decision::Edit { code } => {
+                self.note(self.say(["[a person changed the code:]", "[代码已被修改：]"]));
+                self.code(code);
+                return;
+            }
+            Decision::Feedback { text } => {
+                let said = self.say(["[not approved: ", "[未批准："]);
+                self.note(&format!("{said}{text}]"));
+                return;
+            }
+            Decision::Reject => ["[not approved]", "[未批准]"],
+        };
+        self.note(self.say(words));
+    }
+
+    fn code(&mut self, code: &str) {
+        let code = highlight::python(&show::message(code.trim_end()));
+        for text in code.split('\n') {
+            self.line(format!("{} {text}", "│".cyan()));
         }
     }
 
@@ -332,12 +413,7 @@ impl RunScreen {
 
     fn call(&mut self, call: &Call) {
         match call.code() {
-            Some(code) if call.tool == PYTHON => {
-                let code = highlight::python(&show::message(code.trim_end()));
-                for text in code.split('\n') {
-                    self.line(format!("{} {text}", "│".cyan()));
-                }
-            }
+            Some(code) if call.tool == PYTHON => self.code(code),
             // The plan is shown as it then is.
             _ if call.tool == PLAN => {}
             _ => self.line(format!(

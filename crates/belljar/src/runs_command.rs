@@ -1,17 +1,20 @@
 //! `belljar runs`: what earlier runs did.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use belljar_agent::{
-    Agent, Effect, ExitReason, FILE_BYTES, Provider, Run, RunEvent, artifacts_directory, notebook,
-    page, read_events, script,
+    Agent, Approval, Decision, Effect, ExitReason, FILE_BYTES, Provider, Run, RunEvent,
+    artifacts_directory, notebook, page, read_events, script,
 };
 use belljar_journal::{Blobs, Journal, RunId};
 use clap::{Args, Subcommand};
 
-use crate::run_command::{evaluator, follow, print_line, profile, runs_directory};
+use crate::run_command::{
+    WAITS, evaluator, follow, print_line, profile, runs_directory, tell_waiting,
+};
 use crate::run_screen::RunScreen;
 use crate::settings::Settings;
 use crate::start::SessionArgs;
@@ -39,6 +42,8 @@ pub(crate) enum RunsCommand {
     },
     /// Go on with a run whose host died
     Resume(Box<ResumeArgs>),
+    /// Show what a run waits for, or decide it and go on with the run
+    Approve(Box<ApproveArgs>),
     /// Write a run as a notebook, a script or a page to standard output
     #[command(group = clap::ArgGroup::new("format").required(true))]
     Export {
@@ -75,6 +80,124 @@ pub(crate) struct ResumeArgs {
     session: SessionArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("decision"))]
+pub(crate) struct ApproveArgs {
+    #[command(flatten)]
+    resume: ResumeArgs,
+    /// Which approval, such as 2.0, or `all`; needed where several wait
+    #[arg(long, value_name = "APPROVAL")]
+    only: Option<String>,
+    /// Do it
+    #[arg(long, group = "decision")]
+    accept: bool,
+    /// Do it, and don't ask again in this run for the same tool or for code that can do the same
+    #[arg(long, group = "decision")]
+    accept_rest: bool,
+    /// Don't
+    #[arg(long, group = "decision")]
+    reject: bool,
+    /// Don't, and tell the model this
+    #[arg(long, value_name = "TEXT", group = "decision")]
+    feedback: Option<String>,
+    /// Run the code of this file instead
+    #[arg(long, value_name = "PATH", group = "decision")]
+    edit: Option<std::path::PathBuf>,
+}
+
+impl ApproveArgs {
+    fn decision(&self) -> anyhow::Result<Option<Decision>> {
+        if let Some(path) = &self.edit {
+            let code = std::fs::read_to_string(path)
+                .with_context(|| format!("--edit {}", path.display()))?;
+            return Ok(Some(Decision::Edit { code }));
+        }
+        if let Some(text) = self.feedback.clone() {
+            return Ok(Some(Decision::Feedback { text }));
+        }
+        let accept = self.accept || self.accept_rest;
+        Ok(match (accept, self.reject) {
+            (true, _) => Some(Decision::Accept {
+                rest_of_run: self.accept_rest,
+            }),
+            (_, true) => Some(Decision::Reject),
+            _ => None,
+        })
+    }
+}
+
+/// Shows what a run waits for, or decides it.
+async fn approve(
+    args: ApproveArgs,
+    directory: &Path,
+    journal: &Journal,
+) -> anyhow::Result<ExitCode> {
+    let (id, events) = find(journal, &args.resume.run).await?;
+    let run = Run::fold(&events)?;
+    let waiting = run.undecided();
+    let language = settings::load()?.language;
+    if waiting.is_empty() {
+        bail!("the run `{}` waits for nobody", id.as_str());
+    }
+    let Some(decision) = args.decision()? else {
+        tell_waiting(&run, id.as_str(), language);
+        return Ok(ExitCode::from(WAITS));
+    };
+    let meant: Vec<&Approval> = match args.only.as_deref() {
+        None if waiting.len() > 1 => bail!(
+            "{} approvals wait: say which by --only, one of {}, or `all`",
+            waiting.len(),
+            waiting
+                .iter()
+                .take(20)
+                .map(|a| a.id.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+        None | Some("all") => waiting.iter().collect(),
+        Some(only) => waiting
+            .iter()
+            .filter(|approval| approval.id == only)
+            .collect(),
+    };
+    if meant.is_empty() {
+        bail!(
+            "no approval `{}` waits\nhint: `belljar runs approve {}` shows those that do",
+            args.only.unwrap_or_default(),
+            id.as_str()
+        );
+    }
+    let decisions: Vec<(Approval, Decision)> = meant
+        .into_iter()
+        .map(|approval| (approval.clone(), decision.clone()))
+        .collect();
+    resume(&args.resume, directory, &id, &events, decisions).await
+}
+
+/// Goes on with a run.
+async fn resume(
+    args: &ResumeArgs,
+    directory: &Path,
+    id: &RunId,
+    events: &[RunEvent],
+    decisions: Vec<(Approval, Decision)>,
+) -> anyhow::Result<ExitCode> {
+    let settings = Settings::for_model(model_of(events)?, args.base_url.clone())?;
+    let (model, profile) = settings.required_model()?;
+    let provider = Provider::new(profile, &model.model)?;
+    let engine = args.session.engine().await?;
+    let agent = Agent::open(directory, engine.clone(), provider, Some(evaluator()?))
+        .await?
+        .session_options(args.session.options_with_copies()?);
+    let mut live = agent.resume(id).await?;
+    for (approval, decision) in decisions {
+        live.decide(&approval.id, &approval.hash, decision).await?;
+    }
+    let code = follow(live, args.json, settings.language).await;
+    engine.shutdown().await;
+    code
+}
+
 pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
     let directory = runs_directory()?;
     let journal = Journal::open(&directory).await?;
@@ -102,17 +225,9 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
         }
         RunsCommand::Resume(args) => {
             let (id, events) = find(&journal, &args.run).await?;
-            let settings = Settings::for_model(model_of(&events)?, args.base_url.clone())?;
-            let (model, profile) = settings.required_model()?;
-            let provider = Provider::new(profile, &model.model)?;
-            let engine = args.session.engine().await?;
-            let agent = Agent::open(&directory, engine.clone(), provider, Some(evaluator()?))
-                .await?
-                .session_options(args.session.options_with_copies()?);
-            let code = follow(agent.resume(&id).await?, args.json, settings.language).await;
-            engine.shutdown().await;
-            code
+            resume(&args, &directory, &id, &events, Vec::new()).await
         }
+        RunsCommand::Approve(args) => approve(*args, &directory, &journal).await,
         RunsCommand::Export { run, ipynb, py, .. } => {
             let (_, events) = find(&journal, &run).await?;
             let blobs = Blobs::open(&directory, FILE_BYTES).await?;
@@ -175,6 +290,7 @@ async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
         let state = match summary.last.decode::<RunEvent>() {
             Ok(RunEvent::Ended(ending)) if ending.reason == ExitReason::Answered => "answered",
             Ok(RunEvent::Ended(_)) => "ended",
+            Ok(RunEvent::ApprovalAsked(_)) => "waits",
             _ => "open",
         };
         let task: String = show::message(&task).chars().take(70).collect();

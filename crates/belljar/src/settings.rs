@@ -5,12 +5,13 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use belljar_agent::{Budget, Dialect, ModelName, Prices, Profile};
+use belljar_agent::{Approvals, Budget, Dialect, ModelName, Prices, Profile};
 use belljar_sandbox::EnvironmentStore;
 use belljar_sandbox::protocol::Language;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::settings_approvals::policy_names;
 use crate::settings_file::{SettingsFile, no_provider};
 use crate::settings_list::LANGUAGES;
 use crate::words::{self, pick};
@@ -45,6 +46,10 @@ pub(crate) struct SettingsArgs {
     /// Have the model work its answer out a second time, in another way: two steps more
     #[arg(long)]
     review: bool,
+    /// When a person is asked before code runs or a tool is called: what can do harm, everything, or
+    /// nothing [default: risky at a terminal, else never]
+    #[arg(long, value_name = "POLICY", value_parser = policy_names())]
+    approve: Option<String>,
     /// Budget: turns of the model [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
@@ -72,6 +77,12 @@ enum DialectChoice {
     Tags,
     /// Markdown blocks of code
     Fenced,
+}
+
+impl SettingsArgs {
+    pub(crate) fn approve(&self) -> Option<&str> {
+        self.approve.as_deref()
+    }
 }
 
 fn amount(text: &str) -> Result<f64, String> {
@@ -140,6 +151,7 @@ pub(crate) struct Settings {
     pub(crate) temperature: Option<f64>,
     pub(crate) review: bool,
     pub(crate) budget: Budget,
+    pub(crate) approvals: Approvals,
     pub(crate) data_dir: PathBuf,
     pub(crate) runs_dir: PathBuf,
 }
@@ -201,6 +213,7 @@ impl Settings {
         }
         let temperature = layers.number("temperature", ("--temperature", flags.temperature), None);
         let review = layers.switch("review", ("--review", flags.review.then_some(true)));
+        let approvals = layers.approvals(flags);
         let budget = layers.budget(flags);
         let (data_dir, runs_dir) = layers.directories()?;
         let rows = layers.rows;
@@ -215,6 +228,7 @@ impl Settings {
             temperature,
             review,
             budget,
+            approvals,
             data_dir,
             runs_dir,
         })
@@ -273,7 +287,7 @@ fn parse_model(text: &str, language: Language) -> anyhow::Result<ModelName> {
 }
 
 /// Finds values, and notes where they came from.
-struct Layers<'a> {
+pub(crate) struct Layers<'a> {
     file: &'a SettingsFile,
     rows: Vec<Row>,
 }
@@ -310,7 +324,12 @@ impl Layers<'_> {
         value
     }
 
-    fn text(
+    /// The names of the file that begin so.
+    pub(crate) fn below(&self, prefix: &str) -> Vec<String> {
+        self.file.below(prefix)
+    }
+
+    pub(crate) fn text(
         &mut self,
         name: &str,
         key: &str,
@@ -477,9 +496,11 @@ impl Layers<'_> {
             flags.calls.map(u64::from),
             Some(usual.calls),
         );
+        let cell_calls = count("cell_calls", "", None, Some(usual.cell_calls));
         Budget {
             steps: small(steps, usual.steps),
             calls: small(calls, usual.calls),
+            cell_calls: small(cell_calls, usual.cell_calls),
             tokens,
             seconds,
             money: self.number("budget.money", ("--money", flags.money), None),

@@ -13,7 +13,8 @@ use etcetera::BaseStrategy as _;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
-use crate::settings_list::{Kind, SETTINGS, Setting};
+use crate::settings_approvals::is_capability;
+use crate::settings_list::{CAPABILITIES, Kind, SETTINGS, Setting};
 use crate::words::pick;
 
 /// What a settings file says.
@@ -85,6 +86,13 @@ impl SettingsFile {
         }
         let values = reading.values;
         Ok(Self { path, values })
+    }
+
+    /// The full names that begin so.
+    pub(crate) fn below(&self, prefix: &str) -> Vec<String> {
+        let names = self.values.keys();
+        let names = names.filter(|name| name.starts_with(prefix));
+        names.cloned().collect()
     }
 
     /// A value by its full name, and its line.
@@ -162,6 +170,12 @@ impl Reading<'_> {
 
     /// Whether a name that the user gives can be one.
     fn own_name(&self, parts: &[&str], key: &str) -> Result<(), String> {
+        match parts {
+            ["approvals", "tools"] => return Ok(()),
+            ["approvals", _] if is_capability(key) => return Ok(()),
+            ["approvals", _] => return Err(self.unknown(key, key, CAPABILITIES)),
+            _ => {}
+        }
         if parts == ["prices"] {
             let name = ModelName::parse(key).map_err(|error| error.to_string())?;
             return self.own_name(&["providers"], &name.provider);

@@ -23,6 +23,17 @@ pub(crate) enum Kind {
 }
 
 pub(crate) const LANGUAGES: &[&str] = &["en", "zh"];
+pub(crate) const POLICIES: &[&str] = &["never", "risky", "always"];
+/// What code can do, as a message lists it.
+pub(crate) const CAPABILITIES: &[&str] = &[
+    "files_read",
+    "files_written",
+    "network",
+    "processes",
+    "deletions",
+    "installs",
+    "unknown",
+];
 const DIALECTS: &[&str] = &["native", "json", "tags", "fenced"];
 
 /// A setting: where it stands in the file (`*` is a name that the user gives), what it is, and the
@@ -115,6 +126,36 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Count,
         "100",
         ["Calls of tools", "工具调用次数"],
+    ),
+    Setting(
+        "budget.cell_calls",
+        Kind::Count,
+        "10000",
+        ["Calls of tools that code makes", "代码调用工具的次数"],
+    ),
+    Setting(
+        "approvals.policy",
+        Kind::OneOf(POLICIES),
+        "\"risky\"",
+        [
+            "When a person is asked before code runs or a tool is called: never, risky or always",
+            "代码运行或调用工具前何时询问：never、risky 或 always",
+        ],
+    ),
+    Setting(
+        "approvals.tools.*",
+        Kind::OneOf(POLICIES),
+        "\"always\"",
+        ["For one tool, by its name", "针对某个工具"],
+    ),
+    Setting(
+        "approvals.capabilities.*",
+        Kind::OneOf(POLICIES),
+        "\"always\"",
+        [
+            "For what code can do: files_read, files_written, network, processes, deletions, installs, unknown",
+            "针对代码的能力：files_read、files_written、network、processes、deletions、installs、unknown",
+        ],
     ),
     Setting(
         "providers.*.base_url",
@@ -291,6 +332,11 @@ pub(crate) fn template(language: Language) -> String {
     let mut table = "";
     for Setting(pattern, _, example, about) in SETTINGS {
         let (head, name) = pattern.rsplit_once('.').unwrap_or(("", pattern));
+        let name = match head {
+            "approvals.tools" => "\"files.delete\"",
+            "approvals.capabilities" => "network",
+            _ => name,
+        };
         if head != table {
             table = head;
             let head = head

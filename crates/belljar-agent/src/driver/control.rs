@@ -1,23 +1,48 @@
-//! How a run is interrupted and stopped from elsewhere.
+//! How a run is interrupted, stopped and given a person's decisions from elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use belljar_sandbox::Session;
-use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
+
+use crate::run::{Decision, DecisionError};
 
 /// Reaches a run that is being driven. Clones reach the same one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Control(Arc<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     stopped: AtomicBool,
     wake: Notify,
     session: Mutex<Weak<Session>>,
+    decisions: UnboundedSender<Wanted>,
+}
+
+/// A decision, and who wants to know whether it was taken.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) approval: String,
+    pub(super) hash: String,
+    pub(super) decision: Decision,
+    pub(super) taken: oneshot::Sender<Result<(), DecisionError>>,
 }
 
 impl Control {
+    /// With it, where the decisions arrive.
+    pub(super) fn new() -> (Self, UnboundedReceiver<Wanted>) {
+        let (decisions, arrive) = unbounded_channel();
+        let inner = Inner {
+            stopped: AtomicBool::default(),
+            wake: Notify::default(),
+            session: Mutex::default(),
+            decisions,
+        };
+        (Self(Arc::new(inner)), arrive)
+    }
+
     /// Interrupts the cell that runs, as Ctrl-C would; the run goes on. False if none runs.
     pub fn interrupt(&self) -> bool {
         let session = self
@@ -33,6 +58,25 @@ impl Control {
         self.0.stopped.store(true, Ordering::Release);
         self.interrupt();
         self.0.wake.notify_waiters();
+    }
+
+    /// Says what a person decided. The approval is taken for the exact bytes with this hash, once.
+    pub async fn decide(
+        &self,
+        approval: &str,
+        hash: &str,
+        decision: Decision,
+    ) -> Result<(), DecisionError> {
+        let (taken, answer) = oneshot::channel();
+        let wanted = Wanted {
+            approval: approval.to_owned(),
+            hash: hash.to_owned(),
+            decision,
+            taken,
+        };
+        let sent = self.0.decisions.send(wanted);
+        sent.map_err(|_| DecisionError::Over)?;
+        answer.await.unwrap_or(Err(DecisionError::Over))
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -1,23 +1,35 @@
 //! The driver: performs what a run wants, and journals what happened before it tells anyone.
 
+mod bridge;
+mod cell;
 mod control;
+mod kept;
 mod session;
 
+use std::fs::{File, TryLockError};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use belljar_journal::{AppendError, Blobs, Journal, NewEvent, RunId, Timestamp};
 use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::dialect::PYTHON;
-use crate::run::{Call, CallResult, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent, Start};
-use crate::run::{TaskFile, cut_middle};
-use crate::tool::{COMPUTE, Computed, Evaluator, PLAN, READ_FILE, ReadFile, read};
+use crate::run::{
+    Call, CallResult, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run,
+    RunEvent, Start, TaskFile, cut_middle,
+};
+use crate::tool::{
+    COMPUTE, Computed, Evaluator, GrantedTool, HostTool, PLAN, READ_FILE, ReadFile, read,
+};
 use crate::{ModelFault, ModelRequest, Provider, ReplyEvent};
 
+use cell::CellEnd;
 pub use control::Control;
-use session::RunSession;
+use control::Wanted;
+use session::{RunSession, make_directory};
 
 /// The largest file that a run starts with, or leaves behind, and the largest value of an event.
 pub const FILE_BYTES: u64 = 256 << 20;
@@ -53,6 +65,12 @@ pub enum RunError {
         /// The version.
         version: u32,
     },
+    /// Another process drives the run.
+    #[error("the run `{0}` is being worked on by another process: wait for it, or end it")]
+    Driven(RunId),
+    /// A person's decision can't be taken.
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
     /// A session can't be had.
     #[error(transparent)]
     Session(#[from] belljar_sandbox::Error),
@@ -90,6 +108,7 @@ pub struct Agent {
     provider: Provider,
     evaluator: Option<Evaluator>,
     session: SessionOptions,
+    tools: Vec<HostTool>,
 }
 
 impl Agent {
@@ -112,7 +131,21 @@ impl Agent {
             engine,
             provider,
             evaluator,
+            tools: Vec::new(),
         })
+    }
+
+    /// Tools that the code of its runs may call. A run that is resumed has those of them that are
+    /// the same as when it began.
+    #[must_use]
+    pub fn tools(mut self, tools: Vec<HostTool>) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    fn tool(&self, name: &str) -> Option<&HostTool> {
+        let mut tools = self.tools.iter();
+        tools.find(|tool| tool.granted.stub.name == name)
     }
 
     /// How its sessions are to be; else they have the engine's limits, no network, and a copy after
@@ -133,9 +166,10 @@ impl Agent {
         })
     }
 
-    /// Begins a run.
-    pub async fn start(&self, start: Start) -> Result<LiveRun, RunError> {
-        let mut live = self.live(new_id(), Run::default(), 0);
+    /// Begins a run. Its code may call the agent's tools.
+    pub async fn start(&self, mut start: Start) -> Result<LiveRun, RunError> {
+        start.granted = self.tools.iter().map(|tool| tool.granted.clone()).collect();
+        let mut live = self.live(new_id(), Run::default(), 0, &start.granted)?;
         live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ())
             .await?;
         Ok(live)
@@ -144,25 +178,56 @@ impl Agent {
     /// Goes on with a run from where its journal ends.
     pub async fn resume(&self, id: &RunId) -> Result<LiveRun, RunError> {
         let (events, seq) = read_events(&self.journal, id).await?;
-        Ok(self.live(id.clone(), Run::fold(&events)?, seq))
+        let run = Run::fold(&events)?;
+        let granted = run.start().map_or_else(Vec::new, |s| s.granted.clone());
+        self.live(id.clone(), run, seq, &granted)
     }
 
-    fn live(&self, id: RunId, run: Run, seq: u64) -> LiveRun {
+    fn live(
+        &self,
+        id: RunId,
+        run: Run,
+        seq: u64,
+        granted: &[GrantedTool],
+    ) -> Result<LiveRun, RunError> {
         let directory = run_directory(&self.directory, &id);
-        LiveRun {
-            session: RunSession::new(
-                self.engine.clone(),
-                self.session.clone(),
-                self.blobs.clone(),
-                directory,
-            ),
+        let lock = lock(&directory).map_err(|error| match error {
+            TryLockError::WouldBlock => RunError::Driven(id.clone()),
+            TryLockError::Error(source) => RunError::File {
+                path: directory.clone(),
+                source,
+            },
+        })?;
+        let mut options = self.session.clone();
+        for granted in granted {
+            // One that is described otherwise by now is not what the run was given.
+            match self.tool(&granted.stub.name) {
+                Some(tool) if tool.granted == *granted => options.tools.push(granted.stub.clone()),
+                _ => tracing::warn!(tool = granted.stub.name, "a tool of the run is not there"),
+            }
+        }
+        let (control, decisions) = Control::new();
+        let session = RunSession::new(self.engine.clone(), options, self.blobs.clone(), directory);
+        Ok(LiveRun {
+            session,
             agent: self.clone(),
             id,
             run,
             seq,
-            control: Control::default(),
-        }
+            control,
+            decisions,
+            unattended: false,
+            _lock: lock,
+        })
     }
+}
+
+/// Whoever drives a run holds its directory.
+fn lock(directory: &Path) -> Result<File, TryLockError> {
+    make_directory(directory).map_err(TryLockError::Error)?;
+    let held = File::open(directory).map_err(TryLockError::Error)?;
+    held.try_lock()?;
+    Ok(held)
 }
 
 /// Where the snapshot of a run's session is while it goes on.
@@ -206,6 +271,9 @@ pub struct LiveRun {
     seq: u64,
     session: RunSession,
     control: Control,
+    decisions: UnboundedReceiver<Wanted>,
+    unattended: bool,
+    _lock: File,
 }
 
 impl LiveRun {
@@ -229,7 +297,31 @@ impl LiveRun {
         artifacts_directory(&self.agent.directory, &self.id)
     }
 
-    /// Drives it to its end.
+    /// Nobody is there who could decide: it ends where it waits for a person, and goes on from there
+    /// when it is resumed.
+    #[must_use]
+    pub fn unattended(mut self) -> Self {
+        self.unattended = true;
+        self
+    }
+
+    /// Takes a person's decision before it is driven.
+    pub async fn decide(
+        &mut self,
+        approval: &str,
+        hash: &str,
+        decision: Decision,
+    ) -> Result<(), RunError> {
+        self.run.check_decision(approval, hash, &decision)?;
+        let event = RunEvent::ApprovalDecided {
+            approval: approval.to_owned(),
+            hash: hash.to_owned(),
+            decision,
+        };
+        self.record(&[event], &mut |_| ()).await
+    }
+
+    /// Drives it to its end, or to where it waits for a person and nobody is there.
     pub async fn drive(mut self, listener: Listener<'_>) -> Result<Run, RunError> {
         loop {
             if self.control.is_stopped() && self.run.ending().is_none() {
@@ -238,10 +330,34 @@ impl LiveRun {
             }
             match self.run.effect() {
                 Effect::AskModel { step, request } => self.ask(step, &request, listener).await?,
-                Effect::Perform { step, calls } => self.perform(step, calls, listener).await?,
-                Effect::NoteLost { step, call } => {
-                    let lost = RunEvent::CallLost { step, call };
-                    self.record(&[lost], listener).await?;
+                Effect::Perform { step, calls } => {
+                    if self.perform(step, calls, listener).await?.is_break() {
+                        return Ok(self.run);
+                    }
+                }
+                Effect::Ask { approvals } => {
+                    let asked = approvals.into_iter().map(Box::new);
+                    let asked: Vec<_> = asked.map(RunEvent::ApprovalAsked).collect();
+                    self.record(&asked, listener).await?;
+                }
+                Effect::Await if self.unattended => return Ok(self.run),
+                Effect::Await => {
+                    let control = self.control.clone();
+                    tokio::select! {
+                        Some(wanted) = self.decisions.recv() => {
+                            self.take_decision(None, wanted, listener).await?;
+                        }
+                        () = control.stopped() => {}
+                    }
+                }
+                Effect::RunAgain { step, call } if self.session.can_go_on(&self.run) => {
+                    self.ensure_session(listener).await?;
+                    if self.perform_cell(step, call, listener).await?.is_break() {
+                        return Ok(self.run);
+                    }
+                }
+                Effect::NoteLost { step, call } | Effect::RunAgain { step, call } => {
+                    self.note_lost(step, call, false, listener).await?;
                 }
                 Effect::RollBack { step, cell } => {
                     let (restored, manifest) = self.session.go_back(cell, &self.run).await?;
@@ -342,7 +458,7 @@ impl LiveRun {
         step: u32,
         calls: Vec<(u32, Call)>,
         listener: Listener<'_>,
-    ) -> Result<(), RunError> {
+    ) -> Result<ControlFlow<()>, RunError> {
         let (python, others): (Vec<_>, Vec<_>) =
             calls.into_iter().partition(|(_, call)| call.tool == PYTHON);
         if !others.is_empty() {
@@ -369,27 +485,79 @@ impl LiveRun {
         }
         for (place, call) in python {
             if self.control.is_stopped() {
-                return Ok(());
+                break;
+            }
+            if !self.run.may_run(&call) {
+                let result = Box::new(CallResult {
+                    text: "The code was not run: it is not what was approved.".into(),
+                    failed: true,
+                    ..CallResult::default()
+                });
+                let refused = RunEvent::CallEnded {
+                    step,
+                    call: place,
+                    result,
+                };
+                self.record(&[refused], listener).await?;
+                continue;
             }
             self.ensure_session(listener).await?;
             let begun = RunEvent::CallStarted { step, call: place };
             self.record(&[begun], listener).await?;
-            let code = call.code().unwrap_or_default();
-            let (run, control) = (&self.run, &self.control);
-            let result = self.session.run_cell(code, run, control, listener).await?;
-            // Before the journal has the result: so there always is a snapshot of what it says.
-            if let Some(cell) = &result.cell {
-                self.session.save(cell.number, &cell.manifest).await;
+            if self.perform_cell(step, place, listener).await?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
-            let ended = RunEvent::CallEnded {
-                step,
-                call: place,
-                result: Box::new(result),
-            };
-            self.record(&[ended], listener).await?;
-            self.session.keep_snapshot(self.run.last_cell());
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Runs the cell of a call that was begun. A break: it waits for a person, and nobody is there.
+    async fn perform_cell(
+        &mut self,
+        step: u32,
+        place: u32,
+        listener: Listener<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        let calls = self.run.steps().last().map(|step| &step.calls);
+        let at = usize::try_from(place).unwrap_or(usize::MAX);
+        let Some(call) = calls.and_then(|calls| calls.get(at)).cloned() else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let result = match self.run_cell((step, place), &call, listener).await? {
+            CellEnd::Result(result) => result,
+            CellEnd::Differs => {
+                self.note_lost(step, place, true, listener).await?;
+                return Ok(ControlFlow::Continue(()));
+            }
+            CellEnd::Left => return Ok(ControlFlow::Break(())),
+        };
+        // Before the journal has the result: so there always is a snapshot of what it says.
+        if let Some(cell) = &result.cell {
+            self.session.save(cell.number, &cell.manifest).await;
+        }
+        let ended = RunEvent::CallEnded {
+            step,
+            call: place,
+            result,
+        };
+        self.record(&[ended], listener).await?;
+        self.session.keep_snapshot(self.run.last_cell());
+        Ok(ControlFlow::Continue(()))
+    }
+
+    async fn note_lost(
+        &mut self,
+        step: u32,
+        call: u32,
+        differs: bool,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let lost = RunEvent::CallLost {
+            step,
+            call,
+            differs,
+        };
+        self.record(&[lost], listener).await
     }
 
     /// Makes sure of a session, and journals where a new one had to be started.
@@ -458,6 +626,7 @@ impl LiveRun {
             .session
             .keep_artifacts(&directory, &mut ending.artifacts, &self.run);
         kept.await?;
+        self.expand_markers(&mut ending).await?;
         self.record(&[RunEvent::Ended(Box::new(ending))], listener)
             .await
     }

@@ -5,17 +5,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use belljar_journal::Blobs;
-use belljar_protocol::{Artifact, Event, Fate, Language, NameInfo, Outcome, Status, visible};
+use belljar_protocol::{Artifact, Fate, Language, NameInfo, Outcome, Status, visible};
 use belljar_sandbox::{Engine, Error, LoadReport, Session, SessionOptions};
 
-use super::{Control, Listener, Progress, RunError, millis};
+use super::{Control, RunError};
 use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, names};
-
-/// How long a cell may take to heed that its run was stopped.
-const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
 /// the cell.
@@ -125,67 +121,28 @@ impl RunSession {
         Ok((session, note, 0))
     }
 
-    /// Runs a cell and makes a result of its outcome.
-    pub(super) async fn run_cell(
+    /// Whether there is a session as it was after the run's last cell, or can be one.
+    pub(super) fn can_go_on(&self, run: &Run) -> bool {
+        self.live.is_some() || run.last_cell() == 0 || self.snapshot(run.last_cell()).exists()
+    }
+
+    /// The session, if it was started.
+    pub(super) fn live(&self) -> Option<Arc<Session>> {
+        self.live.clone()
+    }
+
+    /// It is gone, or is not to be used any more.
+    pub(super) fn forget(&mut self) {
+        self.live = None;
+    }
+
+    /// Makes a result of a cell's outcome.
+    pub(super) async fn take_outcome(
         &mut self,
-        code: &str,
+        session: &Session,
+        outcome: &Outcome,
         run: &Run,
-        control: &Control,
-        listener: Listener<'_>,
     ) -> Result<CallResult, RunError> {
-        let started = Instant::now();
-        let Some(session) = self.live.clone() else {
-            return Err(Error::Ended("it was not started".into()).into());
-        };
-        let language = run.language();
-        let mut cell = session.run(code);
-        let mut ended = None;
-        let given_up = async {
-            control.stopped().await;
-            tokio::time::sleep(STOP_GRACE).await;
-        };
-        tokio::pin!(given_up);
-        loop {
-            let event = tokio::select! {
-                event = cell.next() => event,
-                () = &mut given_up => {
-                    self.live = None;
-                    return Ok(CallResult {
-                        text: words_given_up(language).into(),
-                        failed: true,
-                        took_ms: millis(started),
-                        ..CallResult::default()
-                    });
-                }
-            };
-            let Some(event) = event else { break };
-            match event {
-                Ok(event) => {
-                    listener(Progress::Cell(&event));
-                    if let Event::Outcome(outcome) = event {
-                        ended = Some(*outcome);
-                    }
-                }
-                Err(
-                    error @ (Error::CellTooLarge { .. } | Error::Ended(_) | Error::Unresponsive),
-                ) => {
-                    if !matches!(error, Error::CellTooLarge { .. }) {
-                        self.live = None;
-                    }
-                    return Ok(CallResult {
-                        text: error.to_string(),
-                        failed: true,
-                        took_ms: millis(started),
-                        ..CallResult::default()
-                    });
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let Some(outcome) = ended else {
-            self.live = None;
-            return Err(Error::Ended("its cell had no outcome".into()).into());
-        };
         let lost = outcome.state == Fate::Lost;
         let manifest = if lost {
             self.live = None;
@@ -193,17 +150,16 @@ impl RunSession {
         } else {
             session.manifest().await.unwrap_or_default()
         };
-        let result = self.result(&outcome, manifest).await?;
-        let mut text = outcome.brief(language);
+        let result = self.result(outcome, manifest).await?;
+        let mut text = outcome.brief(run.language());
         if let Some(start) = run.start() {
-            cap(&mut text, &session, &outcome, start);
+            cap(&mut text, session, outcome, start);
         }
         Ok(CallResult {
             text,
             failed: outcome.status != Status::Success,
-            value: None,
             cell: Some(result),
-            took_ms: millis(started),
+            ..CallResult::default()
         })
     }
 
@@ -339,6 +295,8 @@ impl RunSession {
 
     pub(super) async fn close(&mut self) {
         self.keep_snapshot(0);
+        // Unless the run has left files in it.
+        let _ = fs::remove_dir(&self.directory);
         if let Some(session) = self.live.take().and_then(Arc::into_inner) {
             let _ = session.close().await;
         }
@@ -376,21 +334,12 @@ fn below(root: &Path, path: &str) -> Option<PathBuf> {
 }
 
 /// For this user alone.
-fn make_directory(path: &Path) -> std::io::Result<()> {
+pub(super) fn make_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
-}
-
-fn words_given_up(language: Language) -> &'static str {
-    match language {
-        Language::English => {
-            "The cell did not heed that the run was stopped; its session was ended."
-        }
-        Language::Chinese => "任务已停止，但单元没有响应；会话已结束。",
-    }
 }
 
 fn words_loaded(missing: &[String], language: Language) -> String {

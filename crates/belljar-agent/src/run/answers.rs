@@ -64,6 +64,7 @@ impl Run {
                     tool: ANSWER.into(),
                     arguments,
                     call_id,
+                    approved: None,
                     state: CallState::refused(note),
                 }),
                 None => step.note = Some(note),

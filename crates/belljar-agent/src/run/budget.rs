@@ -21,6 +21,9 @@ pub struct Budget {
     pub seconds: Option<u64>,
     /// Calls of tools: 100.
     pub calls: u32,
+    /// Calls of tools that the code of cells makes: 10,000. What is called beyond it is refused; the
+    /// run goes on.
+    pub cell_calls: u32,
     /// Times that it may be taken back because it went in circles: 2.
     pub repeats: u32,
 }
@@ -33,6 +36,7 @@ impl Default for Budget {
             money: None,
             seconds: None,
             calls: 100,
+            cell_calls: 10_000,
             repeats: 2,
         }
     }
@@ -55,6 +59,9 @@ pub struct Spent {
     pub tool_ms: u64,
     /// Calls of tools.
     pub calls: u32,
+    /// Calls of tools that the code of cells made.
+    #[serde(default)]
+    pub cell_calls: u32,
     /// Times that it was taken back.
     pub repeats: u32,
 }

@@ -4,10 +4,12 @@ use belljar_journal::BlobRef;
 use belljar_protocol::{Artifact, Language, NameInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::approval::{Approval, Approvals, Decision};
 use super::budget::{Budget, ExitReason};
 use super::evidence::Evidence;
+use crate::tool::GrantedTool;
 use crate::{Dialect, Reply};
 
 /// The version of the events' shape that this code writes.
@@ -67,6 +69,44 @@ pub enum RunEvent {
         step: u32,
         /// Its place.
         call: u32,
+        /// Whether its code was run again, and made other calls than the first time.
+        #[serde(default)]
+        differs: bool,
+    },
+    /// A person is asked.
+    ApprovalAsked(Box<Approval>),
+    /// A person has decided.
+    ApprovalDecided {
+        /// Which approval.
+        approval: String,
+        /// The hash of what it is for.
+        hash: String,
+        /// What was decided.
+        decision: Decision,
+    },
+    /// A call that code of a cell makes is about to be performed.
+    ToolCalled {
+        /// The step.
+        step: u32,
+        /// The place of the cell's call in the step.
+        call: u32,
+        /// Its number among the calls of the cell, from 1.
+        number: u32,
+        /// The tool.
+        tool: String,
+        /// The arguments.
+        arguments: Map<String, Value>,
+    },
+    /// It has its answer.
+    ToolAnswered {
+        /// The step.
+        step: u32,
+        /// The place of the cell's call in the step.
+        call: u32,
+        /// Its number.
+        number: u32,
+        /// The answer.
+        answer: ToolAnswer,
     },
     /// A session is there for the run's cells: the first one, or another after the last was lost.
     SessionStarted {
@@ -105,6 +145,10 @@ impl RunEvent {
             Self::CallStarted { .. } => "call_started",
             Self::CallEnded { .. } => "call_ended",
             Self::CallLost { .. } => "call_lost",
+            Self::ApprovalAsked(_) => "approval_asked",
+            Self::ApprovalDecided { .. } => "approval_decided",
+            Self::ToolCalled { .. } => "tool_called",
+            Self::ToolAnswered { .. } => "tool_answered",
             Self::SessionStarted { .. } => "session_started",
             Self::RolledBack { .. } => "rolled_back",
             Self::Stopped => "stopped",
@@ -146,6 +190,12 @@ pub struct Start {
     /// Packages that the environment has, to be told.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// The tools that code may call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<GrantedTool>,
+    /// When a person is asked.
+    #[serde(default)]
+    pub approvals: Approvals,
 }
 
 /// A file that a run starts with.
@@ -179,6 +229,43 @@ pub struct CallResult {
     /// How long it took.
     #[serde(default)]
     pub took_ms: u64,
+}
+
+/// What a call that code of a cell made was answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ToolAnswer {
+    /// A value.
+    Value {
+        /// It.
+        value: Value,
+    },
+    /// A large value, as JSON.
+    Large {
+        /// It.
+        json: BlobRef,
+    },
+    /// What is not JSON.
+    Kept {
+        /// What stands for it.
+        marker: String,
+        /// It.
+        data: BlobRef,
+    },
+    /// The tool failed.
+    Failed {
+        /// In its words.
+        message: String,
+    },
+    /// It was not performed: a person or the budget did not allow it.
+    Refused {
+        /// What the code was told.
+        message: String,
+    },
+    /// The code did not wait for it any more. Whether it took effect is not known.
+    Cancelled,
+    /// The host died while it was performed. Whether it took effect is not known.
+    Lost,
 }
 
 /// What came of a cell.

@@ -49,7 +49,7 @@ const LINE: usize = 160;
 /// For each number and each quoted text of an answer, the newest output that has it.
 pub(crate) fn evidence(answer: &str, sources: &[Source<'_>], task: &str) -> Vec<Evidence> {
     let mut found: Vec<Evidence> = Vec::new();
-    for value in values(answer) {
+    for value in values(&without_markers(answer)) {
         if found.len() >= MOST || found.iter().any(|other| other.value == value.text) {
             continue;
         }
@@ -64,6 +64,18 @@ pub(crate) fn evidence(answer: &str, sources: &[Source<'_>], task: &str) -> Vec<
         });
     }
     found
+}
+
+/// An answer without the markers of what the host keeps: their numbers are no results.
+fn without_markers(answer: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = answer;
+    while let Some((before, marker)) = rest.split_once('⟦') {
+        plain.push_str(before);
+        rest = marker.split_once('⟧').map_or("", |(_, after)| after);
+    }
+    plain.push_str(rest);
+    plain
 }
 
 /// Values of an answer that were seen nowhere, and that a reader would take for results. Small

@@ -3,6 +3,8 @@
 //!
 //! It errs on the side of running: a name counts as defined wherever in the code it is bound.
 
+mod calls;
+
 use std::collections::BTreeSet;
 
 use ruff_python_ast::visitor::{self, Visitor};
@@ -10,6 +12,8 @@ use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Mod, Parameter, P
 use ruff_python_ast::{TypeParam, name::Name};
 
 use crate::dialect::with_syntax;
+
+pub(crate) use calls::{words_wrong_calls, wrong_calls};
 
 /// Names that a session has beside those of the language.
 const OURS: [&str; 3] = ["belljar", "display", "tools"];

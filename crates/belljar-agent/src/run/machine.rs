@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use belljar_journal::BlobRef;
 use belljar_protocol::{Artifact, Language, NameInfo};
+use belljar_sandbox::ToolSignature;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::approval::{Approval, Approvals};
+use super::bridge::CellCall;
 use super::budget::{ExitReason, Spent};
 use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
@@ -37,6 +41,21 @@ pub enum Effect {
         /// Each with its place in the step.
         calls: Vec<(u32, Call)>,
     },
+    /// Ask a person.
+    Ask {
+        /// What for.
+        approvals: Vec<Approval>,
+    },
+    /// Wait for a person.
+    Await,
+    /// A cell that called tools was begun by a host that died. Run it again with the answers that
+    /// its calls had.
+    RunAgain {
+        /// The step.
+        step: u32,
+        /// Its place.
+        call: u32,
+    },
     /// A call was begun by a host that died: note that, it is not begun again.
     NoteLost {
         /// The step.
@@ -66,6 +85,8 @@ pub struct Call {
     pub arguments: Value,
     /// The provider's id for it.
     pub call_id: Option<String>,
+    /// The hash of the code that a person has approved.
+    pub(crate) approved: Option<String>,
     pub(crate) state: CallState,
 }
 
@@ -157,6 +178,13 @@ pub struct Run {
     /// Where the conversation is told that it was taken back: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
+    pub(super) approvals: Approvals,
+    /// What a person was asked and has not decided.
+    pub(super) undecided: Vec<Approval>,
+    /// What the cell that runs has called.
+    pub(super) cell_calls: Vec<CellCall>,
+    /// What markers stand for.
+    pub(super) kept: BTreeMap<String, BlobRef>,
     /// The step in which the session started that the run has now.
     session_since: u32,
     pub(super) last_call_failed: bool,
@@ -259,11 +287,20 @@ impl Run {
         if let Some(step) = self.steps.last() {
             for (call, place) in step.calls.iter().zip(0..) {
                 if call.state == CallState::Started {
-                    return Effect::NoteLost {
-                        step: step.number,
-                        call: place,
+                    let (step, call) = (step.number, place);
+                    return if self.cell_calls.is_empty() {
+                        Effect::NoteLost { step, call }
+                    } else {
+                        Effect::RunAgain { step, call }
                     };
                 }
+            }
+            let approvals = self.unasked(step);
+            if !approvals.is_empty() {
+                return Effect::Ask { approvals };
+            }
+            if !self.undecided.is_empty() {
+                return Effect::Await;
             }
             let calls: Vec<(u32, Call)> = (0..)
                 .zip(&step.calls)
@@ -308,6 +345,7 @@ impl Run {
         match event {
             RunEvent::Started(start) => {
                 self.start = Some((**start).clone());
+                self.approvals = start.approvals.clone();
                 self.token_ratio = 1.0;
             }
             RunEvent::Asked { step, .. } => {
@@ -337,6 +375,7 @@ impl Run {
                 self.call(*step, *call)
                     .ok_or_else(|| misfit("for a call that is not there"))?
                     .state = CallState::Started;
+                self.cell_calls.clear();
             }
             RunEvent::CallEnded { step, call, result } => {
                 let ended = self
@@ -345,18 +384,28 @@ impl Run {
                 let ended = ended.ok_or_else(|| misfit("for a call that does not wait"))?;
                 ended.state = CallState::Ended(result.clone());
                 let ended = ended.clone();
+                self.forget_calls();
                 self.call_ended(*step, &ended, result);
                 self.compact();
             }
-            RunEvent::CallLost { step, call } => {
-                let language = self.language();
+            RunEvent::CallLost {
+                step,
+                call,
+                differs,
+            } => {
+                let words = self.lost_words(*differs);
                 let lost = self
                     .call(*step, *call)
                     .filter(|call| call.state == CallState::Started);
                 let lost = lost.ok_or_else(|| misfit("for a call that was not begun"))?;
-                lost.state = CallState::refused(words::lost_call(language));
+                lost.state = CallState::refused(words);
+                self.forget_calls();
                 self.spent.calls += 1;
             }
+            RunEvent::ApprovalAsked(_)
+            | RunEvent::ApprovalDecided { .. }
+            | RunEvent::ToolCalled { .. }
+            | RunEvent::ToolAnswered { .. } => self.bridge_event(event).map_err(misfit)?,
             RunEvent::SessionStarted {
                 note,
                 cells,
@@ -385,7 +434,10 @@ impl Run {
                 }
                 self.take_back(*step, *restored, manifest);
             }
-            RunEvent::Stopped => self.stopped = true,
+            RunEvent::Stopped => {
+                self.stopped = true;
+                self.undecided.clear();
+            }
             RunEvent::Ended(ending) => self.ended = Some((**ending).clone()),
         }
         Ok(())
@@ -406,7 +458,7 @@ impl Run {
         }
     }
 
-    fn call(&mut self, step: u32, call: u32) -> Option<&mut Call> {
+    pub(super) fn call(&mut self, step: u32, call: u32) -> Option<&mut Call> {
         let last = self.steps.last_mut().filter(|last| last.number == step)?;
         last.calls.get_mut(usize::try_from(call).ok()?)
     }
@@ -474,19 +526,31 @@ impl Run {
         self.compact();
     }
 
-    /// Sends code back that needs names which nothing defines; the same code again is run.
+    /// Sends code back that needs names which nothing defines, or calls tools in a way that can't
+    /// succeed; the same code again is run.
     fn look_before(&mut self, step: &mut Step) {
         let language = self.language();
+        let granted = self.start.as_ref().map_or(&[][..], |start| &start.granted);
+        let tools = granted
+            .iter()
+            .filter_map(|tool| ToolSignature::new(&tool.stub).ok());
+        let tools: Vec<ToolSignature> = tools.collect();
         let names = self.manifest.iter().map(|name| name.name.clone());
         let mut known: BTreeSet<String> = names.collect();
         for call in &mut step.calls {
             let Some(code) = call.code().filter(|_| call.tool == PYTHON) else {
                 continue;
             };
+            let wrong = gate::wrong_calls(code, &tools, &known);
             let missing = gate::undefined(code, &mut known);
-            if !missing.is_empty() && self.held_back.as_deref() != Some(code) {
+            let words = match (missing.is_empty(), wrong.is_empty()) {
+                (true, true) => continue,
+                (false, _) => words::not_run(&missing, language),
+                (true, false) => gate::words_wrong_calls(&wrong, language),
+            };
+            if self.held_back.as_deref() != Some(code) {
                 self.held_back = Some(code.to_owned());
-                call.state = CallState::refused(words::not_run(&missing, language));
+                call.state = CallState::refused(words);
             }
         }
     }
@@ -567,6 +631,7 @@ fn call_of(action: &Action, start: &Start) -> Option<Call> {
             tool: name.clone(),
             arguments: arguments.clone(),
             call_id: call_id.clone(),
+            approved: None,
             state: CallState::Waiting,
         }),
         // It is a call with a result only if it is sent back.
@@ -579,6 +644,7 @@ fn call_of(action: &Action, start: &Start) -> Option<Call> {
             tool: name.clone(),
             arguments: Value::Null,
             call_id: call_id.clone(),
+            approved: None,
             state: CallState::refused(problem.repair_request(start.language)),
         }),
     }

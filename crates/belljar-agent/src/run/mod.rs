@@ -6,6 +6,8 @@
 //! same questions.
 
 mod answers;
+mod approval;
+mod bridge;
 mod budget;
 mod circles;
 mod context;
@@ -14,14 +16,22 @@ mod event;
 mod evidence;
 mod gate;
 mod machine;
+mod risk;
 mod timing;
+mod tools_text;
 mod words;
 
+pub use approval::{Approval, Approvals, Decision, DecisionError, Policy, Subject};
+pub use bridge::{CellCall, CellCallState};
 pub use budget::{Budget, BudgetPart, ExitReason, Spent};
-pub use event::{CallResult, CellResult, EVENT_VERSION, Ending, RunEvent, Start, TaskFile};
+pub use event::{
+    CallResult, CellResult, EVENT_VERSION, Ending, RunEvent, Start, TaskFile, ToolAnswer,
+};
 pub use evidence::{Evidence, Seen};
 pub use machine::{Call, Effect, Misfit, Run, Step};
+pub use risk::{Capability, Finding, Risk, risk};
 pub use timing::{RepeatedCall, StepTiming, Timing};
 
+pub(crate) use bridge::{call_lost, calls_used_up};
 pub(crate) use context::cut_middle;
 pub(crate) use words::names;

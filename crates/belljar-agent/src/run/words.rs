@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use belljar_protocol::{Language, NameInfo};
+use belljar_protocol::{Language, NameInfo, ToolStub};
 
 use super::event::{CallResult, Start};
 use super::gate::Undefined;
 use super::machine::Step;
+use super::tools_text::tools_text;
 use crate::dialect::PYTHON;
 
 /// The first message: what the model is to be, and how it acts.
@@ -41,6 +42,8 @@ pub(crate) fn system(start: &Start) -> String {
             Language::Chinese => writeln!(text, "- 已安装：{packages}。"),
         };
     }
+    let granted: Vec<ToolStub> = start.granted.iter().map(|tool| tool.stub.clone()).collect();
+    text.push_str(&tools_text(&granted, start.language));
     text.push('\n');
     text.push_str(
         &start
@@ -101,13 +104,6 @@ pub(crate) fn observation(tool: &str, cell: Option<u32>, language: Language) -> 
         (PYTHON, Some(cell), Language::Chinese) => format!("第 {cell} 个单元的输出：\n"),
         (tool, _, Language::English) => format!("Result of {tool}:\n"),
         (tool, _, Language::Chinese) => format!("{tool} 的结果：\n"),
-    }
-}
-
-pub(crate) fn lost_call(language: Language) -> String {
-    match language {
-        Language::English => "The host was restarted while this was done. Whether it took effect is not known: look before you do it again.".into(),
-        Language::Chinese => "执行过程中主机重新启动。该操作是否已生效未知：再次执行前请先检查。".into(),
     }
 }
 

@@ -5,6 +5,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod approvals;
+mod bridge;
 mod data_scenarios;
 mod emergency;
 mod emergency_data;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use belljar_agent::{
-    Agent, Budget, Dialect, Evaluator, LiveRun, Profile, Provider, Run, RunEvent, Start,
+    Agent, Approvals, Budget, Dialect, Evaluator, LiveRun, Profile, Provider, Run, RunEvent, Start,
     read_events,
 };
 use belljar_journal::Journal;
@@ -109,6 +109,8 @@ pub(crate) fn start(task: &str) -> Start {
         review: false,
         tools: Vec::new(),
         packages: Vec::new(),
+        granted: Vec::new(),
+        approvals: Approvals::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod python;
 mod schema;
+mod signature;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -13,6 +14,8 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::lock::lock;
 use crate::session::Session;
+
+pub use signature::ToolSignature;
 
 /// The most tools of one session, and their bytes as JSON.
 const MAX_TOOLS: usize = 1000;

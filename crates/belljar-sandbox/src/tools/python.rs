@@ -6,7 +6,7 @@ use belljar_protocol::{GuestParameter, GuestTool, ToolStub};
 use serde_json::Value;
 
 /// Names in the module `tools` that are no tools.
-const RESERVED: [&str; 4] = ["ToolError", "ToolDenied", "Kept", "ResultFile"];
+pub(super) const RESERVED: [&str; 4] = ["ToolError", "ToolDenied", "Kept", "ResultFile"];
 
 const KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",

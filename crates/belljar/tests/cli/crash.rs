@@ -233,7 +233,7 @@ fn none_twice(events: &[RunEvent]) {
             RunEvent::Asked { step, .. } => !replied.contains(step),
             RunEvent::Replied { step, .. } => replied.insert(*step),
             RunEvent::CallStarted { step, call } => begun.insert((*step, *call)),
-            RunEvent::CallEnded { step, call, .. } | RunEvent::CallLost { step, call } => {
+            RunEvent::CallEnded { step, call, .. } | RunEvent::CallLost { step, call, .. } => {
                 begun.contains(&(*step, *call)) && ended.insert((*step, *call))
             }
             _ => true,

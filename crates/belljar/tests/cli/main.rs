@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod approvals;
 mod config;
 mod crash;
 mod exec;

@@ -131,6 +131,22 @@ impl Scratch {
 
     /// Runs a command on a terminal; what the terminal gets.
     pub(crate) fn on_a_terminal(&self, command: &mut Command) -> String {
+        command.stdin(Stdio::null());
+        self.at_a_terminal(command, &[]).1
+    }
+
+    /// Runs a command on a terminal at which somebody types each line once its cue has come; how it
+    /// ended, and what the terminal got.
+    pub(crate) fn typed_at_a_terminal(
+        &self,
+        command: &mut Command,
+        typed: &[(&str, &str)],
+    ) -> (Ended, String) {
+        command.stdin(Stdio::piped());
+        self.at_a_terminal(command, typed)
+    }
+
+    fn at_a_terminal(&self, command: &mut Command, typed: &[(&str, &str)]) -> (Ended, String) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
@@ -149,20 +165,50 @@ impl Scratch {
             rustix::fs::Mode::empty(),
         )
         .unwrap();
+        if !typed.is_empty() {
+            command.stdin(terminal.try_clone().unwrap());
+        }
         let child = command
-            .stdin(Stdio::null())
             .stdout(terminal.try_clone().unwrap())
             .stderr(terminal)
             .spawn()
             .unwrap();
         // The command holds the terminal open, too.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut got = Vec::new();
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut controller = fs::File::from(controller);
+        let (mut got, mut seen) = (Vec::new(), 0);
+        let mut typed = typed.iter();
+        let mut next = typed.next();
+        let mut part = [0; 4096];
         // It ends with an error when the last one who has the terminal open is gone.
-        let _ = fs::File::from(controller).read_to_end(&mut got);
-        self.finish(child);
+        while let Ok(read) = controller.read(&mut part) {
+            if read == 0 {
+                break;
+            }
+            got.extend_from_slice(&part[..read]);
+            while let Some((cue, line)) = next {
+                let Some(at) = find(&got[seen..], cue.as_bytes()) else {
+                    break;
+                };
+                seen += at + cue.len();
+                controller
+                    .write_all(format!("{line}\n").as_bytes())
+                    .unwrap();
+                next = typed.next();
+            }
+        }
+        let ended = self.finish(child);
+        assert_eq!(
+            next,
+            None,
+            "this cue did not come: {}",
+            String::from_utf8_lossy(&got)
+        );
         // The kernel's terminal writes a line feed as both.
-        String::from_utf8(got).unwrap().replace("\r\n", "\n")
+        (ended, String::from_utf8(got).unwrap().replace("\r\n", "\n"))
     }
 
     /// Starts a cell that prints a line, and returns once that line was printed.
@@ -304,4 +350,8 @@ pub(crate) fn default_environment() -> &'static str {
         String::from_utf8_lossy(&output.stderr)
     );
     "default"
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
 }

@@ -1,0 +1,474 @@
+//! The calls that the code of a running cell makes: each is in the journal before it is performed,
+//! and its answer before the code has it.
+//!
+//! A cell whose host died is run again. A call that it made then is answered as it was then, and not
+//! performed again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use belljar_journal::Blobs;
+use belljar_protocol::{CallId, Language, ToolError, ToolResult, marker};
+use belljar_sandbox::Session;
+use futures_util::FutureExt as _;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::control::Wanted;
+use super::{FILE_BYTES, Listener, LiveRun, RunError};
+use crate::run::{
+    Approval, CellCallState, DecisionError, Run, RunEvent, ToolAnswer, call_lost, calls_used_up,
+};
+use crate::tool::{Given, HostTool, Invocation, ToolEffects};
+
+/// The most calls that are performed at once.
+const MOST_AT_ONCE: usize = 64;
+
+/// A value that is larger stands beside the journal.
+const LARGE: usize = 16 << 10;
+
+/// A call as the code makes it.
+struct Made {
+    guest: CallId,
+    tool: String,
+    arguments: Map<String, Value>,
+}
+
+/// The calls of one run of a cell.
+pub(super) struct Bridge {
+    session: Arc<Session>,
+    step: u32,
+    call: u32,
+    /// By number, who waits for it in the session.
+    guests: BTreeMap<u32, CallId>,
+    /// Calls of a host that died which the code has not made again yet.
+    unclaimed: BTreeSet<u32>,
+    /// What the code calls that a host which died had not heard of, while there are such.
+    held: VecDeque<Made>,
+    performing: JoinSet<(u32, Result<Given, ToolError>)>,
+    aborts: BTreeMap<u32, AbortHandle>,
+    permits: Arc<Semaphore>,
+}
+
+impl Bridge {
+    pub(super) fn new(session: Arc<Session>, step: u32, call: u32, run: &Run) -> Self {
+        Self {
+            session,
+            step,
+            call,
+            guests: BTreeMap::new(),
+            unclaimed: (1..run.next_call()).collect(),
+            held: VecDeque::new(),
+            performing: JoinSet::new(),
+            aborts: BTreeMap::new(),
+            permits: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+        }
+    }
+
+    /// Whether the code called what it did not call the first time, and nothing of what it did.
+    pub(super) fn holds_calls(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether the code has not called all that it called the first time.
+    pub(super) fn has_unclaimed(&self) -> bool {
+        !self.unclaimed.is_empty()
+    }
+
+    /// Whether nothing goes on for the code but that a person is asked.
+    pub(super) fn only_waits(&self, run: &Run) -> bool {
+        self.performing.is_empty() && !run.undecided().is_empty()
+    }
+
+    /// The next call that was performed; never if none is.
+    pub(super) async fn performed(&mut self) -> (u32, Result<Given, ToolError>) {
+        while let Some(done) = self.performing.join_next().await {
+            // Else it was aborted.
+            if let Ok(done) = done {
+                return done;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// What else has been performed by now.
+    fn also_performed(&mut self) -> Vec<(u32, Result<Given, ToolError>)> {
+        std::iter::from_fn(|| self.performing.try_join_next())
+            .filter_map(Result::ok)
+            .collect()
+    }
+
+    fn perform(&mut self, tool: &HostTool, number: u32, invocation: Invocation) {
+        let (tool, permits) = (tool.clone(), Arc::clone(&self.permits));
+        let abort = self.performing.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let given = AssertUnwindSafe(tool.perform(invocation)).catch_unwind();
+            let broke = |_| Err(ToolError("the tool broke down".into()));
+            (number, given.await.unwrap_or_else(broke))
+        });
+        self.aborts.insert(number, abort);
+    }
+
+    /// The recorded call that the code makes again.
+    fn claim(&mut self, made: &Made, run: &Run) -> Option<u32> {
+        let is_it = |number: &u32| {
+            let recorded = recorded(run, *number);
+            recorded.is_some_and(|call| call.0 == made.tool && *call.1 == made.arguments)
+        };
+        // By number; threads may have been faster or slower this time.
+        let same = self.unclaimed.get(&made.guest.number).filter(|n| is_it(n));
+        let number = same.or_else(|| self.unclaimed.iter().find(|n| is_it(n)));
+        let number = *number?;
+        self.unclaimed.remove(&number);
+        self.guests.insert(number, made.guest);
+        Some(number)
+    }
+}
+
+fn recorded(run: &Run, number: u32) -> Option<(&str, &Map<String, Value>, &CellCallState)> {
+    let at = usize::try_from(number).ok()?.checked_sub(1)?;
+    let call = run.cell_calls().get(at)?;
+    Some((&call.tool, &call.arguments, &call.state))
+}
+
+impl LiveRun {
+    /// Takes what the code has called.
+    pub(super) async fn take_calls(
+        &mut self,
+        bridge: &mut Bridge,
+        made: Vec<(CallId, String, Map<String, Value>)>,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let mut new = Vec::new();
+        for (guest, tool, arguments) in made {
+            let made = Made {
+                guest,
+                tool,
+                arguments,
+            };
+            match bridge.claim(&made, &self.run) {
+                Some(number) => self.go_on_with(bridge, number, listener).await?,
+                None if bridge.unclaimed.is_empty() => new.push(made),
+                None => bridge.held.push_back(made),
+            }
+        }
+        if bridge.unclaimed.is_empty() {
+            new.extend(bridge.held.drain(..));
+        }
+        self.begin_calls(bridge, new, listener).await
+    }
+
+    /// Begins calls that were never heard of.
+    async fn begin_calls(
+        &mut self,
+        bridge: &mut Bridge,
+        made: Vec<Made>,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let (step, call) = (bridge.step, bridge.call);
+        let language = self.run.language();
+        let budget = self.run.start().map_or(0, |start| start.budget.cell_calls);
+        let mut left = budget.saturating_sub(self.run.spent().cell_calls);
+        let (mut events, mut begun) = (Vec::new(), Vec::new());
+        let mut number = self.run.next_call();
+        for made in made {
+            let Some(granted) = self.run.granted(&made.tool) else {
+                self.refuse(bridge, made.guest, "this tool is not there any more".into())
+                    .await;
+                continue;
+            };
+            if left == 0 {
+                let words = calls_used_up(budget, language);
+                self.refuse(bridge, made.guest, words).await;
+                continue;
+            }
+            left -= 1;
+            bridge.guests.insert(number, made.guest);
+            if self.run.asks_for_call(granted) {
+                let place = (step, call, number);
+                let approval = Approval::of_call(place, &made.tool, made.arguments);
+                events.push(RunEvent::ApprovalAsked(Box::new(approval)));
+            } else {
+                begun.push(number);
+                events.push(RunEvent::ToolCalled {
+                    step,
+                    call,
+                    number,
+                    tool: made.tool,
+                    arguments: made.arguments,
+                });
+            }
+            number += 1;
+        }
+        if !events.is_empty() {
+            self.record(&events, listener).await?;
+        }
+        for number in begun {
+            self.perform_call(bridge, number);
+        }
+        Ok(())
+    }
+
+    async fn refuse(&self, bridge: &Bridge, guest: CallId, words: String) {
+        let answer = bridge.session.answer(guest, Err(ToolError(words)));
+        // An error: the code does not wait for it any more.
+        let _ = answer.await;
+    }
+
+    fn perform_call(&mut self, bridge: &mut Bridge, number: u32) {
+        let Some((tool, arguments, _)) = recorded(&self.run, number) else {
+            return;
+        };
+        let Some(tool) = self.agent.tool(tool) else {
+            return;
+        };
+        let key = format!("{}/{}/{}/{number}", self.id, bridge.step, bridge.call);
+        let arguments = arguments.clone();
+        bridge.perform(tool, number, Invocation { arguments, key });
+    }
+
+    /// Goes on with a call that a host which died has heard of.
+    async fn go_on_with(
+        &mut self,
+        bridge: &mut Bridge,
+        number: u32,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let Some((tool, _, state)) = recorded(&self.run, number) else {
+            return Ok(());
+        };
+        match state {
+            CellCallState::Asked => Ok(()),
+            CellCallState::Approved => self.begin_approved(bridge, number, listener).await,
+            CellCallState::Answered(answer) => {
+                let answer = answer.clone();
+                self.tell_code(bridge, number, &answer).await
+            }
+            CellCallState::Begun => {
+                let granted = self.run.granted(tool);
+                if granted.is_some_and(|tool| tool.effects != ToolEffects::EachCall) {
+                    self.perform_call(bridge, number);
+                    return Ok(());
+                }
+                let answers = vec![(number, ToolAnswer::Lost)];
+                self.answer_calls(bridge, answers, listener).await
+            }
+        }
+    }
+
+    async fn begin_approved(
+        &mut self,
+        bridge: &mut Bridge,
+        number: u32,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let Some((tool, arguments, CellCallState::Approved)) = recorded(&self.run, number) else {
+            return Ok(());
+        };
+        let event = RunEvent::ToolCalled {
+            step: bridge.step,
+            call: bridge.call,
+            number,
+            tool: tool.to_owned(),
+            arguments: arguments.clone(),
+        };
+        self.record(&[event], listener).await?;
+        self.perform_call(bridge, number);
+        Ok(())
+    }
+
+    /// Takes what tools gave.
+    pub(super) async fn take_given(
+        &mut self,
+        bridge: &mut Bridge,
+        first: (u32, Result<Given, ToolError>),
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let mut kept = self.run.kept().len();
+        let mut answers = Vec::new();
+        let mut given = vec![first];
+        given.extend(bridge.also_performed());
+        for (number, given) in given {
+            // An aborted call has its answer already.
+            if bridge.aborts.remove(&number).is_none() {
+                continue;
+            }
+            let answer = match given {
+                Ok(Given::Value(value)) => keep_value(&self.agent.blobs, value).await?,
+                Ok(Given::Kept { mime, data }) => {
+                    if data.len() as u64 > FILE_BYTES {
+                        answers.push((number, too_large()));
+                        continue;
+                    }
+                    kept += 1;
+                    let tool = recorded(&self.run, number).map_or("", |(tool, ..)| tool);
+                    ToolAnswer::Kept {
+                        marker: marker(tool, kept),
+                        data: self.agent.blobs.put(data, &mime).await?,
+                    }
+                }
+                Err(ToolError(message)) => ToolAnswer::Failed { message },
+            };
+            answers.push((number, answer));
+        }
+        self.answer_calls(bridge, answers, listener).await
+    }
+
+    /// The code does not wait for these any more.
+    pub(super) async fn cancel_calls(
+        &mut self,
+        bridge: &mut Bridge,
+        gone: &[CallId],
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let mut answers = Vec::new();
+        for guest in gone {
+            let number = bridge.guests.iter().find(|(_, other)| *other == guest);
+            let Some(number) = number.map(|(number, _)| *number) else {
+                bridge.held.retain(|made| made.guest != *guest);
+                continue;
+            };
+            if let Some(abort) = bridge.aborts.remove(&number) {
+                abort.abort();
+            }
+            bridge.guests.remove(&number);
+            let state = recorded(&self.run, number).map(|(_, _, state)| state);
+            if !matches!(state, Some(CellCallState::Answered(_))) {
+                answers.push((number, ToolAnswer::Cancelled));
+            }
+        }
+        self.answer_calls(bridge, answers, listener).await
+    }
+
+    /// Journals answers, and gives them to the code.
+    async fn answer_calls(
+        &mut self,
+        bridge: &mut Bridge,
+        answers: Vec<(u32, ToolAnswer)>,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let (step, call) = (bridge.step, bridge.call);
+        let events: Vec<RunEvent> = answers
+            .iter()
+            .map(|(number, answer)| RunEvent::ToolAnswered {
+                step,
+                call,
+                number: *number,
+                answer: answer.clone(),
+            })
+            .collect();
+        if !events.is_empty() {
+            self.record(&events, listener).await?;
+        }
+        for (number, answer) in &answers {
+            self.tell_code(bridge, *number, answer).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_code(
+        &self,
+        bridge: &mut Bridge,
+        number: u32,
+        answer: &ToolAnswer,
+    ) -> Result<(), RunError> {
+        let Some(guest) = bridge.guests.remove(&number) else {
+            return Ok(());
+        };
+        let result = self.result_of(answer).await?;
+        // An error: the code does not wait for it any more.
+        let _ = bridge.session.answer(guest, result).await;
+        Ok(())
+    }
+
+    async fn result_of(
+        &self,
+        answer: &ToolAnswer,
+    ) -> Result<Result<ToolResult, ToolError>, RunError> {
+        let language: Language = self.run.language();
+        Ok(match answer {
+            ToolAnswer::Value { value } => Ok(ToolResult::Value(value.clone())),
+            ToolAnswer::Large { json } => {
+                let json = self.agent.blobs.get(json).await?;
+                let value = serde_json::from_slice(&json);
+                Ok(ToolResult::Value(value.map_err(|source| {
+                    RunError::Event {
+                        seq: self.seq,
+                        source,
+                    }
+                })?))
+            }
+            ToolAnswer::Kept { marker, .. } => Ok(ToolResult::Kept {
+                marker: marker.clone(),
+            }),
+            ToolAnswer::Failed { message } | ToolAnswer::Refused { message } => {
+                Err(ToolError(message.clone()))
+            }
+            ToolAnswer::Cancelled | ToolAnswer::Lost => Err(ToolError(call_lost(language).into())),
+        })
+    }
+
+    /// Takes a person's decision, in the middle of a cell or between cells.
+    pub(super) async fn take_decision(
+        &mut self,
+        bridge: Option<&mut Bridge>,
+        wanted: Wanted,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let Wanted {
+            approval,
+            hash,
+            decision,
+            taken,
+        } = wanted;
+        let checked = self.run.check_decision(&approval, &hash, &decision);
+        let number = match checked {
+            Ok(asked) => asked.call_number(),
+            Err(error) => {
+                let _ = taken.send(Err(error));
+                return Ok(());
+            }
+        };
+        let event = RunEvent::ApprovalDecided {
+            approval,
+            hash,
+            decision,
+        };
+        let recorded_it = self.record(&[event], listener).await;
+        let told: Result<(), DecisionError> = match &recorded_it {
+            Ok(()) => Ok(()),
+            Err(_) => Err(DecisionError::Over),
+        };
+        let _ = taken.send(told);
+        recorded_it?;
+        let (Some(bridge), Some(number)) = (bridge, number) else {
+            return Ok(());
+        };
+        // In a cell that runs again the code may not have come to it yet.
+        if bridge.guests.contains_key(&number) {
+            self.go_on_with(bridge, number, listener).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn keep_value(blobs: &Blobs, value: Value) -> Result<ToolAnswer, RunError> {
+    // Plain values can always be written as JSON.
+    let json = serde_json::to_vec(&value).unwrap_or_default();
+    if json.len() <= LARGE {
+        return Ok(ToolAnswer::Value { value });
+    }
+    if json.len() as u64 > FILE_BYTES {
+        return Ok(too_large());
+    }
+    let json = blobs.put(json, "application/json").await?;
+    Ok(ToolAnswer::Large { json })
+}
+
+fn too_large() -> ToolAnswer {
+    ToolAnswer::Failed {
+        message: format!("the result is larger than {} MiB", FILE_BYTES >> 20),
+    }
+}

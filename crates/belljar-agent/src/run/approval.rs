@@ -1,0 +1,329 @@
+//! Approvals: when a person is asked before code runs or a tool is called, and what the person says.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::risk::{Capability, Risk};
+use crate::tool::{GrantedTool, ToolEffects};
+
+/// When a person is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Never.
+    #[default]
+    Never,
+    /// Where it can do harm: by a capability that [is risky](Capability::is_risky), by a tool that
+    /// does something.
+    Risky,
+    /// Each time.
+    Always,
+}
+
+/// What a person is asked for in a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Approvals {
+    /// Whatever the others don't name.
+    pub policy: Policy,
+    /// Tools, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, Policy>,
+    /// What the code of a cell may do.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub capabilities: BTreeMap<Capability, Policy>,
+}
+
+impl Approvals {
+    /// Whether a person is asked before a cell with this risk runs.
+    pub(crate) fn ask_for_cell(&self, risk: &Risk) -> bool {
+        self.policy == Policy::Always
+            || risk.findings.iter().any(|finding| {
+                let capability = finding.capability;
+                let policy = self.capabilities.get(&capability).unwrap_or(&self.policy);
+                match policy {
+                    Policy::Never => false,
+                    Policy::Risky => capability.is_risky(),
+                    Policy::Always => true,
+                }
+            })
+    }
+
+    /// Whether a person is asked before a call of this tool is performed.
+    pub(crate) fn ask_for_call(&self, tool: &GrantedTool) -> bool {
+        match self.tools.get(&tool.stub.name).unwrap_or(&self.policy) {
+            Policy::Never => false,
+            Policy::Risky => tool.effects != ToolEffects::None,
+            Policy::Always => true,
+        }
+    }
+
+    /// Nobody is asked again for what this needed.
+    pub(crate) fn allow(&mut self, subject: &Subject) {
+        match subject {
+            Subject::Call { tool, .. } => {
+                self.tools.insert(tool.clone(), Policy::Never);
+            }
+            Subject::Cell { risk, .. } => {
+                if self.policy == Policy::Always {
+                    self.policy = Policy::Risky;
+                }
+                for finding in &risk.findings {
+                    self.capabilities.insert(finding.capability, Policy::Never);
+                }
+            }
+        }
+    }
+}
+
+/// What a person is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    /// Names it within its run.
+    pub id: String,
+    /// The step that it belongs to.
+    pub step: u32,
+    /// The place of the call in the step.
+    pub call: u32,
+    /// What is to be approved.
+    pub subject: Subject,
+    /// SHA-256 of the exact bytes of it: a decision is for these, and for nothing else.
+    pub hash: String,
+}
+
+/// What is to be approved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Subject {
+    /// That a cell runs.
+    Cell {
+        /// All of it.
+        code: String,
+        /// What it may do.
+        risk: Risk,
+    },
+    /// That code which runs calls a tool.
+    Call {
+        /// Its number among the calls of the cell, from 1.
+        number: u32,
+        /// The tool.
+        tool: String,
+        /// The arguments.
+        arguments: Map<String, Value>,
+    },
+}
+
+impl Approval {
+    pub(crate) fn of_cell(step: u32, call: u32, code: &str, risk: Risk) -> Self {
+        Self {
+            id: format!("{step}.{call}"),
+            step,
+            call,
+            hash: hash_of_code(code),
+            subject: Subject::Cell {
+                code: code.to_owned(),
+                risk,
+            },
+        }
+    }
+
+    pub(crate) fn of_call(
+        (step, call, number): (u32, u32, u32),
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Self {
+        Self {
+            id: format!("{step}.{call}.{number}"),
+            step,
+            call,
+            hash: hash_of_call(tool, &arguments),
+            subject: Subject::Call {
+                number,
+                tool: tool.to_owned(),
+                arguments,
+            },
+        }
+    }
+
+    /// The number of the call in its cell, if it is for a call.
+    pub(crate) fn call_number(&self) -> Option<u32> {
+        match self.subject {
+            Subject::Call { number, .. } => Some(number),
+            Subject::Cell { .. } => None,
+        }
+    }
+
+    /// Whether the hash is that of what it shows.
+    pub(crate) fn holds(&self) -> bool {
+        self.hash
+            == match &self.subject {
+                Subject::Cell { code, .. } => hash_of_code(code),
+                Subject::Call {
+                    tool, arguments, ..
+                } => hash_of_call(tool, arguments),
+            }
+    }
+}
+
+/// What a person says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Decision {
+    /// Do it.
+    Accept {
+        /// Don't ask again in this run for a cell with the same capabilities, or for this tool.
+        #[serde(default)]
+        rest_of_run: bool,
+    },
+    /// Run this code instead: it is the person's, and the model is told.
+    Edit {
+        /// The code.
+        code: String,
+    },
+    /// Don't, and tell the model this: for a call, its code.
+    Feedback {
+        /// In the person's words.
+        text: String,
+    },
+    /// Don't.
+    Reject,
+}
+
+/// Why a decision is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecisionError {
+    /// Nothing of this id waits.
+    #[error(
+        "nothing waits for this approval: it was decided already, is not needed any more, or is of another run"
+    )]
+    NotWaiting,
+    /// It is for other bytes.
+    #[error("the approval is for something else than what waits: look at it again")]
+    Changed,
+    /// Arguments of a call can't be edited.
+    #[error("only code can be edited: accept the call, or say why not")]
+    NotCode,
+    /// Nobody drives the run any more.
+    #[error("the run does not go on any more")]
+    Over,
+}
+
+pub(crate) fn hash_of_code(code: &str) -> String {
+    hash(&["cell", code])
+}
+
+pub(crate) fn hash_of_call(tool: &str, arguments: &Map<String, Value>) -> String {
+    // Plain values can always be written as JSON.
+    let arguments = serde_json::to_string(arguments).unwrap_or_default();
+    hash(&["call", tool, &arguments])
+}
+
+/// No two lists of texts have the same: each is told with its length.
+fn hash(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let mut text = String::new();
+    for byte in hasher.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::risk::Finding;
+    use belljar_protocol::ToolStub;
+
+    fn tool(effects: ToolEffects) -> GrantedTool {
+        GrantedTool {
+            stub: ToolStub {
+                name: "mail".into(),
+                description: String::new(),
+                parameters: Value::Null,
+                result: None,
+            },
+            effects,
+        }
+    }
+
+    fn with(capability: Capability) -> Risk {
+        Risk {
+            findings: vec![Finding {
+                capability,
+                what: "it".into(),
+                line: 1,
+            }],
+            ..Risk::default()
+        }
+    }
+
+    /// APR-1: always, never, risky only; a tool and a capability may have their own.
+    #[test]
+    fn who_is_asked_for_what() {
+        let mut approvals = Approvals::default();
+        assert!(!approvals.ask_for_call(&tool(ToolEffects::EachCall)));
+        assert!(!approvals.ask_for_cell(&with(Capability::Processes)));
+        approvals.policy = Policy::Risky;
+        assert!(approvals.ask_for_call(&tool(ToolEffects::EachCall)));
+        assert!(approvals.ask_for_call(&tool(ToolEffects::Once)));
+        assert!(!approvals.ask_for_call(&tool(ToolEffects::None)));
+        assert!(approvals.ask_for_cell(&with(Capability::Processes)));
+        assert!(!approvals.ask_for_cell(&with(Capability::FilesRead)));
+        assert!(!approvals.ask_for_cell(&Risk::default()));
+        approvals
+            .capabilities
+            .insert(Capability::FilesRead, Policy::Always);
+        approvals.tools.insert("mail".into(), Policy::Never);
+        assert!(approvals.ask_for_cell(&with(Capability::FilesRead)));
+        assert!(!approvals.ask_for_call(&tool(ToolEffects::EachCall)));
+        approvals.policy = Policy::Always;
+        assert!(approvals.ask_for_cell(&Risk::default()));
+    }
+
+    /// An approval for the rest of the run is one of capabilities, not of a text.
+    #[test]
+    fn what_was_allowed_is_not_asked_again() {
+        let mut approvals = Approvals {
+            policy: Policy::Always,
+            ..Approvals::default()
+        };
+        approvals.allow(&Subject::Cell {
+            code: "os.system('ls')".into(),
+            risk: with(Capability::Processes),
+        });
+        assert!(!approvals.ask_for_cell(&with(Capability::Processes)));
+        assert!(approvals.ask_for_cell(&with(Capability::Network)));
+        approvals.allow(&Subject::Call {
+            number: 1,
+            tool: "mail".into(),
+            arguments: Map::new(),
+        });
+        assert!(!approvals.ask_for_call(&tool(ToolEffects::EachCall)));
+    }
+
+    #[test]
+    fn a_hash_is_of_one_thing_alone() {
+        let arguments = |text: &str| serde_json::from_str(text).unwrap_or_default();
+        let hashes = [
+            hash_of_code(""),
+            hash_of_code("a"),
+            hash_of_code("a "),
+            hash_of_call("a", &Map::new()),
+            hash_of_call("a{}", &Map::new()),
+            hash_of_call("a", &arguments(r#"{"x": 1}"#)),
+            hash_of_call("a", &arguments(r#"{"x": "1"}"#)),
+        ];
+        let different: std::collections::BTreeSet<_> = hashes.iter().collect();
+        assert_eq!(different.len(), hashes.len());
+    }
+}

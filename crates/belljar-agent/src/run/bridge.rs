@@ -1,0 +1,298 @@
+//! What a run knows of approvals, and of the calls that the code of its cells makes.
+
+mod words;
+
+use belljar_journal::BlobRef;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_code};
+use super::event::{RunEvent, ToolAnswer};
+use super::machine::{Call, CallState, Run, Step};
+use super::risk::risk;
+use crate::dialect::PYTHON;
+use crate::tool::GrantedTool;
+
+pub(crate) use words::{call_lost, calls_used_up};
+
+/// A call of a tool that the code of the running cell has made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellCall {
+    /// The tool.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// How far it is.
+    pub state: CellCallState,
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum CellCallState {
+    /// A person was asked.
+    Asked,
+    /// A person has approved it; it was not begun.
+    Approved,
+    /// It is performed.
+    Begun,
+    /// It has its answer.
+    Answered(ToolAnswer),
+}
+
+impl Run {
+    /// What a person was asked and has not decided.
+    pub fn undecided(&self) -> &[Approval] {
+        &self.undecided
+    }
+
+    /// The calls that the running cell has made: number 1 first.
+    pub fn cell_calls(&self) -> &[CellCall] {
+        &self.cell_calls
+    }
+
+    /// What a marker stands for.
+    pub(crate) fn kept(&self) -> &std::collections::BTreeMap<String, BlobRef> {
+        &self.kept
+    }
+
+    /// A tool that code may call.
+    pub(crate) fn granted(&self, name: &str) -> Option<&GrantedTool> {
+        let granted = &self.start()?.granted;
+        granted.iter().find(|tool| tool.stub.name == name)
+    }
+
+    /// Whether a person is asked before code calls this tool.
+    pub(crate) fn asks_for_call(&self, tool: &GrantedTool) -> bool {
+        self.approvals.ask_for_call(tool)
+    }
+
+    /// Whether the code of a call may run as it is.
+    pub(crate) fn may_run(&self, call: &Call) -> bool {
+        let code = call.code().unwrap_or_default();
+        match &call.approved {
+            Some(hash) => *hash == hash_of_code(code),
+            None => !self.approvals.ask_for_cell(&risk(code)),
+        }
+    }
+
+    /// Whether a decision can be taken.
+    pub fn check_decision(
+        &self,
+        approval: &str,
+        hash: &str,
+        decision: &Decision,
+    ) -> Result<&Approval, DecisionError> {
+        let asked = self.undecided.iter().find(|asked| asked.id == approval);
+        let asked = asked.ok_or(DecisionError::NotWaiting)?;
+        if asked.hash != hash {
+            return Err(DecisionError::Changed);
+        }
+        match (&asked.subject, decision) {
+            (Subject::Call { .. }, Decision::Edit { .. }) => Err(DecisionError::NotCode),
+            _ => Ok(asked),
+        }
+    }
+
+    /// What a person is still to be asked for in a step.
+    pub(super) fn unasked(&self, step: &Step) -> Vec<Approval> {
+        let waiting = (0..).zip(&step.calls).filter(|(_, call)| {
+            call.tool == PYTHON && call.state == CallState::Waiting && call.approved.is_none()
+        });
+        let needed = waiting.filter_map(|(place, call)| {
+            let code = call.code().unwrap_or_default();
+            let risk = risk(code);
+            let asks = self.approvals.ask_for_cell(&risk);
+            asks.then(|| Approval::of_cell(step.number, place, code, risk))
+        });
+        let asked =
+            |approval: &Approval| self.undecided.iter().any(|other| other.id == approval.id);
+        needed.filter(|approval| !asked(approval)).collect()
+    }
+
+    /// Takes in an event of approvals and of calls of cells.
+    pub(super) fn bridge_event(&mut self, event: &RunEvent) -> Result<(), &'static str> {
+        match event {
+            RunEvent::ApprovalAsked(approval) => self.asked_approval(approval),
+            RunEvent::ApprovalDecided {
+                approval,
+                hash,
+                decision,
+            } => {
+                self.check_decision(approval, hash, decision)
+                    .map_err(|_| "for what does not wait for it")?;
+                let waits = self
+                    .undecided
+                    .iter()
+                    .position(|asked| asked.id == *approval);
+                let asked = self.undecided.remove(waits.unwrap_or_default());
+                self.decided(&asked, decision);
+                Ok(())
+            }
+            RunEvent::ToolCalled {
+                step,
+                call,
+                number,
+                tool,
+                arguments,
+            } => {
+                self.running(*step, *call)?;
+                self.spent.cell_calls += 1;
+                if *number == self.next_call() {
+                    self.cell_calls.push(CellCall {
+                        tool: tool.clone(),
+                        arguments: arguments.clone(),
+                        state: CellCallState::Begun,
+                    });
+                    return Ok(());
+                }
+                let made = self.cell_call(*number)?;
+                if made.state != CellCallState::Approved
+                    || made.tool != *tool
+                    || made.arguments != *arguments
+                {
+                    return Err("for a call that was not approved");
+                }
+                made.state = CellCallState::Begun;
+                Ok(())
+            }
+            RunEvent::ToolAnswered {
+                step,
+                call,
+                number,
+                answer,
+            } => {
+                self.running(*step, *call)?;
+                let made = self.cell_call(*number)?;
+                if matches!(made.state, CellCallState::Answered(_)) {
+                    return Err("for a call that has its answer");
+                }
+                made.state = CellCallState::Answered(answer.clone());
+                if let ToolAnswer::Kept { marker, data } = answer {
+                    self.kept.insert(marker.clone(), data.clone());
+                }
+                // Nobody waits for it any more.
+                self.undecided.retain(|asked| {
+                    !matches!(asked.subject, Subject::Call { number: asked, .. } if asked == *number)
+                });
+                Ok(())
+            }
+            _ => Err("here"),
+        }
+    }
+
+    /// The number of the next call of the running cell.
+    pub(crate) fn next_call(&self) -> u32 {
+        u32::try_from(self.cell_calls.len()).map_or(u32::MAX, |calls| calls + 1)
+    }
+
+    /// The cell has ended, and its calls with it.
+    pub(super) fn forget_calls(&mut self) {
+        self.cell_calls.clear();
+        let is_cell = |asked: &Approval| matches!(asked.subject, Subject::Cell { .. });
+        self.undecided.retain(is_cell);
+    }
+
+    /// What the model is told of a cell whose host died.
+    pub(super) fn lost_words(&self, differs: bool) -> String {
+        words::lost_call(&self.cell_calls, differs, self.language())
+    }
+
+    fn running(&mut self, step: u32, call: u32) -> Result<(), &'static str> {
+        match self.call(step, call) {
+            Some(call) if call.state == CallState::Started => Ok(()),
+            _ => Err("for a cell that does not run"),
+        }
+    }
+
+    fn cell_call(&mut self, number: u32) -> Result<&mut CellCall, &'static str> {
+        let at = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
+        let made = at.and_then(|at| self.cell_calls.get_mut(at));
+        made.ok_or("for a call that was not made")
+    }
+
+    fn asked_approval(&mut self, approval: &Approval) -> Result<(), &'static str> {
+        if !approval.holds() || self.undecided.iter().any(|asked| asked.id == approval.id) {
+            return Err("with another hash, or twice");
+        }
+        match &approval.subject {
+            Subject::Cell { code, .. } => {
+                let call = self.call(approval.step, approval.call);
+                let waits = call.filter(|call| {
+                    call.state == CallState::Waiting && call.code() == Some(code.as_str())
+                });
+                waits.ok_or("for a cell that does not wait")?;
+            }
+            Subject::Call {
+                number,
+                tool,
+                arguments,
+            } => {
+                self.running(approval.step, approval.call)?;
+                if *number != self.next_call() {
+                    return Err("for a call out of order");
+                }
+                self.cell_calls.push(CellCall {
+                    tool: tool.clone(),
+                    arguments: arguments.clone(),
+                    state: CellCallState::Asked,
+                });
+            }
+        }
+        self.undecided.push(approval.clone());
+        Ok(())
+    }
+
+    fn decided(&mut self, asked: &Approval, decision: &Decision) {
+        if *decision == (Decision::Accept { rest_of_run: true }) {
+            self.approvals.allow(&asked.subject);
+        }
+        let language = self.language();
+        if let Subject::Call { number, .. } = &asked.subject {
+            let Ok(made) = self.cell_call(*number) else {
+                return;
+            };
+            made.state = match decision {
+                Decision::Accept { .. } => CellCallState::Approved,
+                Decision::Edit { .. } | Decision::Reject => refused(words::call_rejected(language)),
+                Decision::Feedback { text } => refused(words::call_feedback(text, language)),
+            };
+            return;
+        }
+        let Some(call) = self.call(asked.step, asked.call) else {
+            return;
+        };
+        match decision {
+            Decision::Accept { .. } => call.approved = Some(asked.hash.clone()),
+            Decision::Edit { code } => {
+                call.arguments["code"] = code.clone().into();
+                call.approved = Some(hash_of_code(code));
+                self.add_note(&words::cell_edited(code, language));
+            }
+            Decision::Feedback { text } => {
+                call.state = CallState::refused(words::cell_feedback(text, language));
+                self.hold_back_after(asked);
+            }
+            Decision::Reject => {
+                call.state = CallState::refused(words::cell_rejected(language));
+                self.hold_back_after(asked);
+            }
+        }
+    }
+
+    /// Cells that come after one that was not approved may rest on it.
+    fn hold_back_after(&mut self, asked: &Approval) {
+        let language = self.language();
+        let place = usize::try_from(asked.call).unwrap_or(usize::MAX);
+        if let Some(step) = self.steps.last_mut() {
+            let later = step.calls.iter_mut().skip(place + 1);
+            for call in later.filter(|call| call.state == CallState::Waiting) {
+                call.state = CallState::refused(words::cell_held_back(language));
+            }
+        }
+        self.undecided.retain(|other| other.step != asked.step);
+    }
+}
+
+fn refused(message: String) -> CellCallState {
+    CellCallState::Answered(ToolAnswer::Refused { message })
+}
