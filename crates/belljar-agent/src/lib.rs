@@ -23,7 +23,7 @@ pub use export::{notebook, page, script};
 pub use model::{
     ApiKey, Finish, Message, ModelError, ModelFault, ModelName, ModelNameError, ModelRequest, Part,
     Phase, Prices, Profile, Provider, Reply, ReplyEvent, Retries, Timeouts, ToolCall, ToolSpec,
-    Usage, WireFormat, estimate_request_tokens, estimate_tokens,
+    Usage, WireFormat, estimate_request_tokens, estimate_tokens, http_client, is_loopback,
 };
 pub use run::{
     Approval, Approvals, Budget, BudgetPart, Call, CallResult, Capability, CellCall, CellCallState,

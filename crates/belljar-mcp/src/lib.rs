@@ -1,4 +1,6 @@
-//! Sessions for other programs, by the Model Context Protocol.
+//! The Model Context Protocol: sessions for other programs, and tools of theirs.
+//!
+//! # Sessions for other programs
 //!
 //! [`Sessions`] are those of one client, or of one tenant. A [`Server`] answers the calls of one
 //! connection; it knows nothing of how the messages travel, so that a server of HTTP can hand it to
@@ -7,8 +9,14 @@
 //!
 //! What a client sends is not believed: lines, calls at once, sessions and results are bounded, and
 //! what is wrong with a message is told in the answer to it.
+//!
+//! # Tools of other programs
+//!
+//! [`connect`] gives a [`Connection`] to a server of the settings, a [`ServerSpec`]; its tools are for
+//! the code of runs. What a server sends is believed as little.
 
 mod cell;
+mod client;
 mod files;
 mod lines;
 mod report;
@@ -18,6 +26,9 @@ mod sessions;
 mod tasks;
 mod tools;
 
+pub use client::{
+    Accept, ClientError, Connection, Header, Held, OfferedTool, Part, ServerSpec, Source, connect,
+};
 pub use serve::{ServeError, serve};
 pub use server::Server;
 pub use sessions::Sessions;

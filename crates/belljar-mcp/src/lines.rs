@@ -12,19 +12,65 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, GetMeta, Reque
 use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// The longest line: a file of 8 MiB in base64, and room.
-const MAX_LINE: usize = 16 << 20;
+pub(crate) const MAX_LINE: usize = 16 << 20;
+
+/// The most of a line that is too long that is read and passed over.
+const MAX_PASSED_OVER: u64 = 1 << 30;
 
 /// How many answers wait for a client that does not read before its next message is not read either.
 const WAITING: usize = 16;
 
-/// The two streams of a connection, each with a thread: a read or write of a standard stream can't be
-/// given up, and a runtime would wait for it when it ends.
+/// The lines that come, and where those go that are sent. A stream has a thread each: a read or write
+/// of a standard stream can't be given up, and a runtime would wait for it when it ends.
+pub(crate) struct LineStreams {
+    pub(crate) incoming: mpsc::Receiver<Line>,
+    pub(crate) outgoing: mpsc::Sender<Vec<u8>>,
+    /// Told when all that was sent is written.
+    pub(crate) written: oneshot::Receiver<()>,
+}
+
+impl LineStreams {
+    /// `ended` is told when nobody reads.
+    pub(crate) fn new(
+        input: impl Read + Send + 'static,
+        output: impl Write + Send + 'static,
+        ended: CancellationToken,
+    ) -> io::Result<Self> {
+        let (lines, incoming) = mpsc::channel(1);
+        let (outgoing, queue) = mpsc::channel(WAITING);
+        let (done, written) = oneshot::channel();
+        let reader = thread::Builder::new().name("mcp-input".into());
+        reader.spawn(move || read_lines(input, &lines))?;
+        let writer = thread::Builder::new().name("mcp-output".into());
+        writer.spawn(move || {
+            if let Err(error) = write_lines(output, queue) {
+                tracing::info!(%error, "nobody reads what is sent");
+                ended.cancel();
+            }
+            let _ = done.send(());
+        })?;
+        Ok(Self {
+            incoming,
+            outgoing,
+            written,
+        })
+    }
+}
+
+pub(crate) enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+    /// Nothing more comes, and why.
+    Broken(io::Error),
+}
+
+/// The connection of a client, on two streams.
 pub(crate) struct Lines {
     incoming: mpsc::Receiver<Line>,
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -34,11 +80,6 @@ pub(crate) struct Lines {
     ended: CancellationToken,
 }
 
-enum Line {
-    Whole(Vec<u8>),
-    TooLong,
-}
-
 impl Lines {
     /// The connection, and word of when all that was sent is written.
     pub(crate) fn new(
@@ -46,27 +87,14 @@ impl Lines {
         output: impl Write + Send + 'static,
         ended: CancellationToken,
     ) -> io::Result<(Self, oneshot::Receiver<()>)> {
-        let (lines, incoming) = mpsc::channel(1);
-        let (outgoing, queue) = mpsc::channel(WAITING);
-        let (done, written) = oneshot::channel();
-        let reader = thread::Builder::new().name("mcp-input".into());
-        reader.spawn(move || read_lines(input, &lines))?;
-        let writer = thread::Builder::new().name("mcp-output".into());
-        let nobody_reads = ended.clone();
-        writer.spawn(move || {
-            if let Err(error) = write_lines(output, queue) {
-                tracing::info!(%error, "the client does not read any more");
-                nobody_reads.cancel();
-            }
-            let _ = done.send(());
-        })?;
+        let streams = LineStreams::new(input, output, ended.clone())?;
         let lines = Self {
-            incoming,
-            outgoing,
+            incoming: streams.incoming,
+            outgoing: streams.outgoing,
             open: false,
             ended,
         };
-        Ok((lines, written))
+        Ok((lines, streams.written))
     }
 
     async fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
@@ -116,11 +144,18 @@ impl Transport<RoleServer> for Lines {
                 self.ended.cancel();
                 return None;
             };
-            let Line::Whole(line) = line else {
-                let why = format!("a message may have {MAX_LINE} bytes");
-                self.refuse(ErrorData::invalid_request(why, None), None)
-                    .await;
-                continue;
+            let line = match line {
+                Line::Whole(line) => line,
+                Line::TooLong => {
+                    let why = format!("a message may have {MAX_LINE} bytes");
+                    let error = ErrorData::invalid_request(why, None);
+                    self.refuse(error, None).await;
+                    continue;
+                }
+                Line::Broken(error) => {
+                    tracing::error!(%error, "reading from the client");
+                    continue;
+                }
             };
             match serde_json::from_slice::<ClientJsonRpcMessage>(&line) {
                 Ok(message) if self.passes(&message) => return Some(message),
@@ -167,7 +202,7 @@ fn refusal(line: &[u8], error: &serde_json::Error) -> Option<(ErrorData, Option<
     }
 }
 
-fn line_of(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn line_of(message: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
@@ -181,7 +216,7 @@ fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
             Ok(Some(line)) => line,
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(%error, "reading from the client");
+                let _ = lines.blocking_send(Line::Broken(error));
                 return;
             }
         };
@@ -203,18 +238,11 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
         return Ok(Some(Line::Whole(line)));
     }
     drop(line);
-    loop {
-        let buffer = input.fill_buf()?;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let (length, is_end) = match end {
-            Some(at) => (at + 1, true),
-            None => (buffer.len(), buffer.is_empty()),
-        };
-        input.consume(length);
-        if is_end {
-            return Ok(Some(Line::TooLong));
-        }
+    let passed_over = input.by_ref().take(MAX_PASSED_OVER).skip_until(b'\n')?;
+    if passed_over as u64 == MAX_PASSED_OVER {
+        return Err(io::Error::other("a line without an end"));
     }
+    Ok(Some(Line::TooLong))
 }
 
 fn write_lines(mut output: impl Write, mut queue: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
@@ -236,6 +264,7 @@ mod tests {
             found.push(match line {
                 Line::Whole(line) => Some(line.len()),
                 Line::TooLong => None,
+                Line::Broken(error) => panic!("{error}"),
             });
         }
         found
@@ -253,6 +282,9 @@ mod tests {
             lines(&input),
             [Some(4), Some(MAX_LINE), None, Some(4), None]
         );
+        // One that never ends is not read for ever.
+        let mut endless = std::io::BufReader::with_capacity(1 << 20, std::io::repeat(b'x'));
+        assert!(read_line(&mut endless).is_err());
         assert_eq!(lines(b"the end without its line feed"), [Some(29)]);
     }
 

@@ -10,6 +10,8 @@ mod env_command;
 mod exec_command;
 mod highlight;
 mod mcp_command;
+mod mcp_servers;
+mod mcp_servers_command;
 mod python_input;
 mod repl_actions;
 mod repl_command;
@@ -76,6 +78,8 @@ enum Command {
     Repl(repl_command::ReplArgs),
     /// Serve sessions to another program's model, by the Model Context Protocol
     Mcp(mcp_command::McpArgs),
+    /// List the MCP servers of the settings and what their tools are, and accept these
+    McpServers(mcp_servers_command::McpServersArgs),
     /// Make, list and remove environments: the Python and packages that sessions start from
     #[command(
         subcommand,
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
+        Command::McpServers(args) => start::block_on(mcp_servers_command::run(args)),
         Command::Env(command) => start::store()
             .and_then(|store| env_command::run(command, &store))
             .map(|()| ExitCode::SUCCESS),

@@ -13,6 +13,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::approve::{Person, eprint_text, text};
+use crate::mcp_servers::mcp_tools;
 use crate::run_screen::{RunScreen, StatusLine};
 use crate::settings::{Settings, SettingsArgs};
 use crate::show;
@@ -88,7 +89,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         model: model.to_string(),
         dialect: settings.dialect,
         language,
-        budget: settings.budget,
+        budget: settings.budget.clone(),
         context_window: profile.context_window,
         max_tokens: settings.max_tokens,
         temperature: settings.temperature,
@@ -96,15 +97,18 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         tools: args.tool.clone(),
         packages: Vec::new(),
         granted: Vec::new(),
-        approvals: settings.approvals,
+        approvals: settings.approvals.clone(),
     };
     let provider = Provider::new(profile, &model.model)?;
     let files = read_files(&args.file, language)?;
+    // Their servers live as long as the run.
+    let (tools, _servers) = mcp_tools(&settings).await?;
     let engine = args.session.engine().await?;
     let evaluator = Some(evaluator()?);
     let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, evaluator)
         .await?
-        .session_options(args.session.options_with_copies()?);
+        .session_options(args.session.options_with_copies()?)
+        .tools(tools);
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);
     }

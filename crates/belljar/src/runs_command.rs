@@ -12,6 +12,7 @@ use belljar_agent::{
 use belljar_journal::{Blobs, Journal, RunId};
 use clap::{Args, Subcommand};
 
+use crate::mcp_servers::mcp_tools;
 use crate::run_command::{
     WAITS, evaluator, follow, print_line, profile, runs_directory, tell_waiting,
 };
@@ -185,10 +186,12 @@ async fn resume(
     let settings = Settings::for_model(model_of(events)?, args.base_url.clone())?;
     let (model, profile) = settings.required_model()?;
     let provider = Provider::new(profile, &model.model)?;
+    let (tools, _servers) = mcp_tools(&settings).await?;
     let engine = args.session.engine().await?;
     let agent = Agent::open(directory, engine.clone(), provider, Some(evaluator()?))
         .await?
-        .session_options(args.session.options_with_copies()?);
+        .session_options(args.session.options_with_copies()?)
+        .tools(tools);
     let mut live = agent.resume(id).await?;
     for (approval, decision) in decisions {
         live.decide(&approval.id, &approval.hash, decision).await?;

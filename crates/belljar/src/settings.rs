@@ -1,11 +1,13 @@
 //! What a command works with: flags before environment variables before the settings file before
 //! what a provider's profile says. Each value knows where it came from.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use belljar_agent::{Approvals, Budget, Dialect, ModelName, Prices, Profile};
+use belljar_mcp::ServerSpec;
 use belljar_sandbox::EnvironmentStore;
 use belljar_sandbox::protocol::Language;
 use clap::{Args, ValueEnum};
@@ -154,6 +156,8 @@ pub(crate) struct Settings {
     pub(crate) approvals: Approvals,
     pub(crate) data_dir: PathBuf,
     pub(crate) runs_dir: PathBuf,
+    /// Servers whose tools runs are granted.
+    pub(crate) servers: BTreeMap<String, ServerSpec>,
 }
 
 /// The settings without flags.
@@ -216,7 +220,13 @@ impl Settings {
         let approvals = layers.approvals(flags);
         let budget = layers.budget(flags);
         let (data_dir, runs_dir) = layers.directories()?;
-        let rows = layers.rows;
+        let mut rows = layers.rows;
+        rows.extend(file.under("mcp.").map(|(name, (value, line))| Row {
+            name: format!("mcp.{name}"),
+            value: value.clone(),
+            origin: Origin::File(file.path.clone(), *line),
+        }));
+        let servers = file.servers()?;
         Ok(Self {
             file: file.path,
             language,
@@ -231,6 +241,7 @@ impl Settings {
             approvals,
             data_dir,
             runs_dir,
+            servers,
         })
     }
 
@@ -324,9 +335,10 @@ impl Layers<'_> {
         value
     }
 
-    /// The names of the file that begin so.
+    /// What stands after this in the file's names that begin so.
     pub(crate) fn below(&self, prefix: &str) -> Vec<String> {
-        self.file.below(prefix)
+        let found = self.file.under(prefix);
+        found.map(|(name, _)| name.to_owned()).collect()
     }
 
     pub(crate) fn text(

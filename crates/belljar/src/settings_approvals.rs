@@ -35,10 +35,10 @@ impl Layers<'_> {
     /// Policies by name, for all names that the file has.
     fn policies<K: DeserializeOwned + Ord>(&mut self, prefix: &str) -> BTreeMap<K, Policy> {
         let mut policies = BTreeMap::new();
-        for name in self.below(prefix) {
+        for key in self.below(prefix) {
+            let name = format!("{prefix}{key}");
             let found = self.text(&name, &name, ("", None), None, None);
-            let key = read(&name[prefix.len()..]);
-            if let (Some(key), Some(policy)) = (key, found.and_then(|word| read(&word))) {
+            if let (Some(key), Some(policy)) = (read(&key), found.and_then(|word| read(&word))) {
                 policies.insert(key, policy);
             }
         }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use belljar_agent::{ModelName, Profile};
+use belljar_mcp::ServerSpec;
 use belljar_sandbox::protocol::Language;
 use etcetera::BaseStrategy as _;
 use serde_json::Value;
@@ -88,16 +89,39 @@ impl SettingsFile {
         Ok(Self { path, values })
     }
 
-    /// The full names that begin so.
-    pub(crate) fn below(&self, prefix: &str) -> Vec<String> {
-        let names = self.values.keys();
-        let names = names.filter(|name| name.starts_with(prefix));
-        names.cloned().collect()
-    }
-
     /// A value by its full name, and its line.
     pub(crate) fn get(&self, name: &str) -> Option<&(Value, usize)> {
         self.values.get(name)
+    }
+
+    /// All values whose names begin so.
+    pub(crate) fn under(&self, start: &str) -> impl Iterator<Item = (&str, &(Value, usize))> {
+        let values = self.values.iter();
+        values.filter_map(move |(name, value)| Some((name.strip_prefix(start)?, value)))
+    }
+
+    /// The servers of `[mcp.NAME]`.
+    pub(crate) fn servers(&self) -> anyhow::Result<BTreeMap<String, ServerSpec>> {
+        let mut tables: BTreeMap<&str, (serde_json::Map<_, _>, usize)> = BTreeMap::new();
+        for (name, (value, line)) in self.under("mcp.") {
+            if let Some((server, part)) = name.split_once('.') {
+                let (table, _) = tables
+                    .entry(server)
+                    .or_insert((serde_json::Map::new(), *line));
+                table.insert(part.to_owned(), value.clone());
+            }
+        }
+        let mut servers = BTreeMap::new();
+        for (name, (table, line)) in tables {
+            let spec = serde_json::from_value(Value::Object(table));
+            let spec = spec.map_err(|error| error.to_string());
+            let spec = spec.and_then(|spec: ServerSpec| spec.check(name).map(|()| spec));
+            let spec = spec.map_err(|why| {
+                anyhow::anyhow!("{}:{line}: [mcp.{name}]: {why}", self.path.display())
+            })?;
+            servers.insert(name.to_owned(), spec);
+        }
+        Ok(servers)
     }
 }
 
@@ -179,6 +203,9 @@ impl Reading<'_> {
         if parts == ["prices"] {
             let name = ModelName::parse(key).map_err(|error| error.to_string())?;
             return self.own_name(&["providers"], &name.provider);
+        }
+        if parts == ["mcp"] {
+            return ServerSpec::check_name(key);
         }
         if Profile::BUILT_IN.contains(&key) {
             Ok(())
@@ -300,6 +327,54 @@ mod tests {
             assert!(told.contains(part), "{text}: {told}");
         }
         assert!(!fault("[providers.openai]\nkey = 'sk-secret'").contains("secret"));
+    }
+
+    #[test]
+    fn servers_are_read_and_their_faults_told_with_a_line() {
+        let servers = |text: &str| {
+            let file = SettingsFile::parse("c.toml".into(), text, Language::English);
+            file.and_then(|file| file.servers())
+        };
+        let read = servers(
+            "[mcp.files]\ncommand = ['server', '/data']\nenv = { KEY = 'variable:KEY' }\n\
+             [mcp.web]\nurl = 'https://host/mcp'\nheaders = { Authorization = 'Bearer file:/key' }\n\
+             trusted = true\ntools = ['search']\ntimeout = 5\n",
+        );
+        let read = read.unwrap();
+        assert_eq!(read["files"].command, ["server", "/data"]);
+        assert_eq!(read["files"].env.len(), 1);
+        assert!(read["web"].trusted && !read["files"].trusted);
+        assert_eq!(read["web"].timeout, Some(5));
+        for (text, part) in [
+            (
+                "[mcp.files]\ntrusted = true",
+                "c.toml:2: [mcp.files]: give either a `command`",
+            ),
+            (
+                "\n[mcp.my-files]\nurl = 'https://a/'",
+                "c.toml:2: a server's name has",
+            ),
+            ("[mcp.files]\ncommnd = ['a']", "did you mean `command`?"),
+            ("[mcp.files]\ncommand = 'a b'", "must be a list of texts"),
+            ("[mcp.files]\ncommand = []", "must be a list of texts"),
+            ("[mcp.files]\ncommand = ['./a']", "begins with / or ~/"),
+            (
+                "[mcp.files]\nenv = { A = 'sk-secret' }",
+                "`mcp.files.env` must be a table of texts",
+            ),
+            (
+                "[mcp.web]\nheaders = { A = 'Bearer sk-secret' }",
+                "a key itself doesn't belong here",
+            ),
+            (
+                "[mcp.web]\nurl = 'https://a/'\nheaders = { Host = 'variable:A' }",
+                "no header",
+            ),
+        ] {
+            let told = servers(text).unwrap_err().to_string();
+            assert!(told.contains(part), "{text}: {told}");
+            assert!(!told.contains("secret"), "{told}");
+        }
     }
 
     #[test]

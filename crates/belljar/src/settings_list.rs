@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use belljar_agent::ModelName;
+use belljar_mcp::{Header, Source};
 use belljar_sandbox::protocol::Language;
 use serde_json::Value;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 use crate::words::pick;
 
@@ -20,6 +21,12 @@ pub(crate) enum Kind {
     Switch,
     Count,
     Amount,
+    /// A list of texts.
+    Words,
+    /// Environment variables of a server, and where each comes from.
+    Sources,
+    /// Headers for a server, and where each comes from.
+    Headers,
 }
 
 pub(crate) const LANGUAGES: &[&str] = &["en", "zh"];
@@ -244,6 +251,75 @@ pub(crate) const SETTINGS: &[Setting] = &[
             "写入服务器缓存的输入；默认同 input",
         ],
     ),
+    Setting(
+        "mcp.*.command",
+        Kind::Words,
+        "[\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv/data\"]",
+        [
+            "The program of an MCP server that is started, and its arguments",
+            "要启动的 MCP 服务器程序及其参数",
+        ],
+    ),
+    Setting(
+        "mcp.*.env",
+        Kind::Sources,
+        "{ API_KEY = \"variable:API_KEY\", MODE = \"text:fast\" }",
+        [
+            "Its environment variables, by variable:NAME, file:PATH or text:…",
+            "其环境变量，写作 variable:名称、file:路径 或 text:…",
+        ],
+    ),
+    Setting(
+        "mcp.*.url",
+        Kind::Text,
+        "\"https://example.org/mcp\"",
+        [
+            "Or where a server is that is not started",
+            "或：无需启动的服务器的地址",
+        ],
+    ),
+    Setting(
+        "mcp.*.headers",
+        Kind::Headers,
+        "{ Authorization = \"Bearer variable:API_KEY\" }",
+        [
+            "Headers for it, by variable:NAME or file:PATH",
+            "发给它的请求头，写作 variable:名称 或 file:路径",
+        ],
+    ),
+    Setting(
+        "mcp.*.trusted",
+        Kind::Switch,
+        "false",
+        [
+            "Whether it is believed when it says that a tool only looks",
+            "是否相信它关于工具只读的说法",
+        ],
+    ),
+    Setting(
+        "mcp.*.tools",
+        Kind::Words,
+        "[\"read_file\"]",
+        [
+            "Which of its tools are granted; else all",
+            "授予它的哪些工具；默认全部",
+        ],
+    ),
+    Setting(
+        "mcp.*.direct",
+        Kind::Switch,
+        "false",
+        [
+            "Whether the model can call its tools by itself too, without code",
+            "模型是否也可以不经代码直接调用其工具",
+        ],
+    ),
+    Setting(
+        "mcp.*.timeout",
+        Kind::Count,
+        "60",
+        ["Seconds that a call may take", "一次调用的最长秒数"],
+    ),
 ];
 
 impl Kind {
@@ -272,6 +348,17 @@ impl Kind {
                 };
                 let number: f64 = text.parse().ok()?;
                 (number.is_finite() && number >= 0.0).then(|| number.into())
+            }
+            (Self::Words, DeValue::Array(words)) if !words.is_empty() => {
+                let word =
+                    |word: &toml::Spanned<DeValue<'_>>| word.get_ref().as_str().map(Value::from);
+                words.iter().map(word).collect()
+            }
+            (Self::Sources, DeValue::Table(table)) => {
+                pairs(table, |text| Source::try_from(text).is_ok())
+            }
+            (Self::Headers, DeValue::Table(table)) => {
+                pairs(table, |text| Header::try_from(text).is_ok())
             }
             _ => None,
         }
@@ -302,9 +389,33 @@ impl Kind {
                 "a number of 0 or more, without quotes",
                 "不带引号、不小于 0 的数",
             ],
+            Self::Words => [
+                "a list of texts, as [\"one\", \"two\"]",
+                "文本列表，如 [\"one\", \"two\"]",
+            ],
+            Self::Sources => [
+                "a table of texts, each \"variable:NAME\", \"file:PATH\" or \"text:…\"",
+                "由文本组成的表，每一项写作 \"variable:名称\"、\"file:路径\" 或 \"text:…\"",
+            ],
+            Self::Headers => [
+                "a table of texts, each \"variable:NAME\" or \"file:PATH\", or the same after \"Bearer \"; \
+                 a key itself doesn't belong here",
+                "由文本组成的表，每一项写作 \"variable:名称\" 或 \"file:路径\"，前面可加 \"Bearer \"；不要写入密钥本身",
+            ],
         };
         pick(language, words).to_owned()
     }
+}
+
+/// A table of texts that are each as they should be.
+fn pairs(table: &DeTable<'_>, fits: fn(String) -> bool) -> Option<Value> {
+    let pair = |(name, text): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+        let text = text.get_ref().as_str()?;
+        let name: &std::borrow::Cow<'_, str> = name.get_ref();
+        fits(text.to_owned()).then(|| (name.to_string(), Value::from(text)))
+    };
+    let pairs: Option<serde_json::Map<String, Value>> = table.iter().map(pair).collect();
+    pairs.map(Value::Object)
 }
 
 /// A path of the file: the same wherever the command is started.
@@ -341,7 +452,8 @@ pub(crate) fn template(language: Language) -> String {
             table = head;
             let head = head
                 .replace("providers.*", "providers.ollama")
-                .replace("prices.*", "prices.\"openai/gpt-5-mini\"");
+                .replace("prices.*", "prices.\"openai/gpt-5-mini\"")
+                .replace("mcp.*", "mcp.files");
             let _ = writeln!(out, "\n# [{head}]");
         }
         let about = pick(language, *about);

@@ -19,9 +19,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::control::Wanted;
 use super::{FILE_BYTES, Listener, LiveRun, RunError};
 use crate::run::{
-    Approval, CellCallState, DecisionError, Run, RunEvent, ToolAnswer, call_lost, calls_used_up,
+    Approval, Call, CellCallState, DecisionError, Run, RunEvent, ToolAnswer, call_lost,
+    calls_used_up,
 };
-use crate::tool::{Given, HostTool, Invocation, ToolEffects};
+use crate::tool::{Given, GrantedTool, HostTool, Invocation, ToolEffects};
 
 /// The most calls that are performed at once.
 const MOST_AT_ONCE: usize = 64;
@@ -408,6 +409,34 @@ impl LiveRun {
             }
             ToolAnswer::Cancelled | ToolAnswer::Lost => Err(ToolError(call_lost(language).into())),
         })
+    }
+
+    /// Performs a call of the model itself; what it is told.
+    pub(super) async fn call_directly(
+        &self,
+        granted: &GrantedTool,
+        step: u32,
+        place: u32,
+        call: &Call,
+    ) -> Result<(String, Option<Value>), String> {
+        let Some(tool) = self.agent.tool(&granted.stub.name) else {
+            return Err("This tool is not there any more.".into());
+        };
+        let given = tool.perform(Invocation {
+            arguments: call.arguments.as_object().cloned().unwrap_or_default(),
+            key: format!("{}/{step}/{place}/0", self.id),
+        });
+        match given.await {
+            Ok(Given::Value(Value::String(text))) => Ok((text, None)),
+            Ok(Given::Value(value)) => Ok((value.to_string(), None)),
+            // A marker needs a name in the journal, which a call of code has.
+            Ok(Given::Kept { mime, data }) => Err(format!(
+                "The result is {} bytes of {mime}: call `tools.{}` from code, where a mark stands for it.",
+                data.len(),
+                call.tool
+            )),
+            Err(ToolError(message)) => Err(message),
+        }
     }
 
     /// Takes a person's decision, in the middle of a cell or between cells.

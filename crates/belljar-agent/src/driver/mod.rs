@@ -461,6 +461,12 @@ impl LiveRun {
     ) -> Result<ControlFlow<()>, RunError> {
         let (python, others): (Vec<_>, Vec<_>) =
             calls.into_iter().partition(|(_, call)| call.tool == PYTHON);
+        let (others, refused): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|(_, call)| self.run.may_run(call));
+        for (place, _) in refused {
+            self.refuse_call(step, place, listener).await?;
+        }
         if !others.is_empty() {
             let begun: Vec<RunEvent> = others
                 .iter()
@@ -472,7 +478,7 @@ impl LiveRun {
             }
             let work = others
                 .iter()
-                .map(async |(place, call)| (*place, self.other(call).await));
+                .map(async |(place, call)| (*place, self.other(step, *place, call).await));
             for (place, result) in futures_util::future::join_all(work).await {
                 let result = Box::new(result);
                 let event = RunEvent::CallEnded {
@@ -488,17 +494,7 @@ impl LiveRun {
                 break;
             }
             if !self.run.may_run(&call) {
-                let result = Box::new(CallResult {
-                    text: "The code was not run: it is not what was approved.".into(),
-                    failed: true,
-                    ..CallResult::default()
-                });
-                let refused = RunEvent::CallEnded {
-                    step,
-                    call: place,
-                    result,
-                };
-                self.record(&[refused], listener).await?;
+                self.refuse_call(step, place, listener).await?;
                 continue;
             }
             self.ensure_session(listener).await?;
@@ -509,6 +505,22 @@ impl LiveRun {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// What is about to be done is not what a person has approved.
+    async fn refuse_call(
+        &mut self,
+        step: u32,
+        call: u32,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let result = Box::new(CallResult {
+            text: "It was not done: it is not what was approved.".into(),
+            failed: true,
+            ..CallResult::default()
+        });
+        let refused = RunEvent::CallEnded { step, call, result };
+        self.record(&[refused], listener).await
     }
 
     /// Runs the cell of a call that was begun. A break: it waits for a person, and nobody is there.
@@ -569,7 +581,7 @@ impl LiveRun {
     }
 
     /// A call that needs no cell.
-    async fn other(&self, call: &Call) -> CallResult {
+    async fn other(&self, step: u32, place: u32, call: &Call) -> CallResult {
         let started = Instant::now();
         let language = self.run.language();
         let result = match call.tool.as_str() {
@@ -588,7 +600,10 @@ impl LiveRun {
                 }
                 Err(error) => Err(format!("Error: {error}")),
             },
-            other => Err(format!("There is no tool `{other}`.")),
+            other => match self.run.direct(call) {
+                Some(tool) => self.call_directly(tool, step, place, call).await,
+                None => Err(format!("There is no tool `{other}`.")),
+            },
         };
         let failed = result.is_err();
         let (mut text, value) = result.unwrap_or_else(|text| (text, None));

@@ -23,7 +23,7 @@ impl ApiKey {
     }
 
     /// The key that a file holds and nothing else. An error says why not, without what is in it.
-    pub(super) fn from_file(path: &Path) -> Result<Self, String> {
+    pub fn from_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("the key file `{}`: {error}", path.display()))?;
         Self::new(&text).ok_or_else(|| {
@@ -35,7 +35,7 @@ impl ApiKey {
     }
 
     /// The key that an environment variable holds; none if it is unset or empty.
-    pub(super) fn from_variable(name: &str) -> Result<Option<Self>, String> {
+    pub fn from_variable(name: &str) -> Result<Option<Self>, String> {
         match std::env::var_os(name) {
             Some(text) if !text.is_empty() => text
                 .to_str()
@@ -46,7 +46,8 @@ impl ApiKey {
         }
     }
 
-    pub(super) fn expose(&self) -> &str {
+    /// The key itself, for a header.
+    pub fn expose(&self) -> &str {
         &self.0
     }
 

@@ -26,6 +26,7 @@ mod anthropic;
 mod draft;
 mod error;
 mod exchange;
+mod http;
 mod key;
 mod openai;
 mod profile;
@@ -37,6 +38,7 @@ mod sse;
 mod tokens;
 
 pub use error::{ModelError, ModelFault, Phase};
+pub use http::{http_client, is_loopback};
 pub use key::ApiKey;
 pub use profile::{ModelName, ModelNameError, Prices, Profile, Retries, Timeouts, WireFormat};
 pub use provider::Provider;

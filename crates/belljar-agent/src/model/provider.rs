@@ -4,14 +4,15 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Url, redirect};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::draft::{Draft, Listener};
 use super::error::{ModelError, ModelFault, Phase};
-use super::exchange::{Exchange, root};
+use super::exchange::Exchange;
+use super::http::{http_client, is_loopback};
 use super::key::ApiKey;
 use super::profile::{Profile, Retries, WireFormat};
 use super::reply::{Reply, ReplyEvent};
@@ -185,16 +186,6 @@ fn unusable(why: String) -> ModelError {
     ModelFault::Profile { why }.into()
 }
 
-/// Whether only this machine is asked.
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|ip| ip.is_loopback())
-}
-
 fn client(profile: &Profile, key: Option<&ApiKey>, url: &Url) -> Result<reqwest::Client, String> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -222,25 +213,8 @@ fn client(profile: &Profile, key: Option<&ApiKey>, url: &Url) -> Result<reqwest:
             HeaderValue::from_static("2023-06-01"),
         );
     }
-    // The program's own choice stands, if it made one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("belljar/", env!("CARGO_PKG_VERSION")))
-        .default_headers(headers)
-        .connect_timeout(Duration::from_millis(profile.timeouts.connect_ms))
-        .redirect(redirect::Policy::none());
-    if is_loopback(url) {
-        builder = builder.no_proxy(); // what stays on this machine must not leave it
-        if url.scheme() == "http" {
-            builder = builder.tls_certs_only([]); // reading those of the host takes its time
-        }
-    }
-    builder.build().map_err(|error| {
-        format!(
-            "no HTTP client can be made: {}\nhint: the package ca-certificates may be missing",
-            root(&error)
-        )
-    })
+    let connect = Duration::from_millis(profile.timeouts.connect_ms);
+    http_client(headers, url, connect)
 }
 
 /// How long to wait before the next attempt; none if there is to be no other. `draw` is a random

@@ -107,9 +107,9 @@ pub enum Subject {
         /// What it may do.
         risk: Risk,
     },
-    /// That code which runs calls a tool.
+    /// That a tool is called: by code which runs, or by the model itself.
     Call {
-        /// Its number among the calls of the cell, from 1.
+        /// Its number among the calls of the cell, from 1; 0 for a call of the model.
         number: u32,
         /// The tool.
         tool: String,
@@ -150,10 +150,10 @@ impl Approval {
         }
     }
 
-    /// The number of the call in its cell, if it is for a call.
+    /// The number of the call in its cell, if it is for one of code that runs.
     pub(crate) fn call_number(&self) -> Option<u32> {
         match self.subject {
-            Subject::Call { number, .. } => Some(number),
+            Subject::Call { number, .. } => Some(number).filter(|number| *number > 0),
             Subject::Cell { .. } => None,
         }
     }
@@ -253,6 +253,7 @@ mod tests {
                 result: None,
             },
             effects,
+            direct: false,
         }
     }
 

@@ -6,7 +6,7 @@ use belljar_journal::BlobRef;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_code};
+use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_call, hash_of_code};
 use super::event::{RunEvent, ToolAnswer};
 use super::machine::{Call, CallState, Run, Step};
 use super::risk::risk;
@@ -66,13 +66,36 @@ impl Run {
         self.approvals.ask_for_call(tool)
     }
 
-    /// Whether the code of a call may run as it is.
-    pub(crate) fn may_run(&self, call: &Call) -> bool {
-        let code = call.code().unwrap_or_default();
-        match &call.approved {
-            Some(hash) => *hash == hash_of_code(code),
-            None => !self.approvals.ask_for_cell(&risk(code)),
+    /// The tool that the model calls by itself, if it is one of the host's.
+    pub(crate) fn direct(&self, call: &Call) -> Option<&GrantedTool> {
+        let granted = &self.start()?.granted;
+        let mut direct = granted.iter();
+        direct.find(|tool| tool.direct_name().as_deref() == Some(&call.tool))
+    }
+
+    /// What a person has to be asked for before a call is performed, and its hash where it is.
+    fn needed(&self, step: u32, place: u32, call: &Call) -> Option<Approval> {
+        if let Some(tool) = self.direct(call) {
+            let arguments = call.arguments.as_object().cloned().unwrap_or_default();
+            let asks = self.approvals.ask_for_call(tool);
+            return asks.then(|| Approval::of_call((step, place, 0), &tool.stub.name, arguments));
         }
+        let code = call.code().filter(|_| call.tool == PYTHON)?;
+        let risk = risk(code);
+        let asks = self.approvals.ask_for_cell(&risk);
+        asks.then(|| Approval::of_cell(step, place, code, risk))
+    }
+
+    /// Whether a call may be performed as it is.
+    pub(crate) fn may_run(&self, call: &Call) -> bool {
+        let Some(approved) = &call.approved else {
+            return self.needed(0, 0, call).is_none();
+        };
+        let hash = match (self.direct(call), call.arguments.as_object()) {
+            (Some(tool), Some(arguments)) => hash_of_call(&tool.stub.name, arguments),
+            _ => hash_of_code(call.code().unwrap_or_default()),
+        };
+        *approved == hash
     }
 
     /// Whether a decision can be taken.
@@ -95,15 +118,10 @@ impl Run {
 
     /// What a person is still to be asked for in a step.
     pub(super) fn unasked(&self, step: &Step) -> Vec<Approval> {
-        let waiting = (0..).zip(&step.calls).filter(|(_, call)| {
-            call.tool == PYTHON && call.state == CallState::Waiting && call.approved.is_none()
-        });
-        let needed = waiting.filter_map(|(place, call)| {
-            let code = call.code().unwrap_or_default();
-            let risk = risk(code);
-            let asks = self.approvals.ask_for_cell(&risk);
-            asks.then(|| Approval::of_cell(step.number, place, code, risk))
-        });
+        let waiting = (0..)
+            .zip(&step.calls)
+            .filter(|(_, call)| call.state == CallState::Waiting && call.approved.is_none());
+        let needed = waiting.filter_map(|(place, call)| self.needed(step.number, place, call));
         let asked =
             |approval: &Approval| self.undecided.iter().any(|other| other.id == approval.id);
         needed.filter(|approval| !asked(approval)).collect()
@@ -171,9 +189,8 @@ impl Run {
                     self.kept.insert(marker.clone(), data.clone());
                 }
                 // Nobody waits for it any more.
-                self.undecided.retain(|asked| {
-                    !matches!(asked.subject, Subject::Call { number: asked, .. } if asked == *number)
-                });
+                self.undecided
+                    .retain(|asked| asked.call_number() != Some(*number));
                 Ok(())
             }
             _ => Err("here"),
@@ -188,8 +205,7 @@ impl Run {
     /// The cell has ended, and its calls with it.
     pub(super) fn forget_calls(&mut self) {
         self.cell_calls.clear();
-        let is_cell = |asked: &Approval| matches!(asked.subject, Subject::Cell { .. });
-        self.undecided.retain(is_cell);
+        self.undecided.retain(|asked| asked.call_number().is_none());
     }
 
     /// What the model is told of a cell whose host died.
@@ -222,6 +238,17 @@ impl Run {
                 });
                 waits.ok_or("for a cell that does not wait")?;
             }
+            Subject::Call { number: 0, .. } => {
+                let call = self.call(approval.step, approval.call).cloned();
+                let call = call.filter(|call| call.state == CallState::Waiting);
+                let call = call.ok_or("for a call that does not wait")?;
+                let tool = self.direct(&call).map(|tool| &tool.stub.name);
+                let arguments = call.arguments.as_object();
+                let hash = tool.zip(arguments).map(|(tool, of)| hash_of_call(tool, of));
+                if hash.as_ref() != Some(&approval.hash) {
+                    return Err("for another call");
+                }
+            }
             Subject::Call {
                 number,
                 tool,
@@ -247,8 +274,8 @@ impl Run {
             self.approvals.allow(&asked.subject);
         }
         let language = self.language();
-        if let Subject::Call { number, .. } = &asked.subject {
-            let Ok(made) = self.cell_call(*number) else {
+        if let Some(number) = asked.call_number() {
+            let Ok(made) = self.cell_call(number) else {
                 return;
             };
             made.state = match decision {
@@ -258,10 +285,17 @@ impl Run {
             };
             return;
         }
+        let is_call = matches!(asked.subject, Subject::Call { .. });
         let Some(call) = self.call(asked.step, asked.call) else {
             return;
         };
         match decision {
+            Decision::Feedback { text } if is_call => {
+                call.state = CallState::refused(words::call_feedback(text, language));
+            }
+            Decision::Reject if is_call => {
+                call.state = CallState::refused(words::call_rejected(language));
+            }
             Decision::Accept { .. } => call.approved = Some(asked.hash.clone()),
             Decision::Edit { code } => {
                 call.arguments["code"] = code.clone().into();

@@ -27,7 +27,7 @@ const REPLY_QUOTED: usize = 1500;
 impl Start {
     /// The tools that the model is told of.
     pub fn tool_specs(&self) -> Vec<ToolSpec> {
-        crate::tool::specs(&self.tools, self.language)
+        crate::tool::specs(&self.tools, &self.granted, self.language)
     }
 
     /// Tokens that a reply may have.

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use belljar_protocol::{ToolError, ToolStub};
+use belljar_sandbox::ToolSignature;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,17 @@ pub struct GrantedTool {
     /// What it does.
     #[serde(default)]
     pub effects: ToolEffects,
+    /// Whether the model can call it by itself too, without code.
+    #[serde(default)]
+    pub direct: bool,
+}
+
+impl GrantedTool {
+    /// The name by which the model calls it: that which its code has for it.
+    pub(crate) fn direct_name(&self) -> Option<String> {
+        let signature = self.direct.then(|| ToolSignature::new(&self.stub))?.ok()?;
+        Some(signature.identifier().to_owned())
+    }
 }
 
 /// One call of a tool.
@@ -82,9 +94,21 @@ impl HostTool {
         F: Future<Output = Result<Given, ToolError>> + Send + 'static,
     {
         Self {
-            granted: GrantedTool { stub, effects },
+            granted: GrantedTool {
+                stub,
+                effects,
+                direct: false,
+            },
             perform: Arc::new(move |invocation| perform(invocation).boxed()),
         }
+    }
+
+    /// The same tool, which the model can call by itself too: each result then is read by the model,
+    /// all of it.
+    #[must_use]
+    pub fn direct(mut self) -> Self {
+        self.granted.direct = true;
+        self
     }
 
     /// Performs a call.

@@ -7,7 +7,7 @@ mod plan;
 mod python;
 mod read_file;
 
-use belljar_protocol::Language;
+use belljar_protocol::{Language, plain};
 
 use crate::ToolSpec;
 
@@ -19,9 +19,13 @@ pub use plan::{
 pub use read_file::READ_FILE;
 pub(crate) use read_file::{ReadFile, read};
 
-/// The tools of these names, after `python` and `answer`, which every run has. The place where tools
-/// are registered.
-pub(crate) fn specs(names: &[String], language: Language) -> Vec<ToolSpec> {
+/// The tools of these names, after `python` and `answer`, which every run has, and before those of the
+/// host that the model can call by itself. The place where tools are registered.
+pub(crate) fn specs(
+    names: &[String],
+    granted: &[GrantedTool],
+    language: Language,
+) -> Vec<ToolSpec> {
     let mut specs = vec![python::spec(language), python::answer_spec(language)];
     for name in names {
         specs.extend(match name.as_str() {
@@ -30,6 +34,13 @@ pub(crate) fn specs(names: &[String], language: Language) -> Vec<ToolSpec> {
             READ_FILE => Some(read_file::spec(language)),
             _ => None,
         });
+    }
+    for tool in granted {
+        specs.extend(tool.direct_name().map(|name| ToolSpec {
+            name,
+            description: plain(&tool.stub.description).into_owned(),
+            parameters: tool.stub.parameters.clone(),
+        }));
     }
     specs
 }

@@ -8,6 +8,7 @@
 mod approvals;
 mod bridge;
 mod data_scenarios;
+mod direct;
 mod emergency;
 mod emergency_data;
 mod judgement;

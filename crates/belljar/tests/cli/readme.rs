@@ -43,21 +43,26 @@ fn the_examples_of_runs_run() {
     run_examples("docs/runs.md", 1);
 }
 
-/// The settings that the page shows are settings.
+/// The settings that the pages show are settings.
 #[test]
-fn the_settings_file_of_runs_is_one() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs.md");
-    let page = fs::read_to_string(page).unwrap();
-    let (_, file) = page.split_once("```toml\n").unwrap();
-    let scratch = Scratch::new();
-    scratch.write("config.toml", file.split("```").next().unwrap());
-    let mut command = scratch.prepare(BELLJAR);
-    command
-        .env("BELLJAR_CONFIG", scratch.path("config.toml"))
-        .env_remove("BELLJAR_MODEL")
-        .arg("config");
-    let ended = scratch.finish(command.spawn().unwrap()).exits_with(0);
-    assert!(ended.stdout.contains("openai/gpt-5-mini"), "{ended:#?}");
+fn the_settings_files_of_pages_are_ones() {
+    for (page, shown) in [
+        ("runs.md", "openai/gpt-5-mini"),
+        ("mcp.md", "https://tracker.example/mcp"),
+    ] {
+        let page = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+        let page = fs::read_to_string(page).unwrap();
+        let (_, file) = page.split_once("```toml\n").unwrap();
+        let scratch = Scratch::new();
+        scratch.write("config.toml", file.split("```").next().unwrap());
+        let mut command = scratch.prepare(BELLJAR);
+        command
+            .env("BELLJAR_CONFIG", scratch.path("config.toml"))
+            .env_remove("BELLJAR_MODEL")
+            .arg("config");
+        let ended = scratch.finish(command.spawn().unwrap()).exits_with(0);
+        assert!(ended.stdout.contains(shown), "{ended:#?}");
+    }
 }
 
 fn run_examples(page: &str, least: usize) {

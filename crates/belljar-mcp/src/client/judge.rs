@@ -1,0 +1,201 @@
+//! Which tools of a server are granted, and why the others are not.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use belljar_agent::ToolEffects;
+use belljar_protocol::visible;
+use rmcp::model::Tool;
+
+use super::offer::{Offer, words};
+use super::pins::Pins;
+use super::spec::ServerSpec;
+
+/// A part of what is said of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Its description.
+    Description,
+    /// The schema of its arguments.
+    Parameters,
+    /// The schema of its results.
+    Result,
+    /// What it does to the world.
+    Hints,
+}
+
+/// Why a tool of a server is not granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It can't be offered to code.
+    Unusable(String),
+    /// The settings name other tools of the server.
+    NotWanted,
+    /// It is not what was accepted.
+    Changed(Vec<Part>),
+    /// It was not there when the server's tools were accepted.
+    New,
+    /// It was accepted, or the settings name it, and the server doesn't offer it.
+    Missing,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unusable(why) => f.write_str(why),
+            Self::NotWanted => f.write_str("the settings name other tools"),
+            Self::Changed(parts) => {
+                let parts = parts.iter().map(|part| match part {
+                    Part::Description => "its description",
+                    Part::Parameters => "its parameters",
+                    Part::Result => "its result",
+                    Part::Hints => "what it says to do to the world",
+                });
+                let parts: Vec<&str> = parts.collect();
+                write!(f, "changed since it was accepted: {}", parts.join(", "))
+            }
+            Self::New => f.write_str("new since the server's tools were accepted"),
+            Self::Missing => f.write_str("the server does not offer it any more"),
+        }
+    }
+}
+
+/// A tool of a server, for people to look at.
+#[derive(Clone, Debug)]
+pub struct OfferedTool {
+    /// What the server calls it.
+    pub name: String,
+    /// How code calls it, if it can.
+    pub signature: Option<String>,
+    /// What it does, in the server's words, made plain.
+    pub description: String,
+    /// What it does to the world, as far as the server is believed.
+    pub effects: ToolEffects,
+    /// Why it is not granted; else it is.
+    pub held: Option<Held>,
+}
+
+/// What is granted, and what is not. Two tools that Python can't tell apart are neither of them.
+pub(super) fn judge(
+    server: &str,
+    spec: &ServerSpec,
+    listed: &[Tool],
+    accepted: &Pins,
+) -> Vec<(OfferedTool, Option<Offer>)> {
+    let offers: Vec<_> = listed
+        .iter()
+        .map(|tool| Offer::new(server, spec.trusted, tool))
+        .collect();
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    for offer in offers.iter().flatten() {
+        *names.entry(offer.python.identifier()).or_default() += 1;
+    }
+    let wanted = |name: &str| match &spec.tools {
+        Some(wanted) => wanted.iter().any(|wanted| wanted == name),
+        None => true,
+    };
+    let mut tools = Vec::new();
+    for (tool, offer) in listed.iter().zip(&offers) {
+        let held = match (offer, accepted.changes(tool)) {
+            (Err(why), _) => Some(Held::Unusable(why.clone())),
+            (Ok(offer), _) if names[offer.python.identifier()] > 1 => {
+                let name = offer.python.identifier();
+                Some(Held::Unusable(format!(
+                    "more than one would be `tools.{name}`"
+                )))
+            }
+            (Ok(_), _) if !wanted(&tool.name) => Some(Held::NotWanted),
+            (Ok(_), None) => Some(Held::New),
+            (Ok(_), Some(parts)) if !parts.is_empty() => Some(Held::Changed(parts)),
+            (Ok(_), Some(_)) => None,
+        };
+        let offer = offer.as_ref().ok();
+        let shown = OfferedTool {
+            name: visible(&words(&tool.name, 100)).into(),
+            signature: offer.map(Offer::signature),
+            description: offer
+                .map(|offer| offer.stub.description.clone())
+                .unwrap_or_default(),
+            effects: offer.map(|offer| offer.effects).unwrap_or_default(),
+            held,
+        };
+        tools.push((shown, offer.cloned()));
+    }
+    let wanted = spec.tools.iter().flatten().map(String::as_str);
+    let mut missing: Vec<&str> = accepted.names().chain(wanted).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing.retain(|name| !listed.iter().any(|tool| tool.name == *name));
+    tools.extend(missing.into_iter().map(|name| {
+        let shown = OfferedTool {
+            name: visible(&words(name, 100)).into(),
+            signature: None,
+            description: String::new(),
+            effects: ToolEffects::default(),
+            held: Some(Held::Missing),
+        };
+        (shown, None)
+    }));
+    tools
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tools(names: &[&str]) -> Vec<Tool> {
+        let tool = |name: &&str| json!({"name": name, "inputSchema": {}});
+        let tools = names.iter().map(tool).map(serde_json::from_value);
+        tools.collect::<Result<_, _>>().unwrap()
+    }
+
+    fn held(spec: &ServerSpec, listed: &[Tool], accepted: &[Tool]) -> Vec<(String, Option<Held>)> {
+        let judged = judge("files", spec, listed, &Pins::of(accepted));
+        let judged = judged.into_iter();
+        judged.map(|(tool, _)| (tool.name, tool.held)).collect()
+    }
+
+    #[test]
+    fn names_that_python_can_not_tell_apart_are_not_granted() {
+        let listed = tools(&["a-b", "a_b", "c", "d", "d"]);
+        let judged = held(&ServerSpec::default(), &listed, &listed);
+        for (name, held) in judged {
+            let is_unusable = matches!(held, Some(Held::Unusable(_)));
+            assert_eq!(is_unusable, name != "c", "{name}: {held:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_accepted_is_held_back() {
+        let (old, mut new) = (tools(&["a", "b", "gone"]), tools(&["a", "b", "c"]));
+        new[1].description = Some("something else".into());
+        let judged = held(&ServerSpec::default(), &new, &old);
+        let expected = [
+            ("a", None),
+            ("b", Some(Held::Changed(vec![Part::Description]))),
+            ("c", Some(Held::New)),
+            ("gone", Some(Held::Missing)),
+        ];
+        let expected = expected.map(|(name, held)| (name.to_owned(), held));
+        assert_eq!(judged, expected);
+    }
+
+    #[test]
+    fn the_settings_choose_among_the_tools() {
+        let spec = ServerSpec {
+            tools: Some(vec!["a".into(), "z".into()]),
+            ..ServerSpec::default()
+        };
+        let listed = tools(&["a", "b"]);
+        let judged = held(&spec, &listed, &listed);
+        let expected = [
+            ("a", None),
+            ("b", Some(Held::NotWanted)),
+            ("z", Some(Held::Missing)),
+        ];
+        let expected = expected.map(|(name, held)| (name.to_owned(), held));
+        assert_eq!(judged, expected);
+    }
+}

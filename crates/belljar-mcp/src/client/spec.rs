@@ -1,0 +1,413 @@
+//! What the settings say of a server.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use belljar_agent::{ApiKey, is_loopback};
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+
+/// Seconds for a call where the settings don't say.
+const TIMEOUT: u32 = 60;
+
+/// The longest name of a server.
+const MAX_NAME: usize = 24;
+
+/// A server: a command that is started, or an address.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// The program and its arguments: a name that is looked for in `PATH`, or a path that begins with
+    /// `/` or `~/`.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Environment variables of the program, beside `PATH`, `HOME`, `LANG` and `TMPDIR`.
+    #[serde(default)]
+    pub env: BTreeMap<String, Source>,
+    /// Where the server is, if it is not started.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Headers of each request to it.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Header>,
+    /// Whether it is believed when it says that a tool only looks, or that a repeated call does nothing
+    /// more.
+    #[serde(default)]
+    pub trusted: bool,
+    /// Which of its tools are granted; else all.
+    #[serde(default)]
+    pub tools: Option<Vec<String>>,
+    /// Whether the model can call its tools by itself too.
+    #[serde(default)]
+    pub direct: bool,
+    /// Seconds that a call may take; else 60.
+    #[serde(default)]
+    pub timeout: Option<u32>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Source {
+    /// `variable:NAME`: an environment variable of ours.
+    Variable(String),
+    /// `file:PATH`: a file that holds it and nothing else.
+    File(PathBuf),
+    /// `text:…`: the text itself, which is no secret.
+    Text(String),
+}
+
+/// The value of a header: `variable:NAME` or `file:PATH`, with `Bearer ` before it where the server
+/// wants that.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Header {
+    bearer: bool,
+    source: Source,
+}
+
+impl TryFrom<String> for Source {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("variable", name)) if is_variable(name) => Ok(Self::Variable(name.into())),
+            Some(("file", path)) => absolute(path)
+                .map(Self::File)
+                .ok_or_else(|| "a path begins with / or ~/".into()),
+            Some(("text", text)) => Ok(Self::Text(text.into())),
+            // What was written is not repeated: it may be a key.
+            _ => Err("write \"variable:NAME\", \"file:PATH\" or \"text:…\"".into()),
+        }
+    }
+}
+
+impl TryFrom<String> for Header {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (bearer, rest) = match text.strip_prefix("Bearer ") {
+            Some(rest) => (true, rest),
+            None => (false, text.as_str()),
+        };
+        match Source::try_from(rest.to_owned()) {
+            Ok(source @ (Source::Variable(_) | Source::File(_))) => Ok(Self { bearer, source }),
+            // What was written is not repeated: it may be a key.
+            _ => Err(
+                "write \"variable:NAME\" or \"file:PATH\", or the same after \"Bearer \"; \
+                 a key itself doesn't belong into the settings"
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// How a server is reached.
+pub(super) enum Way {
+    Start {
+        program: PathBuf,
+        arguments: Vec<String>,
+        environment: Vec<(String, OsString)>,
+    },
+    Address {
+        url: Url,
+        headers: HeaderMap,
+    },
+}
+
+impl ServerSpec {
+    /// What is wrong with a server's name, if something is.
+    ///
+    /// It has no `_` and nothing but ASCII: so the first `_` of `tools.server_tool` ends the server's
+    /// name, and no two servers can have one name for two tools, nor names that look alike.
+    pub fn check_name(name: &str) -> Result<(), String> {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+        if begins && name.len() <= MAX_NAME && name.bytes().all(fits) {
+            return Ok(());
+        }
+        Err(format!(
+            "a server's name has at most {MAX_NAME} lower-case letters and digits, and begins with a letter"
+        ))
+    }
+
+    /// What is wrong with it, if something is; secrets are not read for that.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        Self::check_name(name)?;
+        match (&self.command[..], &self.url) {
+            ([], None) | ([_, ..], Some(_)) => {
+                return Err("give either a `command` or a `url`".into());
+            }
+            ([], Some(_)) if !self.env.is_empty() => {
+                return Err("`env` is for a server with a `command`".into());
+            }
+            ([], Some(url)) => {
+                self.address(url)?;
+            }
+            ([program, ..], None) => {
+                find_program(program)?;
+                if !self.headers.is_empty() {
+                    return Err("`headers` are for a server with a `url`".into());
+                }
+            }
+        }
+        if let Some(name) = self.env.keys().find(|name| !is_variable(name)) {
+            return Err(format!("`{name}` is no name of an environment variable"));
+        }
+        if self
+            .timeout
+            .is_some_and(|seconds| !(1..=86_400).contains(&seconds))
+        {
+            return Err("`timeout` is a number of seconds from 1 to 86400 (a day)".into());
+        }
+        Ok(())
+    }
+
+    /// How the server is reached, with the secrets that it takes.
+    pub(super) fn way(&self) -> Result<Way, String> {
+        if let Some(url) = &self.url {
+            return Ok(Way::Address {
+                url: self.address(url)?,
+                headers: self.header_map()?,
+            });
+        }
+        let (program, arguments) = self.command.split_first().ok_or("there is no `command`")?;
+        // Nothing else of ours: there may be keys among it.
+        let mut environment: Vec<(String, OsString)> = ["PATH", "HOME", "LANG", "TMPDIR"]
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), std::env::var_os(name)?)))
+            .collect();
+        for (name, source) in &self.env {
+            let value = source
+                .read()
+                .map_err(|why| format!("`env.{name}`: {why}"))?;
+            environment.push((name.clone(), value));
+        }
+        Ok(Way::Start {
+            program: find_program(program)?,
+            arguments: arguments.to_vec(),
+            environment,
+        })
+    }
+
+    /// How long a call may take.
+    pub(super) fn call_timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(TIMEOUT).into())
+    }
+
+    fn address(&self, text: &str) -> Result<Url, String> {
+        let url = Url::parse(text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .filter(|url| url.username().is_empty() && url.password().is_none())
+            .ok_or("`url` looks like https://host/mcp, without a name or password in it")?;
+        if !self.headers.is_empty() && url.scheme() == "http" && !is_loopback(&url) {
+            let host = url.host_str().unwrap_or_default();
+            return Err(format!(
+                "the `headers` would go unencrypted to {host}: use https"
+            ));
+        }
+        for name in self.headers.keys() {
+            header_name(name)?;
+        }
+        Ok(url)
+    }
+
+    fn header_map(&self) -> Result<HeaderMap, String> {
+        let mut map = HeaderMap::new();
+        for (name, header) in &self.headers {
+            let key = header
+                .read()
+                .map_err(|why| format!("`headers.{name}`: {why}"))?;
+            let text = if header.bearer {
+                format!("Bearer {}", key.expose())
+            } else {
+                key.expose().to_owned()
+            };
+            let mut value = HeaderValue::from_str(&text)
+                .map_err(|_| format!("`headers.{name}`: it can't be sent"))?;
+            value.set_sensitive(true);
+            map.insert(header_name(name)?, value);
+        }
+        Ok(map)
+    }
+}
+
+impl Source {
+    fn read(&self) -> Result<OsString, String> {
+        match self {
+            Self::Variable(name) => std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .ok_or_else(|| format!("the variable {name} is not set")),
+            Self::File(path) => std::fs::read_to_string(path)
+                .map(|text| text.trim().into())
+                .map_err(|error| format!("{}: {error}", path.display())),
+            Self::Text(text) => Ok(text.into()),
+        }
+    }
+}
+
+impl Header {
+    fn read(&self) -> Result<ApiKey, String> {
+        match &self.source {
+            Source::Variable(name) => ApiKey::from_variable(name)?
+                .ok_or_else(|| format!("the variable {name} is not set")),
+            Source::File(path) => ApiKey::from_file(path),
+            Source::Text(_) => Err("a key itself doesn't belong into the settings".into()),
+        }
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    let fits = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(fits)
+}
+
+/// Those that the protocol itself writes are not the user's.
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    let own = [
+        "accept",
+        "content-type",
+        "content-length",
+        "host",
+        "last-event-id",
+    ];
+    HeaderName::try_from(name)
+        .ok()
+        .filter(|name| !own.contains(&name.as_str()) && !name.as_str().starts_with("mcp-"))
+        .ok_or_else(|| format!("`headers.{name}`: no header that can be set"))
+}
+
+fn find_program(program: &str) -> Result<PathBuf, String> {
+    let found = if program.contains('/') {
+        // A path from where we stand would be a file of the project that we stand in.
+        absolute(program)
+    } else {
+        Some(PathBuf::from(program)).filter(|_| !program.is_empty())
+    };
+    found.ok_or_else(|| {
+        "the program of `command` is a name that is looked for in PATH, or a path that begins with / or ~/".into()
+    })
+}
+
+/// A path that is the same wherever we were started.
+fn absolute(path: &str) -> Option<PathBuf> {
+    match path.strip_prefix("~/") {
+        Some(rest) => Some(std::env::home_dir()?.join(rest)),
+        None => Some(PathBuf::from(path)).filter(|path| path.is_absolute()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn fault(name: &str, spec: Value) -> String {
+        match serde_json::from_value::<ServerSpec>(spec) {
+            Ok(spec) => spec.check(name).unwrap_err(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let command = json!({"command": ["server"]});
+        for name in ["", "My", "a_b", "a-b", "1a", "fiłes", &"a".repeat(25)] {
+            assert!(fault(name, command.clone()).contains("name"), "{name}");
+        }
+        for (spec, part) in [
+            (json!({}), "either a `command` or a `url`"),
+            (
+                json!({"command": ["a"], "url": "https://b/"}),
+                "either a `command`",
+            ),
+            (json!({"command": ["./server"]}), "begins with / or ~/"),
+            (json!({"command": [""]}), "begins with / or ~/"),
+            (
+                json!({"command": ["a"], "env": {"A B": "text:x"}}),
+                "no name of an environment",
+            ),
+            (
+                json!({"command": ["a"], "env": {"A": "sk-secret"}}),
+                "write \"variable:NAME\"",
+            ),
+            (
+                json!({"command": ["a"], "headers": {"x": "variable:K"}}),
+                "`headers` are for",
+            ),
+            (json!({"command": ["a"], "timeout": 0}), "`timeout`"),
+            (
+                json!({"url": "https://b/", "env": {"A": "text:x"}}),
+                "`env` is for",
+            ),
+            (json!({"url": "ftp://b/"}), "`url` looks like"),
+            (
+                json!({"url": "https://me:sk-secret@b/"}),
+                "`url` looks like",
+            ),
+            (
+                json!({"url": "http://b/", "headers": {"x": "variable:K"}}),
+                "unencrypted to b",
+            ),
+            (
+                json!({"url": "https://b/", "headers": {"x": "text:sk-secret"}}),
+                "a key itself",
+            ),
+            (
+                json!({"url": "https://b/", "headers": {"x": "Bearer sk-secret"}}),
+                "a key itself",
+            ),
+            (
+                json!({"url": "https://b/", "headers": {"Mcp-Name": "variable:K"}}),
+                "no header",
+            ),
+            (json!({"command": ["a"], "cwd": "/"}), "unknown field"),
+        ] {
+            let why = fault("files", spec.clone());
+            assert!(why.contains(part), "{spec}: {why}");
+            assert!(!why.contains("secret"), "{why}");
+        }
+    }
+
+    #[test]
+    fn secrets_come_from_where_they_are_kept() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "sk-of-file\n").unwrap();
+        let source = format!("file:{}", file.path().display());
+        let spec = json!({
+            "url": "https://host/mcp",
+            "headers": {"Authorization": format!("Bearer {source}"), "X-Key": source.clone()},
+        });
+        let spec: ServerSpec = serde_json::from_value(spec).unwrap();
+        spec.check("host").unwrap();
+        let Ok(Way::Address { headers, .. }) = spec.way() else {
+            panic!("no address");
+        };
+        assert_eq!(headers["authorization"], "Bearer sk-of-file");
+        assert_eq!(headers["x-key"], "sk-of-file");
+        assert!(!format!("{headers:?} {spec:?}").contains("sk-of-file"));
+
+        let spec = json!({"command": ["server"], "env": {"A": source, "B": "text:fast", "C": "variable:NOT_SET_ANYWHERE"}});
+        let mut spec: ServerSpec = serde_json::from_value(spec).unwrap();
+        spec.check("host").unwrap();
+        let why = spec.way().err().unwrap();
+        assert_eq!(why, "`env.C`: the variable NOT_SET_ANYWHERE is not set");
+        spec.env.remove("C");
+        let Ok(Way::Start { environment, .. }) = spec.way() else {
+            panic!("no command");
+        };
+        let names: Vec<&str> = environment.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.ends_with(&["A", "B"]), "{names:?}");
+        assert!(
+            names
+                .iter()
+                .all(|name| ["PATH", "HOME", "LANG", "TMPDIR", "A", "B"].contains(name))
+        );
+        assert_eq!(environment[names.len() - 2].1, "sk-of-file");
+    }
+}

@@ -1,0 +1,85 @@
+//! The MCP servers of the settings, and the tools that they give to runs.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use belljar_agent::HostTool;
+use belljar_mcp::{Accept, ClientError, Connection, Held, connect};
+use belljar_sandbox::protocol::Language;
+
+use crate::settings::Settings;
+use crate::show;
+
+/// Connects to each server at once; in the order of their names.
+pub(crate) async fn connect_all(
+    settings: &Settings,
+) -> anyhow::Result<Vec<(String, Result<Connection, ClientError>)>> {
+    let mut connecting = Vec::new();
+    for (name, spec) in settings.servers.clone() {
+        let pins = pins(settings);
+        connecting.push(tokio::spawn(async move {
+            let connection = connect(&name, &spec, &pins, Accept::AsBefore).await;
+            (name, connection)
+        }));
+    }
+    let mut connected = Vec::new();
+    for task in connecting {
+        connected.push(task.await.context("connecting to an MCP server")?);
+    }
+    Ok(connected)
+}
+
+/// Where it is kept which tools were accepted.
+pub(crate) fn pins(settings: &Settings) -> PathBuf {
+    settings.data_dir.join("mcp")
+}
+
+/// The tools of all servers, and the connections, which they need. What is not granted is told on
+/// standard error; a server that can't be used is an error: a run would look for its tools in vain.
+pub(crate) async fn mcp_tools(
+    settings: &Settings,
+) -> anyhow::Result<(Vec<HostTool>, Vec<Connection>)> {
+    let (mut tools, mut connections) = (Vec::new(), Vec::new());
+    for (_, connection) in connect_all(settings).await? {
+        let connection = connection?;
+        for line in held_back(&connection, settings.language) {
+            show::note(&line);
+        }
+        let direct = settings.servers.get(connection.name());
+        let direct = direct.is_some_and(|server| server.direct);
+        let given = connection.tools().into_iter();
+        tools.extend(given.map(|tool| if direct { tool.direct() } else { tool }));
+        connections.push(connection);
+    }
+    Ok((tools, connections))
+}
+
+/// What a user should know of tools that are not granted, though they might be wanted.
+fn held_back(connection: &Connection, language: Language) -> Vec<String> {
+    let server = connection.name();
+    let mut lines = Vec::new();
+    let mut can_be_accepted = false;
+    for tool in connection.offered() {
+        let Some(held) = tool.held.as_ref().filter(|held| **held != Held::NotWanted) else {
+            continue;
+        };
+        let (name, why) = (&tool.name, show::message(&held.to_string()));
+        lines.push(match language {
+            Language::English => format!("[{server}: the tool `{name}` is not granted: {why}]"),
+            Language::Chinese => format!("[{server}：未授予工具 `{name}`：{why}]"),
+        });
+        can_be_accepted |= !matches!(held, Held::Unusable(_));
+    }
+    if can_be_accepted {
+        lines.push(match language {
+            Language::English => format!(
+                "[look at what it offers now with `belljar mcp-servers`, and accept it with \
+                 `belljar mcp-servers accept {server}`]"
+            ),
+            Language::Chinese => format!(
+                "[用 `belljar mcp-servers` 查看它现在提供的工具，用 `belljar mcp-servers accept {server}` 接受]"
+            ),
+        });
+    }
+    lines
+}

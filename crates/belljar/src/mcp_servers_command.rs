@@ -1,0 +1,138 @@
+//! `belljar mcp-servers`: the servers of the settings, their tools, and accepting these.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use belljar_agent::ToolEffects;
+use belljar_mcp::{Accept, Connection, OfferedTool, connect};
+use belljar_sandbox::protocol::Language;
+use clap::{Args, Subcommand};
+
+use crate::mcp_servers::{connect_all, pins};
+use crate::settings::{self, Settings};
+use crate::show;
+use crate::words::pick;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Servers stand in the settings file (`belljar config path`):
+  [mcp.files]
+  command = [\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv/data\"]
+
+The first time that a server is connected to, all that it offers is accepted. A tool that is new or that \
+changed after that is not granted to runs until it is accepted here.
+
+Exit code: 0; 1 if a server can't be used.")]
+pub(crate) struct McpServersArgs {
+    #[command(subcommand)]
+    command: Option<McpServersCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum McpServersCommand {
+    /// Accept the tools of a server as they are now
+    Accept {
+        /// Its name in the settings
+        name: String,
+    },
+}
+
+pub(crate) async fn run(args: McpServersArgs) -> anyhow::Result<ExitCode> {
+    let settings = settings::load()?;
+    match args.command {
+        None => list(&settings).await,
+        Some(McpServersCommand::Accept { name }) => accept(&settings, &name).await,
+    }
+}
+
+async fn list(settings: &Settings) -> anyhow::Result<ExitCode> {
+    if settings.servers.is_empty() {
+        let file = settings.file.display();
+        show::note(&match settings.language {
+            Language::English => {
+                format!(
+                    "[no MCP servers: {file} has no table [mcp.NAME]; see `belljar mcp-servers --help`]"
+                )
+            }
+            Language::Chinese => {
+                format!(
+                    "[没有 MCP 服务器：{file} 中没有表 [mcp.名称]；见 `belljar mcp-servers --help`]"
+                )
+            }
+        });
+    }
+    let mut code = ExitCode::SUCCESS;
+    for (_, connection) in connect_all(settings).await? {
+        match connection {
+            Ok(connection) => print(&connection, settings.language)?,
+            Err(error) => {
+                show::error(&error.into());
+                code = ExitCode::from(1);
+            }
+        }
+    }
+    Ok(code)
+}
+
+async fn accept(settings: &Settings, name: &str) -> anyhow::Result<ExitCode> {
+    let Some(spec) = settings.servers.get(name) else {
+        let names: Vec<&str> = settings.servers.keys().map(String::as_str).collect();
+        let names = names.join(", ");
+        match settings.language {
+            Language::English => {
+                bail!("there is no MCP server `{name}` in the settings; there are: {names}")
+            }
+            Language::Chinese => bail!("设置中没有 MCP 服务器 `{name}`；现有：{names}"),
+        }
+    };
+    let connection = connect(name, spec, &pins(settings), Accept::Now).await?;
+    print(&connection, settings.language)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(connection: &Connection, language: Language) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (name, revision) = (connection.name(), connection.revision());
+    let granted = connection
+        .offered()
+        .filter(|tool| tool.held.is_none())
+        .count();
+    let counted = match language {
+        Language::English => format!("{granted} granted"),
+        Language::Chinese => format!("已授予 {granted} 个"),
+    };
+    writeln!(out, "{name}  MCP {revision}  {counted}")?;
+    for tool in connection.offered() {
+        writeln!(out, "  {}", line(tool, language))?;
+        let first = tool.description.lines().next().unwrap_or_default();
+        if !first.is_empty() {
+            writeln!(out, "      {first}")?;
+        }
+    }
+    Ok(())
+}
+
+fn line(tool: &OfferedTool, language: Language) -> String {
+    let shown = tool.signature.as_ref().unwrap_or(&tool.name);
+    let effects = match tool.effects {
+        ToolEffects::None => pick(language, ["only looks", "只读"]),
+        ToolEffects::Once => pick(
+            language,
+            [
+                "the same call again does nothing more",
+                "重复调用无额外影响",
+            ],
+        ),
+        ToolEffects::EachCall => "",
+    };
+    match &tool.held {
+        Some(held) => {
+            let why = show::message(&held.to_string());
+            let label = pick(language, ["NOT GRANTED", "未授予"]);
+            format!("{shown}  {label}: {why}")
+        }
+        None if effects.is_empty() => shown.clone(),
+        None => format!("{shown}  ({effects})"),
+    }
+}
