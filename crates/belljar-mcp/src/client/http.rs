@@ -20,6 +20,7 @@ use sse_stream::{Sse, SseStream};
 
 use super::bounds::{MAX_MESSAGE, has_too_many_values};
 use super::calls::innermost;
+use super::secrets::Secrets;
 
 const SESSION: &str = "Mcp-Session-Id";
 const EVENTS: &str = "text/event-stream";
@@ -31,9 +32,12 @@ const MAX_REFUSAL: usize = 64 << 10;
 type Error = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// A client whose answers have at most [`MAX_MESSAGE`] bytes.
+/// A client whose answers have at most [`MAX_MESSAGE`] bytes, and no secrets.
 #[derive(Clone)]
-pub(super) struct Bounded(pub(super) reqwest::Client);
+pub(super) struct Bounded {
+    pub(super) client: reqwest::Client,
+    pub(super) secrets: Secrets,
+}
 
 impl Bounded {
     async fn post(
@@ -43,7 +47,10 @@ impl Bounded {
         session: Option<&str>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Error> {
-        let mut request = self.0.post(url).header(ACCEPT, format!("{EVENTS}, {JSON}"));
+        let mut request = self
+            .client
+            .post(url)
+            .header(ACCEPT, format!("{EVENTS}, {JSON}"));
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -65,10 +72,12 @@ impl Bounded {
                 Ok(StreamableHttpPostResponse::Accepted)
             }
             (StatusCode::NOT_FOUND, _) if session.is_some() => Err(Error::SessionExpired),
-            (status, id) if !status.is_success() => refused(response, id, discovers).await,
+            (status, id) if !status.is_success() => {
+                refused(response, id, discovers, &self.secrets).await
+            }
             // Nobody waits for what it says to a notification.
             (_, None) => Ok(StreamableHttpPostResponse::Accepted),
-            (_, Some(id)) => answered(response, id).await,
+            (_, Some(id)) => answered(response, id, &self.secrets).await,
         }
     }
 }
@@ -79,6 +88,7 @@ async fn refused(
     response: Response,
     id: Option<RequestId>,
     discovers: bool,
+    secrets: &Secrets,
 ) -> Result<StreamableHttpPostResponse, Error> {
     let status = response.status();
     let barred = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
@@ -87,6 +97,7 @@ async fn refused(
         return Err(refusal());
     }
     let body = body(response, MAX_REFUSAL).await?.unwrap_or_default();
+    let body = secrets.scrub(body);
     let said = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
     let error = match said {
         Ok(JsonRpcMessage::Error(error)) => error.error,
@@ -99,7 +110,11 @@ async fn refused(
     Ok(StreamableHttpPostResponse::Json(error, None))
 }
 
-async fn answered(response: Response, id: RequestId) -> Result<StreamableHttpPostResponse, Error> {
+async fn answered(
+    response: Response,
+    id: RequestId,
+    secrets: &Secrets,
+) -> Result<StreamableHttpPostResponse, Error> {
     let header = |name: &str| {
         let value = response.headers().get(name)?.to_str().ok()?;
         Some(value.to_owned())
@@ -108,16 +123,18 @@ async fn answered(response: Response, id: RequestId) -> Result<StreamableHttpPos
     let kind = header(CONTENT_TYPE.as_str());
     match kind.as_deref() {
         Some(kind) if kind.starts_with(EVENTS) => Ok(StreamableHttpPostResponse::Sse(
-            events(response, id),
+            events(response, id, secrets.clone()),
             session,
         )),
         Some(kind) if kind.starts_with(JSON) => {
             let answer = match body(response, MAX_MESSAGE).await? {
                 None => fault(id, &too_long()),
                 Some(body) if has_too_many_values(&body) => fault(id, TOO_MANY_VALUES),
-                Some(body) => serde_json::from_slice(&body).unwrap_or_else(|error| {
-                    fault(id, &format!("the answer can't be read: {error}"))
-                }),
+                Some(body) => {
+                    serde_json::from_slice(&secrets.scrub(body)).unwrap_or_else(|error| {
+                        fault(id, &format!("the answer can't be read: {error}"))
+                    })
+                }
             };
             Ok(StreamableHttpPostResponse::Json(answer, session))
         }
@@ -148,7 +165,11 @@ async fn body(mut response: Response, most: usize) -> Result<Option<Vec<u8>>, Er
 
 /// The events of one answer, all of them together within the bound of a message. Where they are not,
 /// the request is answered in the server's place.
-fn events(response: Response, id: RequestId) -> BoxStream<'static, Result<Sse, SseError>> {
+fn events(
+    response: Response,
+    id: RequestId,
+    secrets: Secrets,
+) -> BoxStream<'static, Result<Sse, SseError>> {
     let bytes = response.bytes_stream();
     let bounded = bytes.scan(Some(MAX_MESSAGE), |left, chunk| {
         let chunk = left.map(|bytes| {
@@ -163,6 +184,7 @@ fn events(response: Response, id: RequestId) -> BoxStream<'static, Result<Sse, S
     let answered = events.map(move |event| match event {
         Err(SseError::Body(error)) if is_too_long(&*error) => Ok(event_of(&id, &too_long())),
         Ok(event) if too_many(&event) => Ok(event_of(&id, TOO_MANY_VALUES)),
+        Ok(event) => Ok(scrubbed(event, &secrets)),
         other => other,
     });
     answered.boxed()
@@ -178,6 +200,11 @@ fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
         cause = error.source();
     }
     false
+}
+
+fn scrubbed(mut event: Sse, secrets: &Secrets) -> Sse {
+    event.data = event.data.map(|data| secrets.scrub_text(data));
+    event
 }
 
 fn too_many(event: &Sse) -> bool {
@@ -222,7 +249,7 @@ impl StreamableHttpClient for Bounded {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), Error> {
-        let client = &self.0;
+        let client = &self.client;
         client
             .delete_session(uri, session_id, auth_header, custom_headers)
             .await
@@ -236,7 +263,7 @@ impl StreamableHttpClient for Bounded {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
-        let client = &self.0;
+        let client = &self.client;
         let events = client
             .get_stream_with_max_sse_event_size(
                 uri,
@@ -248,6 +275,10 @@ impl StreamableHttpClient for Bounded {
             )
             .await?;
         let few = |event: &Result<Sse, _>| ready(!event.as_ref().is_ok_and(too_many));
-        Ok(events.filter(few).boxed())
+        let secrets = self.secrets.clone();
+        let events = events.filter(few);
+        Ok(events
+            .map(move |event| event.map(|event| scrubbed(event, &secrets)))
+            .boxed())
     }
 }

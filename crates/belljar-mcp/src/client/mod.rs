@@ -13,6 +13,7 @@ mod offer;
 mod pins;
 mod process;
 mod result;
+mod secrets;
 mod server;
 mod spec;
 

@@ -20,6 +20,7 @@ use serde::de::IgnoredAny;
 use tokio_util::sync::CancellationToken;
 
 use super::bounds::{MAX_MESSAGE, has_too_many_values};
+use super::secrets::Secrets;
 use crate::lines::{Line, LineStreams, line_of};
 
 /// How much of the end of what it writes to standard error is kept.
@@ -32,6 +33,7 @@ const MAX_NONSENSE: usize = 64 << 20;
 pub(super) struct Process {
     child: Child,
     said: Arc<Mutex<Vec<u8>>>,
+    secrets: Secrets,
     /// Why we don't listen to it any more.
     pub(super) given_up: OnceLock<String>,
 }
@@ -43,6 +45,7 @@ impl Process {
         program: &Path,
         arguments: &[String],
         environment: Vec<(String, OsString)>,
+        secrets: Secrets,
     ) -> io::Result<(Arc<Self>, ServerLines)> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -59,6 +62,7 @@ impl Process {
         let process = Arc::new(Self {
             child,
             said: Arc::clone(&said),
+            secrets: secrets.clone(),
             given_up: OnceLock::new(),
         });
         let (Some(input), Some(output), Some(errors)) = streams else {
@@ -71,6 +75,7 @@ impl Process {
             waiting: HashSet::new(),
             failed: VecDeque::new(),
             nonsense: 0,
+            secrets,
             process: Arc::downgrade(&process),
         };
         Ok((process, lines))
@@ -108,7 +113,8 @@ impl Process {
     /// The last that it wrote to standard error.
     pub(super) fn said(&self) -> String {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&said).trim().to_owned()
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        self.secrets.scrub_text(said)
     }
 }
 
@@ -144,6 +150,7 @@ pub(super) struct ServerLines {
     failed: VecDeque<ServerJsonRpcMessage>,
     /// Bytes that were no message since the last one.
     nonsense: usize,
+    secrets: Secrets,
     process: std::sync::Weak<Process>,
 }
 
@@ -238,6 +245,7 @@ impl Transport<RoleClient> for ServerLines {
             }
             match self.streams.incoming.recv().await? {
                 Line::Whole(line) => {
+                    let line = self.secrets.scrub(line);
                     if let Some(message) = self.message(&line) {
                         return Some(message);
                     }

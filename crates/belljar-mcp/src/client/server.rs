@@ -68,7 +68,7 @@ impl Server<'_> {
         arguments: &[String],
         environment: Vec<(String, std::ffi::OsString)>,
     ) -> Result<(Running, Arc<Process>), ClientError> {
-        let started = Process::start(program, arguments, environment);
+        let started = Process::start(program, arguments, environment, self.spec.secrets());
         let (process, lines) = started.map_err(|error| self.ended(error.to_string()))?;
         let running = self.open(lines, Some(&process)).await?;
         Ok((running, process))
@@ -83,7 +83,11 @@ impl Server<'_> {
         let client = http_client(headers, url, OPENING).map_err(|why| self.unusable(why))?;
         let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
             .max_sse_event_size(MAX_MESSAGE);
-        let transport = StreamableHttpClientTransport::with_client(Bounded(client), config);
+        let client = Bounded {
+            client,
+            secrets: self.spec.secrets(),
+        };
+        let transport = StreamableHttpClientTransport::with_client(client, config);
         self.open(transport, None).await
     }
 

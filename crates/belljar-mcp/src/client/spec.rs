@@ -10,6 +10,8 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
+use super::secrets::Secrets;
+
 /// Seconds for a call where the settings don't say.
 const TIMEOUT: u32 = 60;
 
@@ -191,6 +193,15 @@ impl ServerSpec {
             arguments: arguments.to_vec(),
             environment,
         })
+    }
+
+    /// What it is given that is for nobody else.
+    pub(super) fn secrets(&self) -> Secrets {
+        let env = self.env.values();
+        let given = env.chain(self.headers.values().map(|header| &header.source));
+        let secret = given.filter(|source| !matches!(source, Source::Text(_)));
+        let read = secret.filter_map(|source| source.read().ok()?.into_string().ok());
+        Secrets::new(read.map(|text| text.trim().to_owned()))
     }
 
     /// How long a call may take.

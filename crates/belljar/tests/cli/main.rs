@@ -25,5 +25,6 @@ mod run;
 mod run_interrupts;
 mod run_screen;
 mod snapshots;
+mod steered;
 mod support;
 mod wrong;

@@ -20,7 +20,17 @@ def done():
         return set()
 
 
+SECRET = os.environ.get("SECRET")
+if SECRET:
+    with open(NOTES + ".secret", "w") as secret:
+        secret.write(SECRET)
+    print(f"starting with {SECRET}", file=sys.stderr, flush=True)
+
+
 def call(name, n):
+    if n < 0:
+        message = f"not below zero; my key is {SECRET}"
+        return {"content": [{"type": "text", "text": message}], "isError": True}
     effect = f"{name}-{n}"
     with open(NOTES + ".calls", "a") as calls:
         calls.write(effect + "\n")
