@@ -8,6 +8,7 @@ mod doctor_command;
 mod env_command;
 mod exec_command;
 mod highlight;
+mod keys_command;
 mod mcp_command;
 mod python_input;
 mod repl_actions;
@@ -17,6 +18,7 @@ mod run_command;
 mod run_screen;
 mod runs_command;
 mod runs_timing;
+mod serve_command;
 mod settings;
 mod settings_file;
 mod settings_list;
@@ -74,6 +76,11 @@ enum Command {
     Repl(repl_command::ReplArgs),
     /// Serve sessions to another program's model, by the Model Context Protocol
     Mcp(mcp_command::McpArgs),
+    /// Serve sessions to programs and teams over HTTP
+    Serve(Box<serve_command::ServeArgs>),
+    /// List, make and revoke the keys of the service
+    #[command(subcommand)]
+    Keys(keys_command::KeysCommand),
     /// Make, list and remove environments: the Python and packages that sessions start from
     #[command(
         subcommand,
@@ -111,6 +118,8 @@ fn main() -> ExitCode {
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
+        Command::Serve(args) => start::block_on(serve_command::run(*args)),
+        Command::Keys(command) => start::block_on(keys_command::run(command)),
         Command::Env(command) => start::store()
             .and_then(|store| env_command::run(command, &store))
             .map(|()| ExitCode::SUCCESS),
