@@ -108,13 +108,6 @@ fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
         let detail = "the header `Host` names another service; the operator adds names by --host";
         return Err(Problem::new(Code::WrongHost, detail));
     }
-    // Two lengths of one body: who stands between may believe the other one.
-    if headers.contains_key(header::TRANSFER_ENCODING)
-        && headers.contains_key(header::CONTENT_LENGTH)
-    {
-        let detail = "a body has either `Transfer-Encoding` or `Content-Length`";
-        return Err(Problem::new(Code::BadRequest, detail));
-    }
     Ok(())
 }
 

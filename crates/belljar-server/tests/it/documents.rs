@@ -153,8 +153,7 @@ async fn every_route_keeps_tenants_apart() {
             if let Some(client) = client {
                 request = self::request(client, &method, &fill(id), operation);
             }
-            let problem = request.problem(401, "unauthorized").await;
-            assert_eq!(problem["detail"].as_str().unwrap().len(), 66, "{path}");
+            request.problem(401, "unauthorized").await;
         }
         if !path.contains("{id}") {
             continue;
