@@ -22,7 +22,7 @@ pub(crate) const MAX_JSON: u64 = 8 << 20;
 /// How long a body may pause, and how long it may take.
 const PAUSE: Duration = Duration::from_secs(10);
 const PATIENCE_JSON: Duration = Duration::from_secs(30);
-const PATIENCE_FILE: Duration = Duration::from_secs(600);
+const PATIENCE_FILE: Duration = Duration::from_mins(10);
 
 /// The type of a snapshot.
 pub(crate) const SNAPSHOT: &str = "application/vnd.belljar.snapshot";

@@ -19,7 +19,7 @@ use crate::sessions::lock;
 use crate::tenants::TenantName;
 
 /// How long an answer is kept, and how many of a tenant.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const KEPT: Duration = Duration::from_hours(24);
 const MAX_KEPT: usize = 4096;
 
 /// The answers that are kept.

@@ -46,8 +46,8 @@ impl From<SnapshotReport> for LeftOut {
             })
         });
         let files = report.files_left_out.into_iter().map(|file| Reason {
-            name: file.path.to_string(),
-            why: file.why.to_string(),
+            name: file.path,
+            why: file.why,
         });
         Self {
             bytes: report.bytes,

@@ -42,7 +42,7 @@ async fn running_cells_end_before_the_service_does() {
 #[tokio::test]
 async fn cells_that_go_on_are_ended() {
     let world = world_with(options(|options| {
-        options.drain = Duration::from_millis(300)
+        options.drain = Duration::from_millis(300);
     }))
     .await;
     let client = world.client("a").await;

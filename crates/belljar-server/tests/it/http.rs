@@ -13,7 +13,7 @@ use crate::support::{Ask as _, options, world, world_with};
 #[tokio::test]
 async fn only_its_own_names_are_answered() {
     let world = world_with(options(|options| {
-        options.hosts = vec!["Belljar.example".into()]
+        options.hosts = vec!["Belljar.example".into()];
     }))
     .await;
     let client = world.client("a").await;

@@ -142,6 +142,10 @@ impl Client {
         self.request(Method::GET, path)
     }
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "so that tests write `json!` without `&`"
+    )]
     pub(crate) fn post(&self, path: &str, body: Value) -> RequestBuilder {
         self.request(Method::POST, path).json(&body)
     }
@@ -249,8 +253,8 @@ impl Events {
     pub(crate) async fn next(&mut self) -> Option<Told> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let event = event.to_owned();
-                self.text = rest.to_owned();
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
                 let field = |name: &str| {
                     let start = format!("{name}: ");
                     event

@@ -21,6 +21,7 @@ mod repl;
 mod run;
 mod run_interrupts;
 mod run_screen;
+mod serve;
 mod snapshots;
 mod support;
 mod wrong;

@@ -1,4 +1,4 @@
-//! The examples of README.md and docs/runs.md, as a newcomer would run them.
+//! The examples of README.md, docs/runs.md and docs/service.md, as a newcomer would run them.
 
 use std::fs;
 use std::path::Path;
@@ -41,6 +41,12 @@ fn the_examples_of_the_readme_run() {
 #[test]
 fn the_examples_of_runs_run() {
     run_examples("docs/runs.md", 1);
+}
+
+#[test]
+fn the_examples_of_service_run() {
+    crate::support::bare();
+    run_examples("docs/service.md", 1);
 }
 
 /// The settings that the page shows are settings.
