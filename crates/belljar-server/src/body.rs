@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{Read, Seek as _, Write as _};
-use std::path::Path;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,12 +11,17 @@ use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::problem::{Code, Problem};
+use crate::service::Service;
 
 /// The largest body of JSON. A cell has at most 4 MiB, and more as JSON.
 pub(crate) const MAX_JSON: u64 = 8 << 20;
+
+/// A body that is smaller needs no place.
+const SMALL: u64 = 64 << 10;
 
 /// How long a body may pause, and how long it may take.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -40,6 +44,7 @@ pub(crate) enum Takes {
 pub(crate) struct Upload {
     contents: Contents,
     pub(crate) hash: [u8; 32],
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
@@ -55,7 +60,7 @@ impl Upload {
         headers: &HeaderMap,
         mut body: Body,
         takes: Takes,
-        spool: &Path,
+        service: &Service,
     ) -> Result<Self, Problem> {
         let (limit, patience) = match takes {
             Takes::Json => (MAX_JSON, PATIENCE_JSON),
@@ -71,11 +76,12 @@ impl Upload {
             return Err(too_large());
         }
         let fault = |error| Problem::internal("a body can't be kept", error);
-        let mut contents = match takes {
-            Takes::Json => Contents::Memory(Vec::new()),
+        let (mut contents, mut place) = match takes {
+            Takes::Json => (Contents::Memory(Vec::new()), None),
             Takes::File(_) => {
-                let file = tempfile::tempfile_in(spool).map_err(fault)?;
-                Contents::File(file)
+                let place = service.transfer()?;
+                let file = tempfile::tempfile_in(&service.spool).map_err(fault)?;
+                (Contents::File(file), Some(place))
             }
         };
         let deadline = Instant::now() + patience;
@@ -97,6 +103,9 @@ impl Upload {
             if bytes > limit {
                 return Err(too_large());
             }
+            if bytes > SMALL && place.is_none() {
+                place = Some(service.large_body()?);
+            }
             hash.update(&data);
             match &mut contents {
                 Contents::Memory(memory) => memory.extend_from_slice(&data),
@@ -107,14 +116,16 @@ impl Upload {
         Ok(Self {
             contents,
             hash: hash.finalize().into(),
+            _place: place,
         })
     }
 
-    /// From its start, to be read once.
-    pub(crate) fn reader(self) -> Result<Box<dyn Read + Send>, Problem> {
-        match self.contents {
-            Contents::Memory(memory) => Ok(Box::new(std::io::Cursor::new(memory))),
-            Contents::File(mut file) => {
+    /// From its start.
+    pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>, Problem> {
+        match &self.contents {
+            Contents::Memory(memory) => Ok(Box::new(memory.as_slice())),
+            Contents::File(file) => {
+                let mut file = file;
                 let fault = |error| Problem::internal("a body can't be read again", error);
                 file.rewind().map_err(fault)?;
                 Ok(Box::new(file))

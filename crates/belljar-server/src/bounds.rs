@@ -20,6 +20,13 @@ const RESERVED_SHARE: u64 = 100;
 /// Memory of the host that no session is started from.
 const KEPT_FREE: u64 = 256 << 20;
 
+/// Requests of a tenant that are being carried out. One goes on though its client hangs up, so that the number of
+/// connections is no bound.
+const TENANT_REQUESTS: usize = 512;
+
+/// What is kept of the cells of a tenant that have ended.
+const TENANT_KEPT_BYTES: usize = 256 << 20;
+
 /// How often the limits of what a tenant does in a second are counted: `w` of the header.
 const WINDOW: u32 = 1;
 
@@ -46,6 +53,8 @@ struct TenantUse {
     sessions: usize,
     cells: usize,
     streams: usize,
+    requests: usize,
+    kept_bytes: usize,
     /// Sessions that may be started now.
     creates: f64,
     refilled: Instant,
@@ -57,6 +66,8 @@ enum What {
     Session { reserved: u64 },
     Cell,
     Stream,
+    Request,
+    Kept { bytes: usize },
 }
 
 /// A place that is taken until this is dropped.
@@ -150,6 +161,29 @@ impl Bounds {
         Ok(self.place(tenant, What::Stream))
     }
 
+    /// A place for a request that is being carried out.
+    pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.requests >= TENANT_REQUESTS {
+            let detail = format!("{TENANT_REQUESTS} requests of the tenant are being carried out");
+            return Err(Problem::new(Code::TooManyRequests, detail));
+        }
+        of_tenant.requests += 1;
+        Ok(self.place(tenant, What::Request))
+    }
+
+    /// A place for what a cell that has ended told; `None` where the tenant has as much already as may be kept.
+    pub(crate) fn keep(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Place> {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.kept_bytes + bytes > TENANT_KEPT_BYTES {
+            return None;
+        }
+        of_tenant.kept_bytes += bytes;
+        Some(self.place(tenant, What::Kept { bytes }))
+    }
+
     /// What a tenant may still do, as the IETF's draft on rate limit fields has it.
     pub(crate) fn tell(&self, tenant: &TenantName, headers: &mut HeaderMap) {
         let mut used = self.used();
@@ -189,6 +223,8 @@ impl Bounds {
                 sessions: 0,
                 cells: 0,
                 streams: 0,
+                requests: 0,
+                kept_bytes: 0,
                 creates: 2.0 * rate,
                 refilled: now,
             });
@@ -223,6 +259,8 @@ impl Drop for Place {
                 What::Session { .. } => of_tenant.sessions -= 1,
                 What::Cell => of_tenant.cells -= 1,
                 What::Stream => of_tenant.streams -= 1,
+                What::Request => of_tenant.requests -= 1,
+                What::Kept { bytes } => of_tenant.kept_bytes -= bytes,
             }
         }
     }

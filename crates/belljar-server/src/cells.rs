@@ -4,7 +4,7 @@
 //! A reader holds a number and nothing else, so one that does not read costs nothing.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
@@ -36,6 +36,8 @@ pub(crate) struct CellRecord {
     log: Mutex<Log>,
     /// How many events there have been.
     told: watch::Sender<u64>,
+    /// Once it has ended.
+    kept: OnceLock<Place>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +77,7 @@ impl CellRecord {
             number,
             log: Mutex::default(),
             told: watch::Sender::new(0),
+            kept: OnceLock::new(),
         });
         record.tell("started", &Event::Started { cell: number });
         held.keep(&record);
@@ -243,6 +246,11 @@ async fn pump(
         }
     };
     record.add(kind, &event, Some(end));
+    match service.bounds.keep(&held.tenant, record.bytes()) {
+        Some(kept) => drop(record.kept.set(kept)),
+        // Who reads it now has it still.
+        None => held.give_up(&record),
+    }
 }
 
 fn kind(event: &Event) -> &'static str {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use belljar_sandbox::Engine;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::bounds::Bounds;
 use crate::idempotency::Idempotency;
@@ -20,6 +20,9 @@ use crate::tenants::{TenantName, Tenants};
 /// Files that are received or made up to be sent at once. Each may hold as much disk as a transfer may.
 const MAX_TRANSFERS: usize = 32;
 
+/// Bodies of JSON above a small size that are held in memory at once.
+const MAX_LARGE_BODIES: usize = 128;
+
 /// One node's service.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -30,7 +33,8 @@ pub(crate) struct Service {
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) idempotency: Idempotency,
     pub(crate) metrics: Metrics,
-    pub(crate) transfers: Arc<Semaphore>,
+    transfers: Arc<Semaphore>,
+    large_bodies: Arc<Semaphore>,
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
     draining: AtomicBool,
@@ -53,6 +57,7 @@ impl Service {
             idempotency: Idempotency::default(),
             metrics: Metrics::default(),
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
+            large_bodies: Arc::new(Semaphore::new(MAX_LARGE_BODIES)),
             spool,
             draining: AtomicBool::new(false),
         })
@@ -67,9 +72,16 @@ impl Service {
         self.draining.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn transfer(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Problem> {
+    /// A place for a file on its way.
+    pub(crate) fn transfer(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.transfers).try_acquire_owned();
         place.map_err(|_| Problem::new(Code::ServiceFull, "too many files are on their way"))
+    }
+
+    /// A place for a body that is not small.
+    pub(crate) fn large_body(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.large_bodies).try_acquire_owned();
+        place.map_err(|_| Problem::new(Code::ServiceFull, "too many large requests arrive"))
     }
 }
 

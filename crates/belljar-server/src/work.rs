@@ -7,9 +7,10 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
+use tracing::Instrument as _;
 
 use crate::api::{takes, wants_stream};
-use crate::body::{Shared, Takes, Upload};
+use crate::body::{Shared, Upload};
 use crate::guard::changes;
 use crate::idempotency::{Claim, Earlier, Slot};
 use crate::problem::{Code, Problem};
@@ -34,8 +35,9 @@ async fn carry_out(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
+    let place = service.bounds.request(&caller.tenant)?;
     if !changes(request.method()) {
-        return to_its_end(next.run(request)).await;
+        return to_its_end(next.run(request), place).await;
     }
     if service.is_draining() {
         let detail = "no new work is taken; what runs goes on for a while";
@@ -45,14 +47,10 @@ async fn carry_out(
     let body = std::mem::take(request.body_mut());
     let route = request.extensions().get::<MatchedPath>();
     let takes = takes(route.map_or("", MatchedPath::as_str), &service.options);
-    let _transfer = match takes {
-        Takes::Json => None,
-        Takes::File(_) => Some(service.transfer()?),
-    };
-    let upload = Upload::read(request.headers(), body, takes, &service.spool).await?;
+    let upload = Upload::read(request.headers(), body, takes, &service).await?;
     let Some(key) = key else {
         request.extensions_mut().insert(Shared::new(upload));
-        return to_its_end(next.run(request)).await;
+        return to_its_end(next.run(request), place).await;
     };
     let mut fingerprint = Sha256::new();
     for part in [request.method().as_str(), &request.uri().to_string()] {
@@ -68,14 +66,16 @@ async fn carry_out(
         Claim::First(slot) => {
             request.extensions_mut().insert(Shared::new(upload));
             request.extensions_mut().insert(Arc::clone(&slot));
-            to_its_end(async move {
-                let response = next.run(request).await;
+            let answer = async move {
+                // Whoever waits for the answer gets one, whatever becomes of the request.
+                let response = to_its_end(next.run(request), place).await;
+                let response = response.unwrap_or_else(IntoResponse::into_response);
                 let kept = service
                     .idempotency
                     .keep(&caller.tenant, &key, &slot, response);
                 kept.await
-            })
-            .await
+            };
+            to_its_end(answer, ()).await
         }
     }
 }
@@ -100,9 +100,13 @@ async fn again(
 /// In a task of its own, so that a client who hangs up leaves nothing half done.
 async fn to_its_end(
     work: impl Future<Output = Response> + Send + 'static,
+    place: impl Send + 'static,
 ) -> Result<Response, Problem> {
-    let span = tracing::Span::current();
-    let task = tokio::spawn(tracing::Instrument::instrument(work, span));
+    let work = async move {
+        let _place = place;
+        work.await
+    };
+    let task = tokio::spawn(work.in_current_span());
     task.await
         .map_err(|error| Problem::internal("a request failed", error))
 }

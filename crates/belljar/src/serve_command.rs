@@ -79,17 +79,17 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let data = directory(args.data)?;
     let tenants = Tenants::open(&data).await?;
-    let first = tenants.first_key().await?;
     let engine = tokio::select! {
         engine = args.session.engine() => engine?,
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
-    let server = Server::new(engine, tenants, &data, options).await?;
-    if let Some(key) = first {
+    // Not before sessions can run: a start that fails would have made a key that nobody saw.
+    if let Some(key) = tenants.first_key().await? {
         show::note("[the key of tenant `default`, which is not shown again:]");
         writeln!(std::io::stdout(), "{}", key.text)?;
     }
+    let server = Server::new(engine, tenants, &data, options).await?;
     show::note(&format!(
         "[listening on http://{}]",
         listener.local_addr().context("the listener")?
