@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{Read, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,11 +13,12 @@ use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::bounds::Place;
 use crate::problem::{Code, Problem};
 use crate::service::Service;
+use crate::tenants::TenantName;
 
 /// The largest body of JSON. A cell has at most 4 MiB, and more as JSON.
 pub(crate) const MAX_JSON: u64 = 8 << 20;
@@ -44,7 +47,7 @@ pub(crate) enum Takes {
 pub(crate) struct Upload {
     contents: Contents,
     pub(crate) hash: [u8; 32],
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,7 @@ impl Upload {
         mut body: Body,
         takes: Takes,
         service: &Service,
+        tenant: &TenantName,
     ) -> Result<Self, Problem> {
         let (limit, patience) = match takes {
             Takes::Json => (MAX_JSON, PATIENCE_JSON),
@@ -79,7 +83,7 @@ impl Upload {
         let (mut contents, mut place) = match takes {
             Takes::Json => (Contents::Memory(Vec::new()), None),
             Takes::File(_) => {
-                let place = service.transfer()?;
+                let place = service.bounds.transfer(tenant)?;
                 let file = tempfile::tempfile_in(&service.spool).map_err(fault)?;
                 (Contents::File(file), Some(place))
             }
@@ -104,7 +108,7 @@ impl Upload {
                 return Err(too_large());
             }
             if bytes > SMALL && place.is_none() {
-                place = Some(service.large_body()?);
+                place = Some(service.bounds.transfer(tenant)?);
             }
             hash.update(&data);
             match &mut contents {
@@ -130,6 +134,14 @@ impl Upload {
                 file.rewind().map_err(fault)?;
                 Ok(Box::new(file))
             }
+        }
+    }
+
+    /// Where the file can be opened, while this is there.
+    pub(crate) fn path(&self) -> Result<PathBuf, Problem> {
+        match &self.contents {
+            Contents::File(file) => Ok(format!("/proc/self/fd/{}", file.as_raw_fd()).into()),
+            Contents::Memory(_) => Err(Problem::internal("a body", "it is no file")),
         }
     }
 

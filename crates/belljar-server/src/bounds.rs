@@ -24,6 +24,10 @@ const KEPT_FREE: u64 = 256 << 20;
 /// connections is no bound.
 const TENANT_REQUESTS: usize = 512;
 
+/// Files and large bodies on their way, of a tenant and of all. Each may hold as much disk as it has bytes.
+const TENANT_TRANSFERS: usize = 16;
+const MAX_TRANSFERS: usize = 64;
+
 /// What is kept of the cells of a tenant that have ended.
 const TENANT_KEPT_BYTES: usize = 256 << 20;
 
@@ -45,6 +49,7 @@ pub(crate) struct Bounds {
 struct Used {
     sessions: usize,
     reserved: u64,
+    transfers: usize,
     tenants: HashMap<TenantName, TenantUse>,
 }
 
@@ -54,6 +59,7 @@ struct TenantUse {
     cells: usize,
     streams: usize,
     requests: usize,
+    transfers: usize,
     kept_bytes: usize,
     /// Sessions that may be started now.
     creates: f64,
@@ -67,6 +73,7 @@ enum What {
     Cell,
     Stream,
     Request,
+    Transfer,
     Kept { bytes: usize },
 }
 
@@ -173,6 +180,23 @@ impl Bounds {
         Ok(self.place(tenant, What::Request))
     }
 
+    /// A place for a file or a large body on its way.
+    pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        if used.transfers >= MAX_TRANSFERS {
+            let detail = "too many files and large requests are on their way";
+            return Err(Problem::new(Code::ServiceFull, detail));
+        }
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.transfers >= TENANT_TRANSFERS {
+            let detail = format!("a tenant may send and get {TENANT_TRANSFERS} files at once");
+            return Err(Problem::new(Code::TooManyTransfers, detail));
+        }
+        of_tenant.transfers += 1;
+        used.transfers += 1;
+        Ok(self.place(tenant, What::Transfer))
+    }
+
     /// A place for what a cell that has ended told; `None` where the tenant has as much already as may be kept.
     pub(crate) fn keep(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Place> {
         let mut used = self.used();
@@ -224,6 +248,7 @@ impl Bounds {
                 cells: 0,
                 streams: 0,
                 requests: 0,
+                transfers: 0,
                 kept_bytes: 0,
                 creates: 2.0 * rate,
                 refilled: now,
@@ -250,9 +275,13 @@ impl Bounds {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut used = self.bounds.used();
-        if let What::Session { reserved } = self.what {
-            used.sessions -= 1;
-            used.reserved -= reserved;
+        match self.what {
+            What::Session { reserved } => {
+                used.sessions -= 1;
+                used.reserved -= reserved;
+            }
+            What::Transfer => used.transfers -= 1,
+            _ => {}
         }
         if let Some(of_tenant) = used.tenants.get_mut(&self.tenant) {
             match self.what {
@@ -260,6 +289,7 @@ impl Drop for Place {
                 What::Cell => of_tenant.cells -= 1,
                 What::Stream => of_tenant.streams -= 1,
                 What::Request => of_tenant.requests -= 1,
+                What::Transfer => of_tenant.transfers -= 1,
                 What::Kept { bytes } => of_tenant.kept_bytes -= bytes,
             }
         }
@@ -340,6 +370,42 @@ mod tests {
         });
         assert_eq!(refused(&short, "a", 1), Code::MemoryShort);
         assert!(short.sessions(&tenant("a"), 1, 1000 << 20).is_ok());
+    }
+
+    /// One tenant takes all of its own and none of another's.
+    #[test]
+    fn requests_transfers_and_kept_bytes_are_bounded() {
+        let bounds = bounds(|| None);
+        let (a, b) = (tenant("a"), tenant("b"));
+        let requests: Vec<_> = (0..TENANT_REQUESTS)
+            .map(|_| bounds.request(&a).unwrap())
+            .collect();
+        assert_eq!(bounds.request(&a).unwrap_err().code, Code::TooManyRequests);
+        assert!(bounds.request(&b).is_ok());
+        drop(requests);
+        assert!(bounds.request(&a).is_ok());
+
+        let transfers: Vec<_> = (0..TENANT_TRANSFERS)
+            .map(|_| bounds.transfer(&a).unwrap())
+            .collect();
+        assert_eq!(
+            bounds.transfer(&a).unwrap_err().code,
+            Code::TooManyTransfers
+        );
+        assert!(bounds.transfer(&b).is_ok());
+        drop(transfers);
+        let others: Vec<_> = (0..MAX_TRANSFERS)
+            .map(|n| bounds.transfer(&tenant(&n.to_string())).unwrap())
+            .collect();
+        assert_eq!(bounds.transfer(&a).unwrap_err().code, Code::ServiceFull);
+        drop(others);
+        assert!(bounds.transfer(&a).is_ok());
+
+        let kept = bounds.keep(&a, TENANT_KEPT_BYTES).unwrap();
+        assert!(bounds.keep(&a, 1).is_none());
+        assert!(bounds.keep(&b, 1).is_some());
+        drop(kept);
+        assert!(bounds.keep(&a, 1).is_some());
     }
 
     #[test]

@@ -62,12 +62,11 @@ pub(crate) fn node_id(data: &Path) -> io::Result<String> {
 }
 
 /// Makes an empty file for its user alone, if there is none.
-pub(crate) fn make_private_file(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private_file(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .open(path)
-        .map(drop)
 }

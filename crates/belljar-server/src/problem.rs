@@ -83,6 +83,7 @@ codes! {
     TooManySessions "too_many_sessions" TOO_MANY_REQUESTS again "The tenant has as many sessions as it may";
     TooManyCells "too_many_cells" TOO_MANY_REQUESTS again "As many cells of the tenant run as may";
     TooManyStreams "too_many_streams" TOO_MANY_REQUESTS again "The tenant reads as many streams as it may";
+    TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "The tenant sends and gets as many files as it may";
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "As many requests of the tenant are being carried out as may";
     TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "The tenant starts sessions faster than it may";
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service has no place left";

@@ -1,5 +1,6 @@
 //! A service from its start to its end.
 
+use std::fs::TryLockError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api;
 use crate::connection;
 use crate::guard::Hosts;
-use crate::node::{make_directory, node_id};
+use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
 use crate::service::Service;
 use crate::tenants::{Tenants, TenantsError};
@@ -43,6 +44,9 @@ pub enum ServerError {
     /// Nobody could use it.
     #[error("all keys are revoked\nhint: make one with `belljar keys create`")]
     NoKey,
+    /// Another service has the data directory.
+    #[error("another service uses {}\nhint: give this one a directory of its own with --data", .0.display())]
+    InUse(PathBuf),
     /// A host that sessions may reach is none.
     #[error(transparent)]
     AllowList(#[from] AllowListError),
@@ -77,9 +81,15 @@ impl Server {
             source,
         };
         make_directory(&spool).map_err(failed)?;
+        let lock = make_private_file(&data.join("server.lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ServerError::InUse(data.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
-        let service = Service::new(engine, tenants, options, node, spool);
+        let service = Service::new(engine, tenants, options, node, spool, lock);
         Ok(Self { service })
     }
 
@@ -153,7 +163,12 @@ async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
 /// Removes what a service that died left on its way.
 fn empty(directory: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
-        std::fs::remove_file(entry?.path())?;
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,21 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use belljar_sandbox::Engine;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::bounds::Bounds;
 use crate::idempotency::Idempotency;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::sessions::Sessions;
 use crate::tenants::{TenantName, Tenants};
-
-/// Files that are received or made up to be sent at once. Each may hold as much disk as a transfer may.
-const MAX_TRANSFERS: usize = 32;
-
-/// Bodies of JSON above a small size that are held in memory at once.
-const MAX_LARGE_BODIES: usize = 128;
 
 /// One node's service.
 #[derive(Debug)]
@@ -33,11 +27,11 @@ pub(crate) struct Service {
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) idempotency: Idempotency,
     pub(crate) metrics: Metrics,
-    transfers: Arc<Semaphore>,
-    large_bodies: Arc<Semaphore>,
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
     draining: AtomicBool,
+    /// Held while this service has its data directory.
+    _lock: File,
 }
 
 impl Service {
@@ -47,6 +41,7 @@ impl Service {
         options: ServerOptions,
         node: String,
         spool: PathBuf,
+        lock: File,
     ) -> Arc<Self> {
         Arc::new(Self {
             bounds: Bounds::new(&options),
@@ -56,10 +51,9 @@ impl Service {
             sessions: Sessions::new(node),
             idempotency: Idempotency::default(),
             metrics: Metrics::default(),
-            transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
-            large_bodies: Arc::new(Semaphore::new(MAX_LARGE_BODIES)),
             spool,
             draining: AtomicBool::new(false),
+            _lock: lock,
         })
     }
 
@@ -70,18 +64,6 @@ impl Service {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
-    }
-
-    /// A place for a file on its way.
-    pub(crate) fn transfer(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.transfers).try_acquire_owned();
-        place.map_err(|_| Problem::new(Code::ServiceFull, "too many files are on their way"))
-    }
-
-    /// A place for a body that is not small.
-    pub(crate) fn large_body(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.large_bodies).try_acquire_owned();
-        place.map_err(|_| Problem::new(Code::ServiceFull, "too many large requests arrive"))
     }
 }
 

@@ -47,7 +47,7 @@ async fn carry_out(
     let body = std::mem::take(request.body_mut());
     let route = request.extensions().get::<MatchedPath>();
     let takes = takes(route.map_or("", MatchedPath::as_str), &service.options);
-    let upload = Upload::read(request.headers(), body, takes, &service).await?;
+    let upload = Upload::read(request.headers(), body, takes, &service, &caller.tenant).await?;
     let Some(key) = key else {
         request.extensions_mut().insert(Shared::new(upload));
         return to_its_end(next.run(request), place).await;

@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 use belljar_sandbox::{EntryKind, Error, Session};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::{Named, Query, Upload};
+use crate::bounds::Place;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
@@ -112,7 +112,7 @@ pub(super) async fn get(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
-    let transfer = service.transfer()?;
+    let transfer = service.bounds.transfer(&caller.tenant)?;
     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
     let file = with_files(&held, move |session| session.open(&path)).await?;
     let size = file.metadata().map(|metadata| metadata.len());
@@ -180,7 +180,7 @@ pub(super) async fn archive(
     Named(id): Named<String>,
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
-    let transfer = service.transfer()?;
+    let transfer = service.bounds.transfer(&caller.tenant)?;
     let session = awake(&held).await?;
     let spool = service.spool.clone();
     let limit = held.options.limits.workspace_bytes;
@@ -248,7 +248,7 @@ pub(super) fn attachment(
     size: u64,
     name: &str,
     kind: &'static str,
-    transfer: OwnedSemaphorePermit,
+    transfer: Place,
 ) -> Response {
     let reader = tokio::fs::File::from_std(file).take(size);
     let stream = ReaderStream::with_capacity(reader, CHUNK);
@@ -316,7 +316,7 @@ async fn with_files<T: Send + 'static>(
 }
 
 /// Does what may block, where it hinders nobody.
-pub(super) async fn in_background<T: Send + 'static>(
+async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;

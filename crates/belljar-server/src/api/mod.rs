@@ -25,9 +25,6 @@ use crate::problem::{Code, ERRORS_PAGE, Problem};
 use crate::service::Service;
 use crate::work::work;
 
-/// The largest snapshot that can be uploaded.
-const MAX_SNAPSHOT: u64 = 4 << 30;
-
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
 const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
 
@@ -78,7 +75,8 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
 pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
     match route {
         FILE => Takes::File(options.session.limits.transfer_bytes),
-        FROM_SNAPSHOT => Takes::File(MAX_SNAPSHOT),
+        // What a session may hold, files included, is in its memory.
+        FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),
         _ => Takes::Json,
     }
 }

@@ -1,6 +1,5 @@
 //! Sessions as files, and sessions that sleep.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use axum::Json as Answer;
@@ -11,7 +10,7 @@ use belljar_sandbox::SnapshotReport;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::files::{attachment, in_background};
+use super::files::attachment;
 use super::sessions::{Nothing, SessionView, created, one_place, usual_options};
 use crate::body::{Json, Named, SNAPSHOT, Upload};
 use crate::problem::{Code, Problem};
@@ -70,7 +69,7 @@ pub(super) async fn download(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     let session = held.session()?;
-    let transfer = service.transfer()?;
+    let transfer = service.bounds.transfer(&caller.tenant)?;
     let fault = |error| Problem::internal("a snapshot can't be kept", error);
     let directory = tempfile::tempdir_in(&service.spool).map_err(fault)?;
     let path = directory.path().join("snapshot");
@@ -106,16 +105,8 @@ pub(super) async fn load(
     }
     let options = usual_options(&service, &caller.tenant);
     let place = one_place(&service, &caller, &options)?;
-    let spool = service.spool.clone();
-    let file = in_background(move || {
-        let fault = |error| Problem::internal("a snapshot can't be kept", error);
-        let mut file = tempfile::NamedTempFile::new_in(spool).map_err(fault)?;
-        std::io::copy(&mut upload.reader()?, &mut file).map_err(fault)?;
-        file.flush().map_err(fault)?;
-        Ok(file.into_temp_path())
-    })
-    .await?;
-    let (session, report) = service.engine.load(&file, options.clone()).await?;
+    let path = upload.path()?;
+    let (session, report) = service.engine.load(&path, options.clone()).await?;
     let new = NewSession {
         tenant: caller.tenant,
         options,

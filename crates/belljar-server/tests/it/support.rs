@@ -101,11 +101,12 @@ impl World {
         }
     }
 
-    /// Tells the service to stop and waits until it has.
-    pub(crate) async fn ends(mut self) {
+    /// Tells the service to stop and waits until it has; its data.
+    pub(crate) async fn ends(mut self) -> tempfile::TempDir {
         let _ = self.stop.take().unwrap().send(());
         let ended = tokio::time::timeout(Duration::from_secs(20), self.task).await;
         ended.expect("the service did not stop").unwrap().unwrap();
+        self.data
     }
 
     /// What the server says to these bytes, until it closes the connection.

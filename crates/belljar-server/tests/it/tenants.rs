@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use belljar_server::{Scope, Server, ServerError, ServerOptions, TenantName, Tenants};
 
+use crate::support::world;
+
 #[tokio::test]
 async fn the_first_key_is_made_once_and_kept_hashed() {
     let directory = tempfile::tempdir().unwrap();
@@ -46,6 +48,27 @@ async fn there_is_no_start_without_a_key() {
     let engine = belljar_sandbox::Engine::builder(environment.unwrap()).build();
     let refused = Server::new(engine, tenants, directory.path(), ServerOptions::default()).await;
     assert!(matches!(refused, Err(ServerError::NoKey)));
+}
+
+/// Two services with one directory would take each other's files away; what one that died left is removed.
+#[tokio::test]
+async fn a_directory_has_one_service() {
+    let world = world().await;
+    let spool = world.data.path().join("spool");
+    std::fs::create_dir(spool.join("left")).unwrap();
+    std::fs::write(spool.join("left/snapshot"), "x").unwrap();
+    let start = async |data: &std::path::Path| {
+        let tenants = Tenants::open(data).await.unwrap();
+        let environment = belljar_sandbox::Environment::from_python("/usr/bin/python3".as_ref());
+        let engine = belljar_sandbox::Engine::builder(environment.unwrap()).build();
+        Server::new(engine, tenants, data, ServerOptions::default()).await
+    };
+    let refused = start(world.data.path()).await;
+    assert!(matches!(refused, Err(ServerError::InUse(_))));
+    assert!(spool.join("left").exists());
+    let data = world.ends().await;
+    start(data.path()).await.unwrap();
+    assert!(!spool.join("left").exists());
 }
 
 /// K12: a tenant's name means nothing special anywhere.
