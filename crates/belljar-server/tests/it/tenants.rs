@@ -92,3 +92,17 @@ fn names_of_tenants_are_plain() {
         assert!(name.parse::<TenantName>().is_err(), "{name}");
     }
 }
+
+/// K13: sessions of one tenant come from one template, those of another from another.
+#[tokio::test]
+async fn tenants_share_no_template() {
+    let world = world().await;
+    let mut hashes = Vec::new();
+    for tenant in ["a", "a", "b"] {
+        let client = world.client(tenant).await;
+        let session = client.session().await;
+        hashes.push(client.printed(&session, "print(hash('x'))").await);
+    }
+    assert_eq!(hashes[0], hashes[1]);
+    assert_ne!(hashes[0], hashes[2]);
+}
