@@ -1,5 +1,6 @@
 //! Files into and out of a workspace.
 
+use std::fs::File;
 use std::io::{Read, Write};
 
 use belljar_walls::{Beneath, BeneathError, Entry};
@@ -38,15 +39,42 @@ impl Session {
         })
     }
 
+    /// Writes a file into the workspace from a source that is read to its end, for what should not be
+    /// held in memory. The session stays awake so long: a source that is slow is put into a file first.
+    pub fn put_from(&self, path: &str, source: &mut dyn Read) -> Result<(), Error> {
+        let failed = |source| {
+            Error::File(BeneathError::Io {
+                path: path.to_owned(),
+                source,
+            })
+        };
+        let mut bounded = source.take(self.limits().transfer_bytes + 1);
+        self.with_files(|files| {
+            files.write(path, |file| {
+                let bytes = std::io::copy(&mut bounded, file).map_err(failed)?;
+                self.check_size(path, bytes)
+            })
+        })
+    }
+
+    /// Opens a file of the workspace to be read. Code in the session may change it meanwhile.
+    pub fn open(&self, path: &str) -> Result<File, Error> {
+        let file = self.with_files(|files| Ok(files.read(path)?))?;
+        let size = file.metadata().map_err(|source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.check_size(path, size.len())?;
+        Ok(file)
+    }
+
     /// Reads a file of the workspace.
     pub fn get(&self, path: &str) -> Result<Vec<u8>, Error> {
         let failed = |source| BeneathError::Io {
             path: path.to_owned(),
             source,
         };
-        let file = self.with_files(|files| Ok(files.read(path)?))?;
-        let size = file.metadata().map_err(failed)?.len();
-        self.check_size(path, size)?;
+        let file = self.open(path)?;
         // It may grow while it is read: one byte more than allowed is enough to know.
         let mut contents = Vec::new();
         let mut bounded = file.take(self.limits().transfer_bytes + 1);

@@ -173,6 +173,11 @@ impl Session {
         }
     }
 
+    /// Ends the session, for those who share it: what others do with it fails from now on.
+    pub fn end(&self) {
+        self.life.end("it was closed");
+    }
+
     /// Ends the session and waits until its processes are gone.
     pub async fn close(self) -> Result<(), Error> {
         if let Some(live) = self.life.end("it was closed") {

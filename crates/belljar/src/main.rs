@@ -9,6 +9,7 @@ mod doctor_command;
 mod env_command;
 mod exec_command;
 mod highlight;
+mod keys_command;
 mod mcp_command;
 mod mcp_servers;
 mod mcp_servers_command;
@@ -20,6 +21,7 @@ mod run_command;
 mod run_screen;
 mod runs_command;
 mod runs_timing;
+mod serve_command;
 mod settings;
 mod settings_approvals;
 mod settings_file;
@@ -80,6 +82,11 @@ enum Command {
     Mcp(mcp_command::McpArgs),
     /// List the MCP servers of the settings and what their tools are, and accept these
     McpServers(mcp_servers_command::McpServersArgs),
+    /// Serve sessions to programs and teams over HTTP
+    Serve(Box<serve_command::ServeArgs>),
+    /// List, make and revoke the keys of the service
+    #[command(subcommand)]
+    Keys(keys_command::KeysCommand),
     /// Make, list and remove environments: the Python and packages that sessions start from
     #[command(
         subcommand,
@@ -118,6 +125,8 @@ fn main() -> ExitCode {
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
         Command::McpServers(args) => start::block_on(mcp_servers_command::run(args)),
+        Command::Serve(args) => start::block_on(serve_command::run(*args)),
+        Command::Keys(command) => start::block_on(keys_command::run(command)),
         Command::Env(command) => start::store()
             .and_then(|store| env_command::run(command, &store))
             .map(|()| ExitCode::SUCCESS),

@@ -70,6 +70,11 @@ impl SessionArgs {
         }
     }
 
+    /// The entries of `--allow`.
+    pub(crate) fn allowed(&self) -> &[String] {
+        &self.allow
+    }
+
     pub(crate) fn has_walls(&self) -> bool {
         self.walls == WallsChoice::Full
     }

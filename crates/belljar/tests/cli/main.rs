@@ -24,6 +24,7 @@ mod repl;
 mod run;
 mod run_interrupts;
 mod run_screen;
+mod serve;
 mod snapshots;
 mod steered;
 mod support;

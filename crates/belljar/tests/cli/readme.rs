@@ -1,4 +1,4 @@
-//! The examples of README.md and docs/runs.md, as a newcomer would run them.
+//! The examples of README.md, docs/runs.md and docs/service.md, as a newcomer would run them.
 
 use std::fs;
 use std::path::Path;
@@ -43,12 +43,19 @@ fn the_examples_of_runs_run() {
     run_examples("docs/runs.md", 1);
 }
 
+#[test]
+fn the_examples_of_service_run() {
+    crate::support::bare();
+    run_examples("docs/service.md", 1);
+}
+
 /// The settings that the pages show are settings.
 #[test]
 fn the_settings_files_of_pages_are_ones() {
     for (page, shown) in [
         ("runs.md", "openai/gpt-5-mini"),
         ("mcp.md", "https://tracker.example/mcp"),
+        ("approvals.md", "files.delete"),
     ] {
         let page = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(page).unwrap();

@@ -1,0 +1,247 @@
+//! `/v1/sessions/{id}/cells`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::{Extension, Json as Answer};
+use belljar_sandbox::{Cell, OnFailure, WhenBusy};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::wants_stream;
+use crate::body::{Json, Named};
+use crate::cells::{CellEnd, CellRecord};
+use crate::idempotency::Slot;
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+
+/// A cell to run.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunCell {
+    /// Python source.
+    code: String,
+    /// How long it may run, if shorter than the session's limit.
+    #[schema(minimum = 1)]
+    wall_time_ms: Option<u64>,
+    /// What to do while another cell runs.
+    #[serde(default)]
+    when_busy: WhenBusyAsked,
+    /// What becomes of the variables if it does not succeed.
+    #[serde(default)]
+    on_failure: OnFailureAsked,
+}
+
+/// What to do with a cell while another one runs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum WhenBusyAsked {
+    /// Run it after that one.
+    #[default]
+    Wait,
+    /// Refuse it: `session_busy`.
+    Refuse,
+}
+
+/// What becomes of the variables when a cell does not end in success.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OnFailureAsked {
+    /// They stay as the cell left them.
+    #[default]
+    Keep,
+    /// They are as they were before the cell.
+    Restore,
+}
+
+/// A cell that runs or has run.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CellView {
+    /// Its number in the session.
+    cell: u32,
+    state: CellState,
+    /// How many events it has told so far.
+    events: u64,
+    /// Its outcome, once it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = outcome_schema)]
+    outcome: Option<Box<RawValue>>,
+}
+
+/// What a cell is doing.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum CellState {
+    /// It runs.
+    Running,
+    /// It has an outcome.
+    Done,
+    /// The service failed: there is none.
+    Failed,
+}
+
+fn outcome_schema() -> utoipa::openapi::Ref {
+    utoipa::openapi::Ref::from_schema_name("Outcome")
+}
+
+impl CellView {
+    fn of(record: &CellRecord) -> Self {
+        let (state, outcome) = match record.ended() {
+            None => (CellState::Running, None),
+            Some(CellEnd::Fault(_)) => (CellState::Failed, None),
+            Some(CellEnd::Outcome(json)) => {
+                let text = String::from_utf8_lossy(&json).into_owned();
+                (CellState::Done, RawValue::from_string(text).ok())
+            }
+        };
+        Self {
+            cell: record.number,
+            state,
+            events: record.last_event(),
+            outcome,
+        }
+    }
+
+    fn brief(record: &CellRecord) -> Self {
+        Self {
+            outcome: None,
+            ..Self::of(record)
+        }
+    }
+}
+
+/// The cells of a session that are kept.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CellList {
+    /// The oldest first, without their outcomes.
+    cells: Vec<CellView>,
+}
+
+/// Lists the cells of a session that are kept.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/cells", tag = "cells", operation_id = "list_cells",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 200, description = "The cells.", body = CellList))
+)]
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Answer<CellList>, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let cells = held.cells();
+    let cells = cells.iter().map(|record| CellView::brief(record)).collect();
+    Ok(Answer(CellList { cells }))
+}
+
+/// Runs a cell: waits for its outcome or, with `Accept: text/event-stream`, streams its events.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/cells", tag = "cells", operation_id = "run_cell",
+    params(("id" = String, Path, description = "The session.")),
+    request_body = RunCell,
+    responses(
+        (status = 200, description = "The outcome, or the events with their numbers as `id`.", content(
+            (ref("#/components/schemas/Outcome") = "application/json"),
+            (ref("#/components/schemas/Event") = "text/event-stream"),
+        )),
+    )
+)]
+pub(super) async fn run(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    headers: HeaderMap,
+    slot: Option<Extension<Arc<Slot>>>,
+    Json(asked): Json<RunCell>,
+) -> Result<Response, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let session = held.session()?;
+    let limit = session.limits().wall_time;
+    let wall_time = asked.wall_time_ms.map(Duration::from_millis);
+    if wall_time.is_some_and(|time| time > limit) {
+        let detail = format!("`wall_time_ms` may be {} at most", limit.as_millis());
+        return Err(Problem::new(Code::LimitTooHigh, detail));
+    }
+    let place = service.bounds.cell(&caller.tenant)?;
+    let run = session.run(Cell {
+        code: asked.code,
+        wall_time,
+        when_busy: match asked.when_busy {
+            WhenBusyAsked::Wait => WhenBusy::Wait,
+            WhenBusyAsked::Refuse => WhenBusy::Refuse,
+        },
+        on_failure: match asked.on_failure {
+            OnFailureAsked::Keep => OnFailure::Keep,
+            OnFailureAsked::Restore => OnFailure::Restore,
+        },
+        answers: false,
+    });
+    // What runs does not keep the session from being deleted.
+    drop(session);
+    let record = CellRecord::begin(run, &held, place, &service).await?;
+    if let Some(Extension(slot)) = slot {
+        slot.is_cell(&record);
+    }
+    if wants_stream(&headers) {
+        return record.stream(0, &service, &caller);
+    }
+    Ok(record.answer().await)
+}
+
+/// Shows a cell that runs or has run.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/cells/{cell}", tag = "cells", operation_id = "show_cell",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("cell" = u32, Path, description = "The number of the cell."),
+    ),
+    responses((status = 200, description = "The cell.", body = CellView))
+)]
+pub(super) async fn show(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named((id, cell)): Named<(String, String)>,
+) -> Result<Answer<CellView>, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let record = held.cell(number(&cell)?)?;
+    Ok(Answer(CellView::of(&record)))
+}
+
+/// Streams the events of a cell, from the first or from where a client left off, to its end.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/cells/{cell}/events", tag = "cells", operation_id = "stream_cell",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("cell" = u32, Path, description = "The number of the cell."),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that the client has."),
+    ),
+    responses((status = 200, description = "The events after that, with their numbers as `id`.", body = ref("#/components/schemas/Event"), content_type = "text/event-stream"))
+)]
+pub(super) async fn events(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named((id, cell)): Named<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let record = held.cell(number(&cell)?)?;
+    let after = match headers.get("last-event-id") {
+        None => 0,
+        Some(value) => {
+            let number = value.to_str().ok().and_then(|value| value.parse().ok());
+            let wrong = || Problem::new(Code::BadHeader, "`Last-Event-ID` is a number");
+            number.ok_or_else(wrong)?
+        }
+    };
+    record.stream(after, &service, &caller)
+}
+
+/// What is no number is the number of no cell.
+fn number(text: &str) -> Result<u32, Problem> {
+    text.parse()
+        .map_err(|_| Problem::new(Code::CellNotFound, "cells have numbers"))
+}

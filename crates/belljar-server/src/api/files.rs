@@ -1,0 +1,324 @@
+//! Files of a session's workspace.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::sync::Arc;
+
+use axum::Json as Answer;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use belljar_sandbox::{EntryKind, Error, Session};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt as _;
+use tokio_util::io::ReaderStream;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::body::{Named, Query, Upload};
+use crate::bounds::Place;
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+use crate::sessions::Held;
+
+/// How much of a file is read at once.
+const CHUNK: usize = 64 << 10;
+
+/// Something in a workspace.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FileView {
+    /// Relative to the workspace.
+    path: String,
+    kind: FileKind,
+    /// Bytes, for a file.
+    size: u64,
+}
+
+/// What something in a workspace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, a pipe, a socket: shown, never opened.
+    Other,
+}
+
+/// What is in a workspace.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FileList {
+    /// Sorted by path.
+    files: Vec<FileView>,
+    /// Whether there is more than a listing holds.
+    truncated: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListAsked {
+    /// A directory; all of the workspace by default.
+    path: Option<String>,
+}
+
+/// Lists what is in a workspace.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
+    params(("id" = String, Path, description = "The session."), ListAsked),
+    responses((status = 200, description = "The files.", body = FileList))
+)]
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Query(asked): Query<ListAsked>,
+) -> Result<Answer<FileList>, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let path = asked.path.unwrap_or_default();
+    if !path.is_empty() {
+        check(&path)?;
+    }
+    let listing = with_files(&held, move |session| session.list(&path)).await?;
+    let files = listing.entries.into_iter().map(|entry| FileView {
+        path: entry.path,
+        kind: match entry.kind {
+            EntryKind::File => FileKind::File,
+            EntryKind::Directory => FileKind::Directory,
+            EntryKind::Other => FileKind::Other,
+        },
+        size: entry.size,
+    });
+    Ok(Answer(FileList {
+        files: files.collect(),
+        truncated: listing.truncated,
+    }))
+}
+
+/// Downloads a file.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "get_file",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("path" = String, Path, description = "Relative to the workspace."),
+    ),
+    responses((status = 200, description = "The file.", content_type = "application/octet-stream"))
+)]
+pub(super) async fn get(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named((id, path)): Named<(String, String)>,
+) -> Result<Response, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    check(&path)?;
+    let transfer = service.bounds.transfer(&caller.tenant)?;
+    let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+    let file = with_files(&held, move |session| session.open(&path)).await?;
+    let size = file.metadata().map(|metadata| metadata.len());
+    let size = size.map_err(|error| Problem::internal("a file of a workspace", error))?;
+    let kind = "application/octet-stream";
+    Ok(attachment(file, size, &name, kind, transfer))
+}
+
+/// Writes a file, whole or not at all, making the directories it needs.
+#[utoipa::path(
+    put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "put_file",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("path" = String, Path, description = "Relative to the workspace."),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 204, description = "It is there."))
+)]
+pub(super) async fn put(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named((id, path)): Named<(String, String)>,
+    upload: Upload,
+) -> Result<StatusCode, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    check(&path)?;
+    let session = awake(&held).await?;
+    let put = in_background(move || {
+        let mut reader = upload.reader()?;
+        Ok(session.put_from(&path, &mut reader))
+    });
+    put.await?.map_err(|error| held.explain(error))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes a file or an empty directory.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("path" = String, Path, description = "Relative to the workspace."),
+    ),
+    responses((status = 204, description = "It is gone."))
+)]
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named((id, path)): Named<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    check(&path)?;
+    with_files(&held, move |session| session.delete(&path)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Downloads the workspace as a tar archive: its regular files and directories.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/archive", tag = "files", operation_id = "download_archive",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 200, description = "The archive.", content_type = "application/x-tar"))
+)]
+pub(super) async fn archive(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Response, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let transfer = service.bounds.transfer(&caller.tenant)?;
+    let session = awake(&held).await?;
+    let spool = service.spool.clone();
+    let limit = held.options.limits.workspace_bytes;
+    let (file, size) = in_background(move || {
+        let fault = |error| Problem::internal("an archive can't be made", error);
+        let file = tempfile::tempfile_in(spool).map_err(fault)?;
+        let mut file = pack(&session, file, limit)?;
+        let size = file.stream_position().map_err(fault)?;
+        file.rewind().map_err(fault)?;
+        Ok((file, size))
+    })
+    .await?;
+    let name = format!("{}.tar", held.id);
+    Ok(attachment(file, size, &name, "application/x-tar", transfer))
+}
+
+/// Writes an archive of at most so many bytes of files. What changes meanwhile is as it was found, or not
+/// there.
+fn pack(session: &Session, file: File, limit: u64) -> Result<File, Problem> {
+    let fault = |error| Problem::internal("an archive can't be made", error);
+    let mut archive = tar::Builder::new(file);
+    let mut bytes = 0;
+    for entry in session.list("")?.entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_mtime(0);
+        match entry.kind {
+            EntryKind::Other => {}
+            EntryKind::Directory => {
+                header.set_entry_type(tar::EntryType::Directory);
+                header.set_mode(0o755);
+                header.set_size(0);
+                let path = format!("{}/", entry.path);
+                let empty = std::io::empty();
+                archive
+                    .append_data(&mut header, path, empty)
+                    .map_err(fault)?;
+            }
+            EntryKind::File => {
+                let Ok(source) = session.open(&entry.path) else {
+                    continue;
+                };
+                let size = source.metadata().map_err(fault)?.len();
+                bytes += size;
+                if bytes > limit {
+                    let detail = "the workspace grew while it was read";
+                    return Err(Problem::new(Code::FileTooLarge, detail));
+                }
+                header.set_mode(0o644);
+                header.set_size(size);
+                // What is missing at its end when it shrinks is zeros: the size is already said.
+                let source = source.chain(std::io::repeat(0)).take(size);
+                archive
+                    .append_data(&mut header, &entry.path, source)
+                    .map_err(fault)?;
+            }
+        }
+    }
+    archive.into_inner().map_err(fault)
+}
+
+/// An answer that is a file, to be saved and never to be shown. One that shrinks meanwhile cuts the answer
+/// off.
+pub(super) fn attachment(
+    file: File,
+    size: u64,
+    name: &str,
+    kind: &'static str,
+    transfer: Place,
+) -> Response {
+    let reader = tokio::fs::File::from_std(file).take(size);
+    let stream = ReaderStream::with_capacity(reader, CHUNK);
+    let stream = futures_util::StreamExt::inspect(stream, move |_| {
+        let _ = &transfer;
+    });
+    let mut response = Body::from_stream(stream).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CONTENT_LENGTH, size.into());
+    let disposition = format!("attachment; filename*=UTF-8''{}", percent(name));
+    if let Ok(disposition) = HeaderValue::try_from(disposition) {
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    response
+}
+
+/// All but letters, digits and a few signs as `%XX`.
+fn percent(name: &str) -> String {
+    use std::fmt::Write as _;
+    name.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}
+
+/// Refuses what the workspace itself would take as a name, and some client would take for a way out.
+fn check(path: &str) -> Result<(), Problem> {
+    let lower = path.to_ascii_lowercase();
+    let why = if path.contains('\\') {
+        "it has a `\\`"
+    } else if ["%2e", "%2f", "%5c", "%00", "%25"]
+        .iter()
+        .any(|code| lower.contains(code))
+    {
+        "it is encoded twice"
+    } else {
+        return Ok(());
+    };
+    let detail = format!("the path is not one inside the workspace: {why}");
+    Err(Problem::new(Code::BadPath, detail))
+}
+
+/// The session, woken if it sleeps.
+async fn awake(held: &Held) -> Result<Arc<Session>, Problem> {
+    let session = held.session()?;
+    if session.is_asleep() {
+        let woken = session.wake().await;
+        woken.map_err(|error| held.explain(error))?;
+    }
+    Ok(session)
+}
+
+async fn with_files<T: Send + 'static>(
+    held: &Held,
+    act: impl FnOnce(&Session) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Problem> {
+    let session = awake(held).await?;
+    let done = in_background(move || Ok(act(&session))).await?;
+    done.map_err(|error| held.explain(error))
+}
+
+/// Does what may block, where it hinders nobody.
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::internal("a task failed", error))?
+}

@@ -1,0 +1,128 @@
+//! What can be asked of the service: one module for each kind of thing.
+
+mod cells;
+mod checkpoints;
+mod files;
+mod sessions;
+mod snapshots;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Path;
+use axum::http::{HeaderMap, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::body::Takes;
+use crate::guard::{Hosts, authorize, guard};
+use crate::openapi::openapi;
+use crate::options::ServerOptions;
+use crate::problem::{Code, ERRORS_PAGE, Problem};
+use crate::service::Service;
+use crate::work::work;
+
+const FILE: &str = "/v1/sessions/{id}/files/{*path}";
+const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
+
+fn routes() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::new()
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::show, sessions::delete))
+        .routes(routes!(sessions::manifest))
+        .routes(routes!(sessions::interrupt))
+        .routes(routes!(cells::list, cells::run))
+        .routes(routes!(cells::show))
+        .routes(routes!(cells::events))
+        .routes(routes!(checkpoints::list, checkpoints::create))
+        .routes(routes!(checkpoints::forget))
+        .routes(routes!(checkpoints::restore))
+        .routes(routes!(checkpoints::fork))
+        .routes(routes!(snapshots::download))
+        .routes(routes!(snapshots::load))
+        .routes(routes!(snapshots::hibernate))
+        .routes(routes!(snapshots::wake))
+        .routes(routes!(files::list))
+        .routes(routes!(files::get, files::put, files::delete))
+        .routes(routes!(files::archive))
+}
+
+/// The paths of the OpenAPI document.
+pub(crate) fn document() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
+/// Everything that the public listener answers.
+pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
+    let (with_key, _) = routes().split_for_parts();
+    let with_key = with_key
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), authorize))
+        .with_state(Arc::clone(service));
+    Router::new()
+        .route("/openapi.json", get(document_as_json))
+        .route("/errors/{code}", get(error_page))
+        .merge(with_key)
+        .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
+}
+
+/// What the body of a route is.
+pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
+    match route {
+        FILE => Takes::File(options.session.limits.transfer_bytes),
+        // What a session may hold, files included, is in its memory.
+        FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),
+        _ => Takes::Json,
+    }
+}
+
+/// Whether the client asks for a stream of events.
+pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    accepted
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| {
+            let mut types = value
+                .split(',')
+                .map(|one| one.split(';').next().unwrap_or(one));
+            types.any(|one| one.trim().eq_ignore_ascii_case("text/event-stream"))
+        })
+}
+
+async fn no_route() -> Problem {
+    Problem::new(Code::RouteNotFound, "`/openapi.json` lists what there is")
+}
+
+async fn no_method() -> Problem {
+    Problem::new(
+        Code::MethodNotAllowed,
+        "`/openapi.json` lists what there is",
+    )
+}
+
+async fn document_as_json() -> Response {
+    let json = openapi().to_string();
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+/// The section of the page that a problem's `type` points to.
+async fn error_page(Path(code): Path<String>) -> Result<Response, Problem> {
+    let heading = format!("## {code}\n");
+    let known = Code::ALL.iter().any(|known| known.as_str() == code);
+    let section = known.then(|| ERRORS_PAGE.split_once(&heading)).flatten();
+    let Some((_, rest)) = section else {
+        return Ok(no_route().await.into_response());
+    };
+    let text = rest.split("\n## ").next().unwrap_or(rest).trim();
+    let page = format!("{heading}\n{text}\n");
+    Ok((
+        [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")],
+        page,
+    )
+        .into_response())
+}

@@ -1,0 +1,477 @@
+//! `/v1/sessions`.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use belljar_sandbox::protocol::NameInfo;
+use belljar_sandbox::{AllowList, Checkpoints, Limits, Network, SessionOptions};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::body::{Json, Named, Query};
+use crate::node::hex;
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+use crate::sessions::{Held, NewSession};
+use crate::tenants::TenantName;
+
+/// Sessions of a page, unless the client says otherwise, and at most.
+const PAGE: usize = 50;
+const MAX_PAGE: usize = 200;
+
+/// How a session is to be. What is left out is as the service has it.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateSession {
+    /// What it may use, at most as much as the service gives.
+    #[serde(default)]
+    limits: LimitsAsked,
+    /// When copies are made of it.
+    checkpoints: Option<CheckpointPolicy>,
+    /// What it may reach; nothing by default.
+    #[serde(default)]
+    network: NetworkAsked,
+}
+
+/// Limits that a client asks for.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitsAsked {
+    /// Memory of everything in the session, its files included.
+    #[schema(minimum = 67_108_864)]
+    memory_bytes: Option<u64>,
+    /// Thousandths of a processor.
+    #[schema(minimum = 10)]
+    milli_cpus: Option<u64>,
+    /// Processes and threads.
+    #[schema(minimum = 8)]
+    processes: Option<u64>,
+    /// Size of the workspace.
+    #[schema(minimum = 65_536)]
+    workspace_bytes: Option<u64>,
+    /// How long a cell may run.
+    #[schema(minimum = 1)]
+    wall_time_ms: Option<u64>,
+    /// Processor time a cell may use.
+    #[schema(minimum = 1)]
+    cpu_time_ms: Option<u64>,
+}
+
+/// When frozen copies are made of a session.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CheckpointPolicy {
+    /// Only by request.
+    Off,
+    /// After each cell, while its client thinks.
+    Auto,
+    /// After each cell, before its outcome is told.
+    Every,
+}
+
+/// Hosts that a client asks for.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkAsked {
+    /// Entries of the service's own list, as they stand there.
+    #[serde(default)]
+    allow: Vec<String>,
+}
+
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionView {
+    id: String,
+    /// Seconds since 1970.
+    created_at: u64,
+    state: SessionState,
+    /// Whether a cell runs.
+    busy: bool,
+    /// The number of the last cell that has begun.
+    cells: u32,
+    /// The environment that it started from.
+    environment: String,
+    limits: LimitsView,
+    checkpoints: CheckpointPolicy,
+    /// Hosts that it may reach.
+    allow: Vec<String>,
+    /// The session that it is a fork of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forked_from: Option<String>,
+}
+
+/// What a session is doing.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum SessionState {
+    /// It is live.
+    Awake,
+    /// It is a snapshot, and wakes with its next use.
+    Asleep,
+    /// Its processes are gone.
+    Ended,
+}
+
+/// Limits of a session.
+#[derive(Debug, Serialize, ToSchema)]
+struct LimitsView {
+    memory_bytes: u64,
+    milli_cpus: u64,
+    processes: u64,
+    workspace_bytes: u64,
+    wall_time_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_time_ms: Option<u64>,
+    transfer_bytes: u64,
+}
+
+impl SessionView {
+    pub(super) fn of(held: &Held, service: &Service) -> Self {
+        let limits = &held.options.limits;
+        let created = held.created.duration_since(UNIX_EPOCH);
+        Self {
+            id: held.id.clone(),
+            created_at: created.map_or(0, |since| since.as_secs()),
+            state: match held.session() {
+                Ok(session) if session.is_asleep() => SessionState::Asleep,
+                Ok(_) => SessionState::Awake,
+                Err(_) => SessionState::Ended,
+            },
+            busy: held.is_busy(),
+            cells: held.last_cell(),
+            environment: service.engine.environment().name().to_owned(),
+            limits: LimitsView {
+                memory_bytes: limits.memory_bytes,
+                milli_cpus: limits.milli_cpus,
+                processes: limits.processes,
+                workspace_bytes: limits.workspace_bytes,
+                wall_time_ms: milliseconds(limits.wall_time),
+                cpu_time_ms: limits.cpu_time.map(milliseconds),
+                transfer_bytes: limits.transfer_bytes,
+            },
+            checkpoints: match held.options.checkpoints {
+                Checkpoints::Off => CheckpointPolicy::Off,
+                Checkpoints::Auto => CheckpointPolicy::Auto,
+                Checkpoints::Every => CheckpointPolicy::Every,
+            },
+            allow: held.allow.clone(),
+            forked_from: held.forked_from.clone(),
+        }
+    }
+}
+
+/// A page of sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionPage {
+    sessions: Vec<SessionView>,
+    /// Where the next page begins; not there on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PageAsked {
+    /// The most sessions of the page.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Lists sessions, the oldest first.
+#[utoipa::path(
+    get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions", params(PageAsked),
+    responses((status = 200, description = "A page of sessions.", body = SessionPage))
+)]
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Query(page): Query<PageAsked>,
+) -> Result<Answer<SessionPage>, Problem> {
+    let limit = page.limit.unwrap_or(PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        let detail = format!("`limit` is from 1 to {MAX_PAGE}");
+        return Err(Problem::new(Code::BadQuery, detail));
+    }
+    let after = match &page.cursor {
+        None => 0,
+        Some(cursor) => {
+            let bytes = BASE64.decode(cursor).ok();
+            let number = bytes.and_then(|bytes| bytes.try_into().ok());
+            let wrong = || Problem::new(Code::BadQuery, "`cursor` is none that was given out");
+            u64::from_be_bytes(number.ok_or_else(wrong)?)
+        }
+    };
+    let mut found = service.sessions.list(&caller.tenant, after, limit + 1);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let last = found
+        .last()
+        .map(|held| BASE64.encode(held.number.to_be_bytes()));
+    Ok(Answer(SessionPage {
+        sessions: found
+            .iter()
+            .map(|held| SessionView::of(held, &service))
+            .collect(),
+        next_cursor: last.filter(|_| more),
+    }))
+}
+
+/// Starts a session.
+#[utoipa::path(
+    post, path = "/v1/sessions", tag = "sessions", operation_id = "create_session",
+    request_body = CreateSession,
+    responses((status = 201, description = "The session.", body = SessionView))
+)]
+pub(super) async fn create(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Json(asked): Json<CreateSession>,
+) -> Result<Response, Problem> {
+    let (options, allow) = options(&service, &caller.tenant, asked)?;
+    let place = one_place(&service, &caller, &options)?;
+    let session = service.engine.session_with(options.clone()).await?;
+    let new = NewSession {
+        tenant: caller.tenant,
+        options,
+        allow,
+        forked_from: None,
+        cells: 0,
+    };
+    let held = service.sessions.hold(session, place, new)?;
+    Ok(created(&held, &service))
+}
+
+/// Shows a session.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "show_session",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what is known: 304 if it is still so."),
+    ),
+    responses(
+        (status = 200, description = "The session.", body = SessionView),
+        (status = 304, description = "It is as it was."),
+    )
+)]
+pub(super) async fn show(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let response = Answer(SessionView::of(&held, &service)).into_response();
+    let (mut parts, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await;
+    let body = body.map_err(|error| Problem::internal("a session", error))?;
+    let tag = format!("\"{}\"", hex(&Sha256::digest(&body)[..12]));
+    let known = headers.get(header::IF_NONE_MATCH);
+    let same = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        parts.headers.insert(header::ETAG, tag);
+    }
+    if same {
+        parts.status = StatusCode::NOT_MODIFIED;
+        return Ok(Response::from_parts(parts, axum::body::Body::empty()));
+    }
+    Ok(Response::from_parts(parts, body.into()))
+}
+
+/// Ends a session and forgets it.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "delete_session",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 204, description = "It is gone."))
+)]
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<StatusCode, Problem> {
+    let held = service.sessions.remove(&caller.tenant, &id)?;
+    held.close().await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The names of a namespace.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Manifest {
+    #[schema(schema_with = names_schema)]
+    names: Vec<NameInfo>,
+}
+
+fn names_schema() -> utoipa::openapi::schema::Array {
+    let item = utoipa::openapi::Ref::from_schema_name("NameInfo");
+    utoipa::openapi::schema::ArrayBuilder::new()
+        .items(item)
+        .build()
+}
+
+/// Lists the names of a session's namespace. Waits for a cell that runs.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/manifest", tag = "sessions", operation_id = "show_manifest",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 200, description = "The names.", body = Manifest))
+)]
+pub(super) async fn manifest(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Answer<Manifest>, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let names = held.session()?.manifest().await;
+    let names = names.map_err(|error| held.explain(error))?;
+    Ok(Answer(Manifest { names }))
+}
+
+/// Whether a cell was interrupted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Interrupted {
+    /// False if no cell ran.
+    interrupted: bool,
+}
+
+/// Interrupts the cell that runs, as Ctrl-C would; its variables are kept.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/interrupt", tag = "sessions", operation_id = "interrupt_session",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 200, description = "Whether a cell ran.", body = Interrupted))
+)]
+pub(super) async fn interrupt(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Answer<Interrupted>, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let interrupted = held.session()?.interrupt();
+    Ok(Answer(Interrupted { interrupted }))
+}
+
+/// A body without fields, or none.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// The answer to who has started a session.
+pub(super) fn created(held: &Held, service: &Service) -> Response {
+    let location = HeaderValue::try_from(format!("/v1/sessions/{}", held.id));
+    let view = Answer(SessionView::of(held, service));
+    let mut response = (StatusCode::CREATED, view).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+pub(super) fn one_place(
+    service: &Service,
+    caller: &Caller,
+    options: &SessionOptions,
+) -> Result<crate::bounds::Place, Problem> {
+    let memory = options.limits.memory_bytes;
+    let mut places = service.bounds.sessions(&caller.tenant, 1, memory)?;
+    places
+        .pop()
+        .ok_or_else(|| Problem::internal("a place", "there is none"))
+}
+
+/// What a session is started with that a tenant asks for without options.
+pub(super) fn usual_options(service: &Service, tenant: &TenantName) -> SessionOptions {
+    SessionOptions {
+        // Tenants never share a template.
+        tenant: Some(tenant.as_str().to_owned()),
+        ..service.options.session.clone()
+    }
+}
+
+fn options(
+    service: &Service,
+    tenant: &TenantName,
+    asked: CreateSession,
+) -> Result<(SessionOptions, Vec<String>), Problem> {
+    let mut options = usual_options(service, tenant);
+    asked.limits.take(&mut options.limits)?;
+    match asked.checkpoints {
+        None => {}
+        Some(CheckpointPolicy::Off) => options.checkpoints = Checkpoints::Off,
+        Some(CheckpointPolicy::Auto) => options.checkpoints = Checkpoints::Auto,
+        Some(CheckpointPolicy::Every) => options.checkpoints = Checkpoints::Every,
+    }
+    let allow = asked.network.allow;
+    options.network = Network::None;
+    if !allow.is_empty() {
+        let known = &service.options.allow;
+        if let Some(other) = allow.iter().find(|entry| !known.contains(entry)) {
+            let other: String = other.chars().take(100).collect();
+            let detail = format!(
+                "`{}` is not on the list of the service",
+                other.escape_debug()
+            );
+            return Err(Problem::new(Code::NetworkNotAllowed, detail));
+        }
+        let list = AllowList::parse(&allow);
+        let list = list.map_err(|error| Problem::internal("an allow-list", error))?;
+        options.network = Network::Allow(list);
+    }
+    Ok((options, allow))
+}
+
+impl LimitsAsked {
+    /// Lowers limits to what is asked for.
+    fn take(&self, limits: &mut Limits) -> Result<(), Problem> {
+        within(
+            "memory_bytes",
+            self.memory_bytes,
+            64 << 20,
+            &mut limits.memory_bytes,
+        )?;
+        within("milli_cpus", self.milli_cpus, 10, &mut limits.milli_cpus)?;
+        within("processes", self.processes, 8, &mut limits.processes)?;
+        within(
+            "workspace_bytes",
+            self.workspace_bytes,
+            64 << 10,
+            &mut limits.workspace_bytes,
+        )?;
+        let mut wall = milliseconds(limits.wall_time);
+        within("wall_time_ms", self.wall_time_ms, 1, &mut wall)?;
+        limits.wall_time = Duration::from_millis(wall);
+        if self.cpu_time_ms.is_some() {
+            let mut cpu = limits.cpu_time.map_or(u64::MAX, milliseconds);
+            within("cpu_time_ms", self.cpu_time_ms, 1, &mut cpu)?;
+            limits.cpu_time = Some(Duration::from_millis(cpu));
+        }
+        Ok(())
+    }
+}
+
+fn within(name: &str, asked: Option<u64>, least: u64, limit: &mut u64) -> Result<(), Problem> {
+    let Some(asked) = asked else {
+        return Ok(());
+    };
+    if asked > *limit {
+        let detail = format!("`{name}` may be {limit} at most");
+        return Err(Problem::new(Code::LimitTooHigh, detail));
+    }
+    if asked < least {
+        let detail = format!("`{name}` is {least} at least");
+        return Err(Problem::new(Code::BadBody, detail));
+    }
+    *limit = asked;
+    Ok(())
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

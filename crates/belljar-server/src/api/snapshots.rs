@@ -1,0 +1,155 @@
+//! Sessions as files, and sessions that sleep.
+
+use std::sync::Arc;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use belljar_sandbox::SnapshotReport;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::files::attachment;
+use super::sessions::{Nothing, SessionView, created, one_place, usual_options};
+use crate::body::{Json, Named, SNAPSHOT, Upload};
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+use crate::sessions::NewSession;
+
+/// What a snapshot does not hold.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LeftOut {
+    /// Bytes of the snapshot.
+    bytes: u64,
+    /// Names that were not saved.
+    names: Vec<Reason>,
+    /// Files that were not saved.
+    files: Vec<Reason>,
+}
+
+/// What was left out, and why.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Reason {
+    name: String,
+    why: String,
+}
+
+impl From<SnapshotReport> for LeftOut {
+    fn from(report: SnapshotReport) -> Self {
+        let names = report.names.into_iter().filter_map(|name| {
+            let why = name.why?;
+            Some(Reason {
+                name: name.name,
+                why,
+            })
+        });
+        let files = report.files_left_out.into_iter().map(|file| Reason {
+            name: file.path,
+            why: file.why,
+        });
+        Self {
+            bytes: report.bytes,
+            names: names.collect(),
+            files: files.collect(),
+        }
+    }
+}
+
+/// Downloads a session as a snapshot. Waits for a cell that runs; the session goes on as it is.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/snapshot", tag = "snapshots", operation_id = "download_snapshot",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 200, description = "The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold.", content_type = "application/vnd.belljar.snapshot"))
+)]
+pub(super) async fn download(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Response, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let session = held.session()?;
+    let transfer = service.bounds.transfer(&caller.tenant)?;
+    let fault = |error| Problem::internal("a snapshot can't be kept", error);
+    let directory = tempfile::tempdir_in(&service.spool).map_err(fault)?;
+    let path = directory.path().join("snapshot");
+    let report = session.snapshot(&path).await;
+    let report = LeftOut::from(report.map_err(|error| held.explain(error))?);
+    let file = std::fs::File::open(&path).map_err(fault)?;
+    // It has no name from here on.
+    drop(directory);
+    let name = format!("{}.snapshot", held.id);
+    let mut response = attachment(file, report.bytes, &name, SNAPSHOT, transfer);
+    let left_out = report.names.len() + report.files.len();
+    let headers = response.headers_mut();
+    headers.insert("belljar-left-out", HeaderValue::from(left_out));
+    Ok(response)
+}
+
+/// Starts a session from a snapshot.
+#[utoipa::path(
+    post, path = "/v1/sessions/from-snapshot", tag = "snapshots", operation_id = "load_snapshot",
+    request_body(content = Vec<u8>, content_type = "application/vnd.belljar.snapshot"),
+    responses((status = 201, description = "The session.", body = SessionView))
+)]
+pub(super) async fn load(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    headers: HeaderMap,
+    upload: Upload,
+) -> Result<Response, Problem> {
+    let kind = headers.get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind.as_bytes() != SNAPSHOT.as_bytes()) {
+        let detail = format!("a snapshot has the type `{SNAPSHOT}`");
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
+    let options = usual_options(&service, &caller.tenant);
+    let place = one_place(&service, &caller, &options)?;
+    let path = upload.path()?;
+    let (session, report) = service.engine.load(&path, options.clone()).await?;
+    let new = NewSession {
+        tenant: caller.tenant,
+        options,
+        allow: Vec::new(),
+        forked_from: None,
+        cells: report.cells,
+    };
+    let held = service.sessions.hold(session, place, new)?;
+    Ok(created(&held, &service))
+}
+
+/// Puts a session to sleep; its next use wakes it. Waits for a cell that runs.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/hibernate", tag = "snapshots", operation_id = "hibernate_session",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 200, description = "It sleeps. What it will lack when it wakes.", body = LeftOut))
+)]
+pub(super) async fn hibernate(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<Answer<LeftOut>, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let report = held.session()?.hibernate().await;
+    let report = report.map_err(|error| held.explain(error))?;
+    Ok(Answer(report.into()))
+}
+
+/// Wakes a session, if it sleeps.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/wake", tag = "snapshots", operation_id = "wake_session",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 204, description = "It is awake."))
+)]
+pub(super) async fn wake(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(Nothing {}): Json<Nothing>,
+) -> Result<StatusCode, Problem> {
+    let held = service.sessions.find(&caller.tenant, &id)?;
+    let woken = held.session()?.wake().await;
+    woken.map_err(|error| held.explain(error))?;
+    Ok(StatusCode::NO_CONTENT)
+}

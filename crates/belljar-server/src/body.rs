@@ -1,0 +1,221 @@
+//! Bodies of requests: read whole, within bounds of size and time, before anything is done.
+
+use std::fs::File;
+use std::io::{Read, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::bounds::Place;
+use crate::problem::{Code, Problem};
+use crate::service::Service;
+use crate::tenants::TenantName;
+
+/// The largest body of JSON. A cell has at most 4 MiB, and more as JSON.
+pub(crate) const MAX_JSON: u64 = 8 << 20;
+
+/// A body that is smaller needs no place.
+const SMALL: u64 = 64 << 10;
+
+/// How long a body may pause, and how long it may take.
+const PAUSE: Duration = Duration::from_secs(10);
+const PATIENCE_JSON: Duration = Duration::from_secs(30);
+const PATIENCE_FILE: Duration = Duration::from_mins(10);
+
+/// The type of a snapshot.
+pub(crate) const SNAPSHOT: &str = "application/vnd.belljar.snapshot";
+
+/// What a route takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Json,
+    /// A file of at most so many bytes.
+    File(u64),
+}
+
+/// A body that has arrived whole.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    contents: Contents,
+    pub(crate) hash: [u8; 32],
+    _place: Option<Place>,
+}
+
+#[derive(Debug)]
+enum Contents {
+    Memory(Vec<u8>),
+    /// Without a name, so that nothing is left of it.
+    File(File),
+}
+
+impl Upload {
+    /// Reads a body. A file goes to the disk, in a directory of ours.
+    pub(crate) async fn read(
+        headers: &HeaderMap,
+        mut body: Body,
+        takes: Takes,
+        service: &Service,
+        tenant: &TenantName,
+    ) -> Result<Self, Problem> {
+        let (limit, patience) = match takes {
+            Takes::Json => (MAX_JSON, PATIENCE_JSON),
+            Takes::File(limit) => (limit, PATIENCE_FILE),
+        };
+        let too_large = || {
+            let detail = format!("at most {limit} bytes are taken here");
+            Problem::new(Code::BodyTooLarge, detail)
+        };
+        let announced = headers.get(header::CONTENT_LENGTH);
+        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(too_large());
+        }
+        let fault = |error| Problem::internal("a body can't be kept", error);
+        let (mut contents, mut place) = match takes {
+            Takes::Json => (Contents::Memory(Vec::new()), None),
+            Takes::File(_) => {
+                let place = service.bounds.transfer(tenant)?;
+                let file = tempfile::tempfile_in(&service.spool).map_err(fault)?;
+                (Contents::File(file), Some(place))
+            }
+        };
+        let deadline = Instant::now() + patience;
+        let (mut bytes, mut hash) = (0, Sha256::new());
+        let late = |_| Problem::new(Code::BodyTimeout, "send it faster");
+        while let Some(frame) = timeout_at(deadline, timeout(PAUSE, body.frame()))
+            .await
+            .map_err(late)?
+            .map_err(late)?
+        {
+            let frame = frame.map_err(|error| {
+                tracing::debug!(%error, "a body was cut off");
+                Problem::new(Code::BadBody, "it was cut off")
+            })?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            bytes += data.len() as u64;
+            if bytes > limit {
+                return Err(too_large());
+            }
+            if bytes > SMALL && place.is_none() {
+                place = Some(service.bounds.transfer(tenant)?);
+            }
+            hash.update(&data);
+            match &mut contents {
+                Contents::Memory(memory) => memory.extend_from_slice(&data),
+                // A few kilobytes into the page cache.
+                Contents::File(file) => file.write_all(&data).map_err(fault)?,
+            }
+        }
+        Ok(Self {
+            contents,
+            hash: hash.finalize().into(),
+            _place: place,
+        })
+    }
+
+    /// From its start.
+    pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>, Problem> {
+        match &self.contents {
+            Contents::Memory(memory) => Ok(Box::new(memory.as_slice())),
+            Contents::File(file) => {
+                let mut file = file;
+                let fault = |error| Problem::internal("a body can't be read again", error);
+                file.rewind().map_err(fault)?;
+                Ok(Box::new(file))
+            }
+        }
+    }
+
+    /// Where the file can be opened, while this is there.
+    pub(crate) fn path(&self) -> Result<PathBuf, Problem> {
+        match &self.contents {
+            Contents::File(file) => Ok(format!("/proc/self/fd/{}", file.as_raw_fd()).into()),
+            Contents::Memory(_) => Err(Problem::internal("a body", "it is no file")),
+        }
+    }
+
+    fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let Contents::Memory(memory) = &self.contents else {
+            return Err(Problem::internal(
+                "a body",
+                "it is a file where JSON is taken",
+            ));
+        };
+        let empty = memory.is_empty().then_some(b"{}".as_slice());
+        serde_json::from_slice(empty.unwrap_or(memory))
+            .map_err(|error| Problem::new(Code::BadBody, error.to_string()))
+    }
+}
+
+/// The body as it was read, once for each request.
+impl<S: Send + Sync> FromRequestParts<S> for Upload {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let upload = parts.extensions.remove::<Shared>().and_then(Shared::take);
+        upload.ok_or_else(|| Problem::internal("a body", "it was not read"))
+    }
+}
+
+/// Extensions must be clonable; a body is not.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared(std::sync::Arc<std::sync::Mutex<Option<Upload>>>);
+
+impl Shared {
+    pub(crate) fn new(upload: Upload) -> Self {
+        Self(std::sync::Arc::new(std::sync::Mutex::new(Some(upload))))
+    }
+
+    fn take(self) -> Option<Upload> {
+        crate::sessions::lock(&self.0).take()
+    }
+}
+
+/// A body of JSON; none at all is an object without fields.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let upload = Upload::from_request_parts(parts, state).await?;
+        upload.json().map(Self)
+    }
+}
+
+/// The query of a request.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = axum::extract::Query::from_request_parts(parts, state).await;
+        let query = query.map_err(|error| Problem::new(Code::BadQuery, error.body_text()))?;
+        Ok(Self(query.0))
+    }
+}
+
+/// The parts of a path that stand for something. What can't be one is as what is not there.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        let path = path.map_err(|error| Problem::new(Code::BadRequest, error.body_text()))?;
+        Ok(Self(path.0))
+    }
+}

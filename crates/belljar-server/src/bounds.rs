@@ -1,0 +1,428 @@
+//! What tenants may use, looked at before anything is done.
+//!
+//! All counts are changed under one lock, so that no number of requests at once gets more than one after
+//! the other would.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use axum::http::{HeaderMap, HeaderValue};
+
+use crate::options::ServerOptions;
+use crate::problem::{Code, Problem};
+use crate::tenants::TenantName;
+
+/// The share of a session's memory limit that is set aside for it: a hundredth, about what a session that
+/// has just begun holds. Few sessions use what they may; those that do are seen in what is available.
+const RESERVED_SHARE: u64 = 100;
+
+/// Memory of the host that no session is started from.
+const KEPT_FREE: u64 = 256 << 20;
+
+/// Requests of a tenant that are being carried out. One goes on though its client hangs up, so that the number of
+/// connections is no bound.
+const TENANT_REQUESTS: usize = 512;
+
+/// Files and large bodies on their way, of a tenant and of all. Each may hold as much disk as it has bytes.
+const TENANT_TRANSFERS: usize = 16;
+const MAX_TRANSFERS: usize = 64;
+
+/// What is kept of the cells of a tenant that have ended.
+const TENANT_KEPT_BYTES: usize = 256 << 20;
+
+/// How often the limits of what a tenant does in a second are counted: `w` of the header.
+const WINDOW: u32 = 1;
+
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    max_sessions: usize,
+    tenant_sessions: usize,
+    tenant_cells: usize,
+    tenant_streams: usize,
+    creates_per_second: u32,
+    used: Mutex<Used>,
+    memory: fn() -> Option<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    sessions: usize,
+    reserved: u64,
+    transfers: usize,
+    tenants: HashMap<TenantName, TenantUse>,
+}
+
+#[derive(Debug)]
+struct TenantUse {
+    sessions: usize,
+    cells: usize,
+    streams: usize,
+    requests: usize,
+    transfers: usize,
+    kept_bytes: usize,
+    /// Sessions that may be started now.
+    creates: f64,
+    refilled: Instant,
+}
+
+/// What is counted of a tenant for as long as it is held.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Session { reserved: u64 },
+    Cell,
+    Stream,
+    Request,
+    Transfer,
+    Kept { bytes: usize },
+}
+
+/// A place that is taken until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    bounds: Arc<Bounds>,
+    tenant: TenantName,
+    what: What,
+}
+
+impl Bounds {
+    pub(crate) fn new(options: &ServerOptions) -> Arc<Self> {
+        Arc::new(Self {
+            max_sessions: options.max_sessions,
+            tenant_sessions: options.tenant_sessions,
+            tenant_cells: options.tenant_cells,
+            tenant_streams: options.tenant_streams,
+            creates_per_second: options.creates_per_second.max(1),
+            used: Mutex::default(),
+            memory: Memory::of_this_host,
+        })
+    }
+
+    /// Places for sessions that may use so much memory each: all of them, or none.
+    pub(crate) fn sessions(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        count: usize,
+        memory_bytes: u64,
+    ) -> Result<Vec<Place>, Problem> {
+        let memory = (self.memory)();
+        let mut used = self.used();
+        let (sessions, reserved) = (used.sessions, used.reserved);
+        let rate = f64::from(self.creates_per_second);
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.sessions + count > self.tenant_sessions {
+            let detail = format!(
+                "a tenant may have {} sessions; delete some first",
+                self.tenant_sessions
+            );
+            return Err(Problem::new(Code::TooManySessions, detail).after(5));
+        }
+        // A float of a small count loses nothing.
+        let wanted = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        if of_tenant.creates < wanted {
+            let detail = format!("a tenant may start {rate} sessions in a second");
+            return Err(Problem::new(Code::TooManyCreates, detail).after(1));
+        }
+        if sessions + count > self.max_sessions {
+            let detail = "all places for sessions are taken";
+            return Err(Problem::new(Code::ServiceFull, detail).after(5));
+        }
+        let each = memory_bytes / RESERVED_SHARE;
+        let all = each.saturating_mul(count as u64);
+        if let Some(memory) = memory
+            && (reserved + all + KEPT_FREE > memory.total || all + KEPT_FREE > memory.available)
+        {
+            let detail = "there is not enough free memory for another session";
+            return Err(Problem::new(Code::MemoryShort, detail).after(5));
+        }
+        of_tenant.creates -= wanted;
+        of_tenant.sessions += count;
+        used.sessions += count;
+        used.reserved += all;
+        drop(used);
+        let what = What::Session { reserved: each };
+        Ok((0..count).map(|_| self.place(tenant, what)).collect())
+    }
+
+    /// A place for a cell that runs, or waits for its turn.
+    pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.cells >= self.tenant_cells {
+            let detail = format!("a tenant may run {} cells at once", self.tenant_cells);
+            return Err(Problem::new(Code::TooManyCells, detail));
+        }
+        of_tenant.cells += 1;
+        Ok(self.place(tenant, What::Cell))
+    }
+
+    /// A place for a stream of events.
+    pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.streams >= self.tenant_streams {
+            let detail = format!("a tenant may read {} streams at once", self.tenant_streams);
+            return Err(Problem::new(Code::TooManyStreams, detail));
+        }
+        of_tenant.streams += 1;
+        Ok(self.place(tenant, What::Stream))
+    }
+
+    /// A place for a request that is being carried out.
+    pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.requests >= TENANT_REQUESTS {
+            let detail = format!("{TENANT_REQUESTS} requests of the tenant are being carried out");
+            return Err(Problem::new(Code::TooManyRequests, detail));
+        }
+        of_tenant.requests += 1;
+        Ok(self.place(tenant, What::Request))
+    }
+
+    /// A place for a file or a large body on its way.
+    pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        if used.transfers >= MAX_TRANSFERS {
+            let detail = "too many files and large requests are on their way";
+            return Err(Problem::new(Code::ServiceFull, detail));
+        }
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.transfers >= TENANT_TRANSFERS {
+            let detail = format!("a tenant may send and get {TENANT_TRANSFERS} files at once");
+            return Err(Problem::new(Code::TooManyTransfers, detail));
+        }
+        of_tenant.transfers += 1;
+        used.transfers += 1;
+        Ok(self.place(tenant, What::Transfer))
+    }
+
+    /// A place for what a cell that has ended told; `None` where the tenant has as much already as may be kept.
+    pub(crate) fn keep(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Place> {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.kept_bytes + bytes > TENANT_KEPT_BYTES {
+            return None;
+        }
+        of_tenant.kept_bytes += bytes;
+        Some(self.place(tenant, What::Kept { bytes }))
+    }
+
+    /// What a tenant may still do, as the IETF's draft on rate limit fields has it.
+    pub(crate) fn tell(&self, tenant: &TenantName, headers: &mut HeaderMap) {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        let rate = self.creates_per_second;
+        let policy = format!(
+            "\"creates\";q={rate};w={WINDOW}, \"sessions\";q={}, \"cells\";q={}",
+            self.tenant_sessions, self.tenant_cells
+        );
+        let left = format!(
+            "\"creates\";r={:.0};t={WINDOW}, \"sessions\";r={}, \"cells\";r={}",
+            of_tenant.creates.floor(),
+            self.tenant_sessions.saturating_sub(of_tenant.sessions),
+            self.tenant_cells.saturating_sub(of_tenant.cells)
+        );
+        for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        }
+    }
+
+    /// How many sessions there are, and how many cells run or wait.
+    pub(crate) fn totals(&self) -> (usize, usize) {
+        let used = self.used();
+        let cells = used.tenants.values().map(|tenant| tenant.cells).sum();
+        (used.sessions, cells)
+    }
+
+    fn refill<'a>(&self, used: &'a mut Used, tenant: &TenantName) -> &'a mut TenantUse {
+        let rate = f64::from(self.creates_per_second);
+        let now = Instant::now();
+        let of_tenant = used
+            .tenants
+            .entry(tenant.clone())
+            .or_insert_with(|| TenantUse {
+                sessions: 0,
+                cells: 0,
+                streams: 0,
+                requests: 0,
+                transfers: 0,
+                kept_bytes: 0,
+                creates: 2.0 * rate,
+                refilled: now,
+            });
+        let passed = now.duration_since(of_tenant.refilled).as_secs_f64();
+        of_tenant.creates = (of_tenant.creates + passed * rate).min(2.0 * rate);
+        of_tenant.refilled = now;
+        of_tenant
+    }
+
+    fn place(self: &Arc<Self>, tenant: &TenantName, what: What) -> Place {
+        Place {
+            bounds: Arc::clone(self),
+            tenant: tenant.clone(),
+            what,
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut used = self.bounds.used();
+        match self.what {
+            What::Session { reserved } => {
+                used.sessions -= 1;
+                used.reserved -= reserved;
+            }
+            What::Transfer => used.transfers -= 1,
+            _ => {}
+        }
+        if let Some(of_tenant) = used.tenants.get_mut(&self.tenant) {
+            match self.what {
+                What::Session { .. } => of_tenant.sessions -= 1,
+                What::Cell => of_tenant.cells -= 1,
+                What::Stream => of_tenant.streams -= 1,
+                What::Request => of_tenant.requests -= 1,
+                What::Transfer => of_tenant.transfers -= 1,
+                What::Kept { bytes } => of_tenant.kept_bytes -= bytes,
+            }
+        }
+    }
+}
+
+/// Memory of the host, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Memory {
+    total: u64,
+    available: u64,
+}
+
+impl Memory {
+    fn of_this_host() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kilobytes * 1024)
+        };
+        Some(Self {
+            total: field("MemTotal:")?,
+            available: field("MemAvailable:")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(memory: fn() -> Option<Memory>) -> Arc<Bounds> {
+        let options = ServerOptions {
+            tenant_sessions: 3,
+            max_sessions: 4,
+            creates_per_second: 100,
+            ..ServerOptions::default()
+        };
+        let mut bounds = Bounds::new(&options);
+        Arc::get_mut(&mut bounds).unwrap().memory = memory;
+        bounds
+    }
+
+    fn tenant(name: &str) -> TenantName {
+        name.parse().unwrap()
+    }
+
+    fn refused(bounds: &Arc<Bounds>, name: &str, count: usize) -> Code {
+        bounds
+            .sessions(&tenant(name), count, 1 << 30)
+            .unwrap_err()
+            .code
+    }
+
+    #[test]
+    fn places_are_counted_and_given_back() {
+        let bounds = bounds(|| None);
+        let two = bounds.sessions(&tenant("a"), 2, 1 << 30).unwrap();
+        assert_eq!(refused(&bounds, "a", 2), Code::TooManySessions);
+        let _two_more = bounds.sessions(&tenant("b"), 2, 1 << 30).unwrap();
+        assert_eq!(refused(&bounds, "a", 1), Code::ServiceFull);
+        drop(two);
+        assert_eq!(bounds.totals(), (2, 0));
+        assert!(bounds.sessions(&tenant("a"), 2, 1 << 30).is_ok());
+    }
+
+    #[test]
+    fn memory_is_set_aside() {
+        let short = bounds(|| {
+            Some(Memory {
+                total: 8 << 30,
+                available: KEPT_FREE + (10 << 20),
+            })
+        });
+        assert_eq!(refused(&short, "a", 1), Code::MemoryShort);
+        assert!(short.sessions(&tenant("a"), 1, 1000 << 20).is_ok());
+    }
+
+    /// One tenant takes all of its own and none of another's.
+    #[test]
+    fn requests_transfers_and_kept_bytes_are_bounded() {
+        let bounds = bounds(|| None);
+        let (a, b) = (tenant("a"), tenant("b"));
+        let requests: Vec<_> = (0..TENANT_REQUESTS)
+            .map(|_| bounds.request(&a).unwrap())
+            .collect();
+        assert_eq!(bounds.request(&a).unwrap_err().code, Code::TooManyRequests);
+        assert!(bounds.request(&b).is_ok());
+        drop(requests);
+        assert!(bounds.request(&a).is_ok());
+
+        let transfers: Vec<_> = (0..TENANT_TRANSFERS)
+            .map(|_| bounds.transfer(&a).unwrap())
+            .collect();
+        assert_eq!(
+            bounds.transfer(&a).unwrap_err().code,
+            Code::TooManyTransfers
+        );
+        assert!(bounds.transfer(&b).is_ok());
+        drop(transfers);
+        let others: Vec<_> = (0..MAX_TRANSFERS)
+            .map(|n| bounds.transfer(&tenant(&n.to_string())).unwrap())
+            .collect();
+        assert_eq!(bounds.transfer(&a).unwrap_err().code, Code::ServiceFull);
+        drop(others);
+        assert!(bounds.transfer(&a).is_ok());
+
+        let kept = bounds.keep(&a, TENANT_KEPT_BYTES).unwrap();
+        assert!(bounds.keep(&a, 1).is_none());
+        assert!(bounds.keep(&b, 1).is_some());
+        drop(kept);
+        assert!(bounds.keep(&a, 1).is_some());
+    }
+
+    #[test]
+    fn a_burst_is_twice_the_rate() {
+        let mut bounds = bounds(|| None);
+        let inner = Arc::get_mut(&mut bounds).unwrap();
+        inner.creates_per_second = 1;
+        drop(bounds.sessions(&tenant("a"), 2, 0).unwrap());
+        assert_eq!(refused(&bounds, "a", 1), Code::TooManyCreates);
+        assert!(bounds.sessions(&tenant("b"), 1, 0).is_ok());
+    }
+
+    #[test]
+    fn what_the_kernel_tells_is_read() {
+        let text = "MemTotal:       24 kB\nMemFree: 1 kB\nMemAvailable:   12 kB\n";
+        let memory = Memory::parse(text).unwrap();
+        assert_eq!((memory.total, memory.available), (24 << 10, 12 << 10));
+        assert!(Memory::of_this_host().is_some());
+    }
+}

@@ -1,0 +1,321 @@
+//! Cells as a client sees them: events with numbers, kept within bounds, that any number of readers can
+//! read from wherever they are.
+//!
+//! A reader holds a number and nothing else, so one that does not read costs nothing.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use belljar_sandbox::CellRun;
+use belljar_sandbox::protocol::{Event, Fate, Outcome};
+use futures_util::stream;
+use tokio::sync::watch;
+
+use crate::bounds::Place;
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+use crate::sessions::Held;
+
+/// What is kept of the events of one cell; when there is more, the oldest are given up.
+const MAX_CELL_BYTES: usize = 4 << 20;
+
+/// How often a stream looks whether its key is still good.
+const KEY_CHECK: Duration = Duration::from_secs(1);
+
+/// A sign of life is sent when nothing else was for so long.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+
+/// A cell that runs or has run.
+#[derive(Debug)]
+pub(crate) struct CellRecord {
+    pub(crate) number: u32,
+    log: Mutex<Log>,
+    /// How many events there have been.
+    told: watch::Sender<u64>,
+    /// Once it has ended.
+    kept: OnceLock<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    /// Rendered for a stream. The first one has the number `given_up + 1`.
+    events: VecDeque<Bytes>,
+    bytes: usize,
+    given_up: u64,
+    end: Option<CellEnd>,
+}
+
+/// How a cell ended.
+#[derive(Clone, Debug)]
+pub(crate) enum CellEnd {
+    /// The outcome as JSON.
+    Outcome(Bytes),
+    /// A fault of ours.
+    Fault(Problem),
+}
+
+impl CellRecord {
+    /// Waits until a cell has begun, and lets its events be kept from then on.
+    pub(crate) async fn begin(
+        mut run: CellRun,
+        held: &Arc<Held>,
+        place: Place,
+        service: &Arc<Service>,
+    ) -> Result<Arc<Self>, Problem> {
+        let number = match run.next().await {
+            Some(Ok(Event::Started { cell })) => cell,
+            Some(Ok(_)) | None => {
+                return Err(Problem::internal("a cell", "it did not say that it began"));
+            }
+            Some(Err(error)) => return Err(held.explain(error)),
+        };
+        let record = Arc::new(Self {
+            number,
+            log: Mutex::default(),
+            told: watch::Sender::new(0),
+            kept: OnceLock::new(),
+        });
+        record.tell("started", &Event::Started { cell: number });
+        held.keep(&record);
+        tokio::spawn(pump(
+            run,
+            Arc::clone(&record),
+            Arc::clone(held),
+            place,
+            Arc::clone(service),
+        ));
+        Ok(record)
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn end(&self) -> CellEnd {
+        let mut told = self.told.subscribe();
+        loop {
+            if let Some(end) = self.log().end.clone() {
+                return end;
+            }
+            // The sender is a part of this.
+            let _ = told.changed().await;
+        }
+    }
+
+    pub(crate) fn ended(&self) -> Option<CellEnd> {
+        self.log().end.clone()
+    }
+
+    /// How many events there have been.
+    pub(crate) fn last_event(&self) -> u64 {
+        *self.told.borrow()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let log = self.log();
+        let outcome = match &log.end {
+            Some(CellEnd::Outcome(json)) => json.len(),
+            _ => 0,
+        };
+        log.bytes + outcome
+    }
+
+    /// The answer to who waits for it.
+    pub(crate) async fn answer(&self) -> Response {
+        match self.end().await {
+            CellEnd::Outcome(json) => {
+                let mut response = Body::from(json).into_response();
+                let json = HeaderValue::from_static("application/json");
+                response.headers_mut().insert(header::CONTENT_TYPE, json);
+                response
+            }
+            CellEnd::Fault(problem) => problem.into_response(),
+        }
+    }
+
+    /// A stream of the events after one.
+    pub(crate) fn stream(
+        self: &Arc<Self>,
+        after: u64,
+        service: &Arc<Service>,
+        caller: &Caller,
+    ) -> Result<Response, Problem> {
+        let place = service.bounds.stream(&caller.tenant)?;
+        let (given_up, last) = (self.log().given_up, self.last_event());
+        if after < given_up {
+            let detail = format!(
+                "events up to {given_up} are no longer kept; the cell itself has the outcome"
+            );
+            return Err(Problem::new(Code::EventsGone, detail));
+        }
+        if after > last {
+            let detail = format!("`Last-Event-ID` is {after}, and the last event is {last}");
+            return Err(Problem::new(Code::BadHeader, detail));
+        }
+        let reader = Reader {
+            record: Arc::clone(self),
+            told: self.told.subscribe(),
+            after,
+            service: Arc::clone(service),
+            key: caller.prefix.clone(),
+            checked: Instant::now(),
+            spoke: Instant::now(),
+            _place: place,
+        };
+        let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
+            let part = reader.next().await?;
+            Some((Ok::<_, std::convert::Infallible>(part), reader))
+        }));
+        let mut response = body.into_response();
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        );
+        Ok(response)
+    }
+
+    fn tell(&self, kind: &str, event: &impl serde::Serialize) {
+        match serde_json::to_string(event) {
+            Ok(json) => self.add(kind, &json, None),
+            Err(error) => tracing::error!(%error, "an event can't be written"),
+        }
+    }
+
+    /// The last event goes in with the end: who sees the one sees the other.
+    fn add(&self, kind: &str, json: &str, end: Option<CellEnd>) {
+        let number = self.last_event() + 1;
+        // JSON has no line ends of its own.
+        let rendered = Bytes::from(format!("id: {number}\nevent: {kind}\ndata: {json}\n\n"));
+        {
+            let mut log = self.log();
+            log.bytes += rendered.len();
+            log.events.push_back(rendered);
+            while log.bytes > MAX_CELL_BYTES && log.events.len() > 1 {
+                let oldest = log.events.pop_front().map_or(0, |event| event.len());
+                log.bytes -= oldest;
+                log.given_up += 1;
+            }
+            log.end = end;
+        }
+        self.told.send_replace(number);
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes the events of a cell until its end.
+async fn pump(
+    mut run: CellRun,
+    record: Arc<CellRecord>,
+    held: Arc<Held>,
+    place: Place,
+    service: Arc<Service>,
+) {
+    let end = loop {
+        match run.next().await {
+            Some(Ok(Event::Outcome(outcome))) => break Ok(outcome),
+            Some(Ok(event)) => record.tell(kind(&event), &event),
+            Some(Err(error)) => break Err(held.explain(error)),
+            None => break Err(Problem::internal("a cell", "it ended without an outcome")),
+        }
+    };
+    let end = end.and_then(|mut outcome| {
+        without_host_paths(&mut outcome);
+        if outcome.state == Fate::Lost {
+            held.is_over();
+        }
+        service.metrics.cell(outcome.status);
+        let json = serde_json::to_string(&outcome);
+        json.map_err(|error| Problem::internal("an outcome can't be written", error))
+    });
+    // Who hears of the end finds the place free.
+    held.cell_ended();
+    drop(place);
+    let (kind, event, end) = match end {
+        Ok(json) => {
+            // An outcome is an object: the event is the same with a type.
+            let event = format!("{{\"type\":\"outcome\",{}", &json[1..]);
+            ("outcome", event, CellEnd::Outcome(json.into()))
+        }
+        Err(problem) => {
+            let event = serde_json::to_string(&problem.body()).unwrap_or_default();
+            ("fault", event, CellEnd::Fault(problem))
+        }
+    };
+    record.add(kind, &event, Some(end));
+    match service.bounds.keep(&held.tenant, record.bytes()) {
+        Some(kept) => drop(record.kept.set(kept)),
+        // Who reads it now has it still.
+        None => held.give_up(&record),
+    }
+}
+
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::Started { .. } => "started",
+        Event::Output { .. } => "output",
+        Event::Truncated { .. } => "truncated",
+        Event::Display(_) => "display",
+        Event::Called { .. } => "called",
+        Event::CallDenied { .. } => "call_denied",
+        Event::CallCancelled { .. } => "call_cancelled",
+        Event::Denied(_) => "denied",
+        Event::Outcome(_) => "outcome",
+    }
+}
+
+/// Where the whole of a long output is kept on the host is nobody else's business.
+fn without_host_paths(outcome: &mut Outcome) {
+    for output in [&mut outcome.stdout, &mut outcome.stderr] {
+        output.file = None;
+        output.file_truncated = false;
+    }
+}
+
+/// Somebody who reads the events of a cell.
+struct Reader {
+    record: Arc<CellRecord>,
+    told: watch::Receiver<u64>,
+    after: u64,
+    service: Arc<Service>,
+    key: String,
+    /// When the key was last looked at.
+    checked: Instant,
+    /// When something was last sent.
+    spoke: Instant,
+    _place: Place,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.checked.elapsed() >= KEY_CHECK {
+                if !self.service.tenants.is_valid(&self.key).await {
+                    return None;
+                }
+                self.checked = Instant::now();
+            }
+            {
+                let log = self.record.log();
+                // A reader who is too slow to get all is cut off, and is told so when it comes again.
+                let index = usize::try_from(self.after.checked_sub(log.given_up)?).ok()?;
+                if let Some(event) = log.events.get(index) {
+                    self.after += 1;
+                    self.spoke = Instant::now();
+                    return Some(event.clone());
+                }
+                if log.end.is_some() {
+                    return None;
+                }
+            }
+            let _ = tokio::time::timeout(KEY_CHECK, self.told.changed()).await;
+            if self.spoke.elapsed() >= SIGN_OF_LIFE {
+                self.spoke = Instant::now();
+                return Some(Bytes::from_static(b":\n\n"));
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What every request passes first, and what every answer gets: the id, the name that the service is called
+//! by, headers for browsers, counting.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tracing::Instrument as _;
+
+use crate::node::random_hex;
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+use crate::tenants::Scope;
+
+/// Nothing that is answered is a page: a browser that is led here shows nothing, runs nothing and keeps
+/// nothing.
+const HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    ),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    ),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+];
+
+/// Names that the service may be called by.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts(Arc<[String]>);
+
+impl Hosts {
+    /// Those of the address that it listens on, and these.
+    pub(crate) fn new(address: IpAddr, names: &[String]) -> Self {
+        let mut all: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        if address.is_loopback() || address.is_unspecified() {
+            all.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
+        }
+        all.push(match address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        });
+        Self(all.into())
+    }
+
+    /// Whether a `Host` is one of them, with whatever port: a page of another name that is led to this
+    /// address can't talk to it.
+    fn has(&self, host: &str) -> bool {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        self.0.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+pub(crate) async fn guard(
+    State((service, hosts)): State<(Arc<Service>, Hosts)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Ok(id) = random_hex(8) else {
+        return Problem::new(Code::Internal, "there are no random numbers").into_response();
+    };
+    let method = request.method().clone();
+    let span = tracing::info_span!("request", id, %method);
+    let mut response = async {
+        match admit(request.headers(), &hosts) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        }
+    }
+    .instrument(span.clone())
+    .await;
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, value);
+    }
+    if let Ok(id) = HeaderValue::try_from(id) {
+        headers.insert("x-request-id", id);
+    }
+    let status = response.status();
+    span.in_scope(|| tracing::info!(status = status.as_u16(), "answered"));
+    service
+        .metrics
+        .request(status, response.extensions().get::<Code>().copied());
+    response
+}
+
+fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    if !host.is_some_and(|host| hosts.has(host)) {
+        let detail = "the header `Host` names another service; the operator adds names by --host";
+        return Err(Problem::new(Code::WrongHost, detail));
+    }
+    Ok(())
+}
+
+/// Lets nobody pass without a key, and tells what the tenant may still do.
+pub(crate) async fn authorize(
+    State(service): State<Arc<Service>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let key = key_of(request.headers()).map(str::to_owned);
+    let caller = match caller(&service, key, scope_of(&request)).await {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    let tenant = caller.tenant.clone();
+    request.extensions_mut().insert(caller);
+    let mut response = next.run(request).await;
+    service.bounds.tell(&tenant, response.headers_mut());
+    response
+}
+
+/// The key that a request came with.
+fn key_of(headers: &HeaderMap) -> Option<&str> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else {
+        return None;
+    };
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+async fn caller(
+    service: &Service,
+    key: Option<String>,
+    needed: Option<Scope>,
+) -> Result<Caller, Problem> {
+    let refused = || {
+        let detail = "send `Authorization: Bearer KEY` with a key that is not revoked";
+        Problem::new(Code::Unauthorized, detail)
+    };
+    let info = service.tenants.check(&key.ok_or_else(refused)?).await;
+    let info = info.map_err(|error| Problem::internal("a key can't be looked up", error))?;
+    let info = info.ok_or_else(refused)?;
+    if let Some(needed) = needed
+        && !info.scopes.contains(&needed)
+    {
+        let detail = format!("the key has not the scope `{}`", needed.as_str());
+        return Err(Problem::new(Code::ScopeMissing, detail));
+    }
+    Ok(Caller {
+        tenant: info.tenant,
+        prefix: info.prefix,
+    })
+}
+
+/// The scope that a route needs; what is no route needs none to be told so.
+fn scope_of(request: &Request) -> Option<Scope> {
+    let path = request.extensions().get::<MatchedPath>()?.as_str();
+    let first = path.strip_prefix("/v1/")?.split('/').next()?;
+    match first {
+        "sessions" => Some(Scope::Sessions),
+        "runs" => Some(Scope::Runs),
+        // What nobody thought of is for nobody but those who administer.
+        _ => Some(Scope::Admin),
+    }
+}
+
+/// Whether a request may change something.
+pub(crate) fn changes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD)
+}

@@ -1,0 +1,37 @@
+//! The service: sessions over HTTP, for many tenants.
+//!
+//! A [`Server`] gives the sessions of one engine to whoever has a key ([`Tenants`]). What can be asked
+//! of it is in its OpenAPI document ([`openapi`]), which is made from the handlers themselves; why the
+//! API has its shape is in `docs/adr/0022-the-service.md`.
+//!
+//! # What is promised
+//!
+//! - Nothing is answered without a key. What belongs to another tenant is answered as what is not there.
+//! - What a request may cost is bounded before it costs anything: bodies, headers, time, sessions, cells,
+//!   memory of the host. Who is refused is told when to come again.
+//! - An answer never has a path or a text of the host in it: faults have a stable code and a page.
+//! - A request that has begun to change a session is carried out, even if its client hangs up.
+
+mod api;
+mod body;
+mod bounds;
+mod cells;
+mod connection;
+mod guard;
+mod idempotency;
+mod metrics;
+mod node;
+mod openapi;
+mod options;
+mod problem;
+mod server;
+mod service;
+mod sessions;
+mod tenants;
+mod work;
+
+pub use openapi::openapi;
+pub use options::ServerOptions;
+pub use problem::{Code, ERRORS_PAGE};
+pub use server::{Server, ServerError};
+pub use tenants::{KeyInfo, NewKey, Scope, TenantName, Tenants, TenantsError};

@@ -1,0 +1,72 @@
+//! Ids: of this node, of sessions, of requests.
+
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::{fs, io};
+
+/// Random bytes as hexadecimal digits.
+pub(crate) fn random_hex(bytes: usize) -> io::Result<String> {
+    let mut random = vec![0; bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += rustix::rand::getrandom(&mut random[filled..], flags)?;
+    }
+    Ok(hex(&random))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Makes the directory of a service, for its user alone.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
+/// The id of the node whose data this is, made once: session ids begin with it, so that a request can be
+/// led to its node by looking at it.
+pub(crate) fn node_id(data: &Path) -> io::Result<String> {
+    let path = data.join("node");
+    match fs::read_to_string(&path) {
+        Ok(id) if id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id),
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file `node` is not an id",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let id = random_hex(4)?;
+            // Whole or not at all, and never over one that another process has just made.
+            let mut file = tempfile::Builder::new()
+                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+                .tempfile_in(data)?;
+            file.write_all(id.as_bytes())?;
+            match file.persist_noclobber(&path) {
+                Ok(_) => Ok(id),
+                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                    fs::read_to_string(&path)
+                }
+                Err(error) => Err(error.error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes an empty file for its user alone, if there is none.
+pub(crate) fn make_private_file(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}

@@ -1,0 +1,105 @@
+//! The OpenAPI document: paths from the handlers, types of the protocol from their JSON Schema.
+
+use belljar_sandbox::protocol::{Event, NameInfo, Outcome};
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+
+use crate::api;
+use crate::problem::ProblemBody;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Belljar",
+        description = "Live Python sessions behind walls, over HTTP.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    servers((url = "http://127.0.0.1:7878")),
+    security(("key" = [])),
+    components(schemas(ProblemBody)),
+    tags(
+        (name = "sessions", description = "One live interpreter each, with a workspace."),
+        (name = "cells", description = "Pieces of code run in a session, one after another."),
+        (name = "checkpoints", description = "Frozen copies of a live session, and forks of it."),
+        (name = "snapshots", description = "A session in a file; sleep."),
+        (name = "files", description = "Files of a session's workspace.")
+    )
+)]
+struct Document;
+
+/// The OpenAPI 3.1 document of the service, as it is in `docs/openapi.json`.
+pub fn openapi() -> Value {
+    let mut document = Document::openapi();
+    document.merge(api::document());
+    let components = document.components.get_or_insert_default();
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
+    let bearer = bearer.description(Some("A key: `bj_PREFIX_SECRET`."));
+    components.add_security_scheme("key", SecurityScheme::Http(bearer.build()));
+    // There is nothing in it that can't be written.
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+    });
+    let mut generator = settings.into_generator();
+    generator.subschema_for::<Outcome>();
+    generator.subschema_for::<Event>();
+    generator.subschema_for::<NameInfo>();
+    let types = generator.take_definitions(true);
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        schemas.extend(types);
+        schemas.sort_keys();
+    }
+    say_what_holds_for_all(&mut document);
+    document
+}
+
+/// What is so for every operation, and is not said again at each handler.
+fn say_what_holds_for_all(document: &mut Value) {
+    let schemas = document["components"]["schemas"].clone();
+    let Some(paths) = document["paths"].as_object_mut() else {
+        return;
+    };
+    // A path of several parts is the router's way to say it.
+    *paths = std::mem::take(paths)
+        .into_iter()
+        .map(|(path, item)| (path.replace("{*", "{"), item))
+        .collect();
+    for (method, operation) in paths
+        .values_mut()
+        .filter_map(Value::as_object_mut)
+        .flatten()
+    {
+        operation["responses"]["default"] = json!({
+            "description": "A problem.",
+            "content": {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            }
+        });
+        if method == "get" {
+            continue;
+        }
+        let key = json!({
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "The same key with the same request gives the first answer again.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255}
+        });
+        match operation["parameters"].as_array_mut() {
+            Some(parameters) => parameters.push(key),
+            None => operation["parameters"] = json!([key]),
+        }
+        let body = &mut operation["requestBody"];
+        if let Some(name) = body["content"]["application/json"]["schema"]["$ref"].as_str() {
+            let name = name.rsplit('/').next().unwrap_or(name);
+            // Without a body, every field is left out.
+            body["required"] = schemas[name].get("required").is_some().into();
+        } else if body.is_null() {
+            operation
+                .as_object_mut()
+                .map(|fields| fields.remove("requestBody"));
+        }
+    }
+}

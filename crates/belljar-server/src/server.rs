@@ -1,0 +1,174 @@
+//! A service from its start to its end.
+
+use std::fs::TryLockError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use belljar_sandbox::{AllowListError, Engine};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::api;
+use crate::connection;
+use crate::guard::Hosts;
+use crate::node::{make_directory, make_private_file, node_id};
+use crate::options::ServerOptions;
+use crate::service::Service;
+use crate::tenants::{Tenants, TenantsError};
+
+/// How often it is looked whether cells still run.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Why a service can't start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A file of its data can't be used.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Keys can't be read.
+    #[error(transparent)]
+    Tenants(#[from] TenantsError),
+    /// Nobody could use it.
+    #[error("all keys are revoked\nhint: make one with `belljar keys create`")]
+    NoKey,
+    /// Another service has the data directory.
+    #[error("another service uses {}\nhint: give this one a directory of its own with --data", .0.display())]
+    InUse(PathBuf),
+    /// A host that sessions may reach is none.
+    #[error(transparent)]
+    AllowList(#[from] AllowListError),
+}
+
+/// A service that is ready to take connections.
+#[derive(Debug)]
+pub struct Server {
+    service: Arc<Service>,
+}
+
+impl Server {
+    /// A service with the sessions of this engine. Its data directory has its keys and the id of its node.
+    pub async fn new(
+        engine: Engine,
+        tenants: Tenants,
+        data: &Path,
+        options: ServerOptions,
+    ) -> Result<Self, ServerError> {
+        if !tenants
+            .keys()
+            .await?
+            .iter()
+            .any(|key| key.revoked.is_none())
+        {
+            return Err(ServerError::NoKey);
+        }
+        belljar_sandbox::AllowList::parse(&options.allow)?;
+        let spool = data.join("spool");
+        let failed = |source| ServerError::Io {
+            path: data.to_owned(),
+            source,
+        };
+        make_directory(&spool).map_err(failed)?;
+        let lock = make_private_file(&data.join("server.lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ServerError::InUse(data.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        empty(&spool).map_err(failed)?;
+        let node = node_id(data).map_err(failed)?;
+        let service = Service::new(engine, tenants, options, node, spool, lock);
+        Ok(Self { service })
+    }
+
+    /// The keys of the service.
+    pub fn tenants(&self) -> &Tenants {
+        &self.service.tenants
+    }
+
+    /// Serves until `stop`. Then no new work is taken, cells that run may end within the time of the
+    /// options, and everything is ended. What operators look at is on a listener of its own.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        admin: Option<TcpListener>,
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let hosts = Hosts::new(listener.local_addr()?.ip(), &self.service.options.hosts);
+        let router = api::router(&self.service, hosts);
+        let token = CancellationToken::new();
+        let mut serving = vec![tokio::spawn(connection::serve(
+            listener,
+            router,
+            token.clone(),
+        ))];
+        if let Some(admin) = admin {
+            let router = admin_router(&self.service);
+            serving.push(tokio::spawn(connection::serve(
+                admin,
+                router,
+                token.clone(),
+            )));
+        }
+        stop.await;
+        self.service.drain();
+        let deadline = Instant::now() + self.service.options.drain;
+        while self.service.bounds.totals().1 > 0 && Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.service.sessions.end_all();
+        token.cancel();
+        for task in serving {
+            // It has nothing to say.
+            let _ = task.await;
+        }
+        self.service.engine.shutdown().await;
+        Ok(())
+    }
+}
+
+/// What operators look at. It has no keys: it listens where only they are.
+fn admin_router(service: &Arc<Service>) -> Router {
+    Router::new()
+        .route("/healthz", get(health))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::clone(service))
+}
+
+async fn health(State(service): State<Arc<Service>>) -> impl IntoResponse {
+    if service.is_draining() {
+        (axum::http::StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    } else {
+        (axum::http::StatusCode::OK, "ok\n")
+    }
+}
+
+async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
+    let text = service.metrics.text(service.bounds.totals());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
+}
+
+/// Removes what a service that died left on its way.
+fn empty(directory: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! What all handlers share.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use belljar_sandbox::Engine;
+
+use crate::bounds::Bounds;
+use crate::idempotency::Idempotency;
+use crate::metrics::Metrics;
+use crate::options::ServerOptions;
+use crate::problem::Problem;
+use crate::sessions::Sessions;
+use crate::tenants::{TenantName, Tenants};
+
+/// One node's service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) engine: Engine,
+    pub(crate) options: ServerOptions,
+    pub(crate) tenants: Tenants,
+    pub(crate) sessions: Sessions,
+    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) idempotency: Idempotency,
+    pub(crate) metrics: Metrics,
+    /// Where bodies and archives are kept on their way.
+    pub(crate) spool: PathBuf,
+    draining: AtomicBool,
+    /// Held while this service has its data directory.
+    _lock: File,
+}
+
+impl Service {
+    pub(crate) fn new(
+        engine: Engine,
+        tenants: Tenants,
+        options: ServerOptions,
+        node: String,
+        spool: PathBuf,
+        lock: File,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            bounds: Bounds::new(&options),
+            engine,
+            options,
+            tenants,
+            sessions: Sessions::new(node),
+            idempotency: Idempotency::default(),
+            metrics: Metrics::default(),
+            spool,
+            draining: AtomicBool::new(false),
+            _lock: lock,
+        })
+    }
+
+    /// Takes no more work.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}
+
+/// Who makes a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) tenant: TenantName,
+    /// Of the key.
+    pub(crate) prefix: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| Problem::internal("a request", "it came without its caller"))
+    }
+}

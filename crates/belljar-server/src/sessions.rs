@@ -1,0 +1,238 @@
+//! The sessions of all tenants, by their ids.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use belljar_sandbox::{Error, Session, SessionOptions};
+
+use crate::bounds::Place;
+use crate::cells::CellRecord;
+use crate::node::random_hex;
+use crate::problem::{Code, Problem};
+use crate::tenants::TenantName;
+
+/// The cells of a session that are kept, and what they may hold together; the newest is always kept.
+const MAX_CELLS: usize = 16;
+const MAX_CELL_BYTES: usize = 4 << 20;
+
+/// The sessions of a tenant that have ended and can still be looked at.
+const MAX_ENDED: usize = 100;
+
+/// A session with an id, and whose it is.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) id: String,
+    /// The order in which sessions were made.
+    pub(crate) number: u64,
+    pub(crate) tenant: TenantName,
+    pub(crate) created: SystemTime,
+    pub(crate) options: SessionOptions,
+    /// The entries of its allow-list.
+    pub(crate) allow: Vec<String>,
+    pub(crate) forked_from: Option<String>,
+    /// Until it has ended.
+    live: Mutex<Option<(Arc<Session>, Place)>>,
+    cells: Mutex<VecDeque<Arc<CellRecord>>>,
+    last_cell: AtomicU32,
+    running: AtomicUsize,
+}
+
+impl Held {
+    /// The session, if it has not ended.
+    pub(crate) fn session(&self) -> Result<Arc<Session>, Problem> {
+        let live = lock(&self.live);
+        let session = live.as_ref().map(|(session, _)| Arc::clone(session));
+        session.ok_or_else(|| Problem::new(Code::SessionEnded, "start a new one"))
+    }
+
+    /// Ends it and gives its place back, at once.
+    pub(crate) fn is_over(&self) {
+        let ended = lock(&self.live).take();
+        if let Some((session, _place)) = ended {
+            session.end();
+        }
+    }
+
+    /// Ends it, and waits for its processes where nobody else uses it.
+    pub(crate) async fn close(&self) {
+        let ended = lock(&self.live).take();
+        if let Some((session, _place)) = ended {
+            session.end();
+            if let Some(session) = Arc::into_inner(session) {
+                let _ = session.close().await;
+            }
+        }
+    }
+
+    /// What went wrong, for a client; a session that has ended is given up.
+    pub(crate) fn explain(&self, error: Error) -> Problem {
+        if matches!(error, Error::Ended(_)) {
+            self.is_over();
+        }
+        error.into()
+    }
+
+    /// Keeps a cell that has begun, and gives up the oldest ones where there are too many.
+    pub(crate) fn keep(&self, record: &Arc<CellRecord>) {
+        self.last_cell.fetch_max(record.number, Ordering::Relaxed);
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let mut cells = lock(&self.cells);
+        cells.push_back(Arc::clone(record));
+        let mut bytes: usize = cells.iter().map(|cell| cell.bytes()).sum();
+        while cells.len() > MAX_CELLS || (bytes > MAX_CELL_BYTES && cells.len() > 1) {
+            bytes -= cells.pop_front().map_or(0, |cell| cell.bytes());
+        }
+    }
+
+    /// Keeps a cell no longer.
+    pub(crate) fn give_up(&self, record: &Arc<CellRecord>) {
+        lock(&self.cells).retain(|cell| !Arc::ptr_eq(cell, record));
+    }
+
+    pub(crate) fn cell_ended(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cells(&self) -> Vec<Arc<CellRecord>> {
+        lock(&self.cells).iter().cloned().collect()
+    }
+
+    pub(crate) fn cell(&self, number: u32) -> Result<Arc<CellRecord>, Problem> {
+        let cells = lock(&self.cells);
+        let found = cells.iter().rev().find(|cell| cell.number == number);
+        found.cloned().ok_or_else(|| {
+            let detail =
+                format!("cell {number} is not kept: it has not run, or many have run since");
+            Problem::new(Code::CellNotFound, detail)
+        })
+    }
+
+    pub(crate) fn last_cell(&self) -> u32 {
+        self.last_cell.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// What a session is held with.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSession {
+    pub(crate) tenant: TenantName,
+    pub(crate) options: SessionOptions,
+    pub(crate) allow: Vec<String>,
+    pub(crate) forked_from: Option<String>,
+    /// How many cells have run in it.
+    pub(crate) cells: u32,
+}
+
+/// All sessions of this node.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    node: String,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    next: u64,
+    by_id: HashMap<String, Arc<Held>>,
+    by_tenant: HashMap<TenantName, BTreeMap<u64, Arc<Held>>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(node: String) -> Self {
+        Self {
+            node,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Gives a session an id, which nobody can guess and which begins with that of this node.
+    pub(crate) fn hold(
+        &self,
+        session: Session,
+        place: Place,
+        new: NewSession,
+    ) -> Result<Arc<Held>, Problem> {
+        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
+        let mut known = lock(&self.known);
+        known.next += 1;
+        let held = Arc::new(Held {
+            id: format!("{}-{random}", self.node),
+            number: known.next,
+            tenant: new.tenant,
+            created: SystemTime::now(),
+            options: new.options,
+            allow: new.allow,
+            forked_from: new.forked_from,
+            live: Mutex::new(Some((Arc::new(session), place))),
+            cells: Mutex::default(),
+            last_cell: AtomicU32::new(new.cells),
+            running: AtomicUsize::new(0),
+        });
+        known.by_id.insert(held.id.clone(), Arc::clone(&held));
+        let of_tenant = known.by_tenant.entry(held.tenant.clone()).or_default();
+        of_tenant.insert(held.number, Arc::clone(&held));
+        let ended = of_tenant.values().filter(|held| held.session().is_err());
+        let ended: Vec<_> = ended.map(|held| (held.number, held.id.clone())).collect();
+        let too_many = ended.len().saturating_sub(MAX_ENDED);
+        for (number, _) in &ended[..too_many] {
+            of_tenant.remove(number);
+        }
+        for (_, id) in &ended[..too_many] {
+            known.by_id.remove(id);
+        }
+        Ok(held)
+    }
+
+    /// A session of this tenant. That of another is as one that is not there.
+    pub(crate) fn find(&self, tenant: &TenantName, id: &str) -> Result<Arc<Held>, Problem> {
+        let known = lock(&self.known);
+        let found = known.by_id.get(id).filter(|held| held.tenant == *tenant);
+        found.cloned().ok_or_else(|| not_found(id))
+    }
+
+    /// Takes a session of this tenant out of the list.
+    pub(crate) fn remove(&self, tenant: &TenantName, id: &str) -> Result<Arc<Held>, Problem> {
+        let mut known = lock(&self.known);
+        let found = known.by_id.get(id).filter(|held| held.tenant == *tenant);
+        let held = Arc::clone(found.ok_or_else(|| not_found(id))?);
+        known.by_id.remove(id);
+        if let Some(of_tenant) = known.by_tenant.get_mut(tenant) {
+            of_tenant.remove(&held.number);
+        }
+        Ok(held)
+    }
+
+    /// Sessions of a tenant that were made after one, the oldest first.
+    pub(crate) fn list(&self, tenant: &TenantName, after: u64, limit: usize) -> Vec<Arc<Held>> {
+        let known = lock(&self.known);
+        let Some(of_tenant) = known.by_tenant.get(tenant) else {
+            return Vec::new();
+        };
+        let rest = of_tenant.range(after.saturating_add(1)..);
+        rest.take(limit).map(|(_, held)| Arc::clone(held)).collect()
+    }
+
+    /// Ends all of them.
+    pub(crate) fn end_all(&self) {
+        let all: Vec<_> = lock(&self.known).by_id.values().cloned().collect();
+        for held in all {
+            held.is_over();
+        }
+    }
+}
+
+fn not_found(id: &str) -> Problem {
+    let id: String = id.chars().take(100).collect();
+    let detail = format!("there is no session `{}`", id.escape_debug());
+    Problem::new(Code::SessionNotFound, detail)
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

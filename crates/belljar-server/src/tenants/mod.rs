@@ -1,0 +1,341 @@
+//! Who may use the service: keys, and the tenants they belong to, in a SQLite file.
+//!
+//! A key is `bj_PREFIX_SECRET`. The secret is 256 random bits, so SHA-256 is enough to keep it by: there is
+//! nothing to guess that a slow hash would make harder, as there is with passwords, and each request would
+//! pay for the slowness.
+
+mod name;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest as _, Sha256};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteRow, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions as _, Row as _};
+use subtle::ConstantTimeEq as _;
+
+pub use name::{Scope, TenantName};
+
+use crate::node::{make_directory, make_private_file, random_hex};
+
+/// How long a key that was looked up is believed. Another process may revoke it meanwhile.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// The most keys that are remembered between requests.
+const MAX_KNOWN: usize = 10_000;
+
+const LIST: &str =
+    "SELECT prefix, tenant, scopes, created, revoked, hash FROM keys ORDER BY created, prefix";
+
+const FIND: &str =
+    "SELECT prefix, tenant, scopes, created, revoked, hash FROM keys WHERE prefix = $1";
+
+/// Why keys can't be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TenantsError {
+    /// The directory or file can't be used.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The database can't be used.
+    #[error("{}: {source}", path.display())]
+    Database {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: sqlx::Error,
+    },
+    /// A newer version has written it.
+    #[error("{} was written by a newer version of Belljar", .0.display())]
+    Newer(PathBuf),
+}
+
+/// A key as it is kept: everything but the secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// The part of the key that names it.
+    pub prefix: String,
+    /// Whose it is.
+    pub tenant: TenantName,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// When it was made, in seconds since 1970.
+    pub created: i64,
+    /// When it was revoked.
+    pub revoked: Option<i64>,
+}
+
+/// A key that was made just now, whole: nobody can show it again.
+#[derive(Clone)]
+pub struct NewKey {
+    /// `bj_PREFIX_SECRET`.
+    pub text: String,
+    /// What is kept of it.
+    pub info: KeyInfo,
+}
+
+impl std::fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewKey")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    info: KeyInfo,
+    hash: [u8; 32],
+    seen: Instant,
+}
+
+/// The keys of a service.
+#[derive(Debug)]
+pub struct Tenants {
+    path: PathBuf,
+    pool: SqlitePool,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+impl Tenants {
+    /// Opens `tenants.sqlite` in the data directory of a service, making both if they are not there.
+    pub async fn open(data: &Path) -> Result<Self, TenantsError> {
+        let path = data.join("tenants.sqlite");
+        let made = make_directory(data).and_then(|()| make_private_file(&path));
+        made.map_err(|source| TenantsError::Io {
+            path: path.clone(),
+            source,
+        })?;
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(Duration::from_secs(5))
+            .disable_statement_logging();
+        let pool = SqlitePoolOptions::new()
+            .max_connections(2)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .connect_with(options)
+            .await;
+        let fault = |source| TenantsError::Database {
+            path: path.clone(),
+            source,
+        };
+        let pool = pool.map_err(fault)?;
+        match migrate(&pool).await {
+            Ok(true) => {}
+            Ok(false) => return Err(TenantsError::Newer(path)),
+            Err(error) => return Err(fault(error)),
+        }
+        Ok(Self {
+            path,
+            pool,
+            known: Mutex::default(),
+        })
+    }
+
+    /// Makes the first key, with all scopes, if there has never been one.
+    pub async fn first_key(&self) -> Result<Option<NewKey>, TenantsError> {
+        let made = async {
+            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let count: i64 = sqlx::query("SELECT count(*) FROM keys")
+                .fetch_one(&mut *transaction)
+                .await?
+                .try_get(0)?;
+            if count > 0 {
+                return Ok(None);
+            }
+            let tenant = TenantName::FIRST.parse().map_err(decode)?;
+            let key = insert(&mut transaction, &tenant, &Scope::ALL).await?;
+            transaction.commit().await?;
+            Ok(Some(key))
+        };
+        made.await.map_err(|error| self.fault(error))
+    }
+
+    /// Makes a key. The tenant need not have had one before.
+    pub async fn create_key(
+        &self,
+        tenant: &TenantName,
+        scopes: &[Scope],
+    ) -> Result<NewKey, TenantsError> {
+        let made = async {
+            let mut connection = self.pool.acquire().await?;
+            insert(&mut connection, tenant, scopes).await
+        };
+        made.await.map_err(|error| self.fault(error))
+    }
+
+    /// All keys, the oldest first.
+    pub async fn keys(&self) -> Result<Vec<KeyInfo>, TenantsError> {
+        let rows = sqlx::query(LIST).fetch_all(&self.pool).await;
+        let rows = rows.map_err(|error| self.fault(error))?;
+        let keys: Result<_, _> = rows.iter().map(|row| Ok(read(row)?.info)).collect();
+        keys.map_err(|error| self.fault(error))
+    }
+
+    /// Revokes a key by its prefix. False if there is none, or if it was revoked before.
+    pub async fn revoke(&self, prefix: &str) -> Result<bool, TenantsError> {
+        let done =
+            sqlx::query("UPDATE keys SET revoked = $1 WHERE prefix = $2 AND revoked IS NULL")
+                .bind(now())
+                .bind(prefix)
+                .execute(&self.pool)
+                .await
+                .map_err(|error| self.fault(error))?;
+        self.known().remove(prefix);
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Whose key this is; `None` if it is no key, or a revoked one.
+    pub(crate) async fn check(&self, text: &str) -> Result<Option<KeyInfo>, TenantsError> {
+        let Some((prefix, secret)) = text
+            .strip_prefix("bj_")
+            .and_then(|rest| rest.split_once('_'))
+        else {
+            return Ok(None);
+        };
+        let Some(known) = self.look_up(prefix).await? else {
+            return Ok(None);
+        };
+        let given: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
+        let same: bool = given.ct_eq(&known.hash).into();
+        Ok((same && known.info.revoked.is_none()).then_some(known.info))
+    }
+
+    /// Whether a key that was good is still good.
+    pub(crate) async fn is_valid(&self, prefix: &str) -> bool {
+        // Where nobody can tell, nobody is let in.
+        let known = self.look_up(prefix).await.ok().flatten();
+        known.is_some_and(|known| known.info.revoked.is_none())
+    }
+
+    async fn look_up(&self, prefix: &str) -> Result<Option<Known>, TenantsError> {
+        if let Some(known) = self.known().get(prefix)
+            && known.seen.elapsed() < BELIEVED
+        {
+            return Ok(Some(known.clone()));
+        }
+        let row = sqlx::query(FIND)
+            .bind(prefix)
+            .fetch_optional(&self.pool)
+            .await;
+        let known = row.and_then(|row| row.as_ref().map(read).transpose());
+        let known = known.map_err(|error| self.fault(error))?;
+        let mut all = self.known();
+        match &known {
+            Some(found) => {
+                if all.len() >= MAX_KNOWN {
+                    all.clear();
+                }
+                all.insert(prefix.to_owned(), found.clone());
+            }
+            None => drop(all.remove(prefix)),
+        }
+        Ok(known)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self, source: sqlx::Error) -> TenantsError {
+        TenantsError::Database {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    tenant: &TenantName,
+    scopes: &[Scope],
+) -> sqlx::Result<NewKey> {
+    let prefix = random_hex(4).map_err(sqlx::Error::Io)?;
+    let secret = random_hex(32).map_err(sqlx::Error::Io)?;
+    let mut scopes = scopes.to_vec();
+    scopes.sort_unstable();
+    scopes.dedup();
+    let names: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
+    let created = now();
+    let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
+    sqlx::query(
+        "INSERT INTO keys (prefix, tenant, scopes, hash, created) VALUES ($1, $2, $3, $4, $5)",
+    )
+    .bind(&prefix)
+    .bind(tenant.as_str())
+    .bind(names.join(" "))
+    .bind(hash.as_slice())
+    .bind(created)
+    .execute(connection)
+    .await?;
+    Ok(NewKey {
+        text: format!("bj_{prefix}_{secret}"),
+        info: KeyInfo {
+            prefix,
+            tenant: tenant.clone(),
+            scopes,
+            created,
+            revoked: None,
+        },
+    })
+}
+
+fn read(row: &SqliteRow) -> sqlx::Result<Known> {
+    let scopes: String = row.try_get(2)?;
+    let scopes: Result<_, _> = scopes.split_whitespace().map(str::parse).collect();
+    let hash: Vec<u8> = row.try_get(5)?;
+    Ok(Known {
+        info: KeyInfo {
+            prefix: row.try_get(0)?,
+            tenant: row.try_get::<String, _>(1)?.parse().map_err(decode)?,
+            scopes: scopes.map_err(decode)?,
+            created: row.try_get(3)?,
+            revoked: row.try_get(4)?,
+        },
+        hash: hash
+            .try_into()
+            .map_err(|_| decode("a hash of another length".into()))?,
+        seen: Instant::now(),
+    })
+}
+
+/// Brings the schema up to date; false if it is newer than what is known here.
+async fn migrate(pool: &SqlitePool) -> sqlx::Result<bool> {
+    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+    let found: i64 = sqlx::query("PRAGMA user_version")
+        .fetch_one(&mut *transaction)
+        .await?
+        .try_get(0)?;
+    if found == 0 {
+        for statement in [include_str!("0001.sql"), "PRAGMA user_version = 1"] {
+            sqlx::raw_sql(statement).execute(&mut *transaction).await?;
+        }
+    }
+    transaction.commit().await?;
+    Ok(found <= 1)
+}
+
+fn decode(why: String) -> sqlx::Error {
+    sqlx::Error::Decode(why.into())
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
+}

@@ -1,0 +1,123 @@
+//! How a request is carried out: its body read, its effect had once, to its end.
+
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest as _, Sha256};
+use tracing::Instrument as _;
+
+use crate::api::{takes, wants_stream};
+use crate::body::{Shared, Upload};
+use crate::guard::changes;
+use crate::idempotency::{Claim, Earlier, Slot};
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+
+/// The most bytes of an `Idempotency-Key`.
+const MAX_KEY: usize = 255;
+
+pub(crate) async fn work(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    request: Request,
+    next: Next,
+) -> Response {
+    let done = carry_out(service, caller, request, next).await;
+    done.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn carry_out(
+    service: Arc<Service>,
+    caller: Caller,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let place = service.bounds.request(&caller.tenant)?;
+    if !changes(request.method()) {
+        return to_its_end(next.run(request), place).await;
+    }
+    if service.is_draining() {
+        let detail = "no new work is taken; what runs goes on for a while";
+        return Err(Problem::new(Code::Draining, detail).after(5));
+    }
+    let key = idempotency_key(request.headers())?;
+    let body = std::mem::take(request.body_mut());
+    let route = request.extensions().get::<MatchedPath>();
+    let takes = takes(route.map_or("", MatchedPath::as_str), &service.options);
+    let upload = Upload::read(request.headers(), body, takes, &service, &caller.tenant).await?;
+    let Some(key) = key else {
+        request.extensions_mut().insert(Shared::new(upload));
+        return to_its_end(next.run(request), place).await;
+    };
+    let mut fingerprint = Sha256::new();
+    for part in [request.method().as_str(), &request.uri().to_string()] {
+        fingerprint.update(part.as_bytes());
+        fingerprint.update([0]);
+    }
+    fingerprint.update(upload.hash);
+    let claim = service
+        .idempotency
+        .claim(&caller.tenant, &key, fingerprint.finalize().into())?;
+    match claim {
+        Claim::Again(slot) => again(&slot, &service, &caller, request.headers()).await,
+        Claim::First(slot) => {
+            request.extensions_mut().insert(Shared::new(upload));
+            request.extensions_mut().insert(Arc::clone(&slot));
+            let answer = async move {
+                // Whoever waits for the answer gets one, whatever becomes of the request.
+                let response = to_its_end(next.run(request), place).await;
+                let response = response.unwrap_or_else(IntoResponse::into_response);
+                let kept = service
+                    .idempotency
+                    .keep(&caller.tenant, &key, &slot, response);
+                kept.await
+            };
+            to_its_end(answer, ()).await
+        }
+    }
+}
+
+/// The first answer to a request that came again.
+async fn again(
+    slot: &Slot,
+    service: &Arc<Service>,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let mut response = match slot.earlier().await? {
+        Earlier::Response(response) => response,
+        Earlier::Cell(record) if wants_stream(headers) => record.stream(0, service, caller)?,
+        Earlier::Cell(record) => record.answer().await,
+    };
+    let yes = HeaderValue::from_static("true");
+    response.headers_mut().insert("idempotency-replayed", yes);
+    Ok(response)
+}
+
+/// In a task of its own, so that a client who hangs up leaves nothing half done.
+async fn to_its_end(
+    work: impl Future<Output = Response> + Send + 'static,
+    place: impl Send + 'static,
+) -> Result<Response, Problem> {
+    let work = async move {
+        let _place = place;
+        work.await
+    };
+    let task = tokio::spawn(work.in_current_span());
+    task.await
+        .map_err(|error| Problem::internal("a request failed", error))
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    let fits = |key: &&str| !key.is_empty() && key.len() <= MAX_KEY;
+    let key = value.to_str().ok().filter(fits);
+    let detail = format!("`Idempotency-Key` has 1 to {MAX_KEY} visible characters");
+    key.map(|key| Some(key.to_owned()))
+        .ok_or_else(|| Problem::new(Code::BadHeader, detail))
+}

@@ -1,0 +1,228 @@
+//! Cells: waited for, streamed, streamed again.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::{Ask as _, Events, options, world, world_with};
+
+/// Prints five lines, one at a time.
+const SLOW: &str = "import time\nfor i in range(5):\n    print(i, flush=True)\n    time.sleep(0.1)";
+
+#[tokio::test]
+async fn events_are_streamed_with_numbers() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let events = client.stream(&session, SLOW).await.rest().await;
+    let ids: Vec<_> = events.iter().map(|event| event.id).collect();
+    assert_eq!(ids, (1..=events.len() as u64).collect::<Vec<_>>());
+    assert_eq!(
+        (events[0].kind.as_str(), &events[0].data["cell"]),
+        ("started", &json!(1))
+    );
+    let last = events.last().unwrap();
+    assert_eq!(
+        (last.kind.as_str(), &last.data["type"]),
+        ("outcome", &json!("outcome"))
+    );
+    let printed: String = events
+        .iter()
+        .filter(|event| event.kind == "output")
+        .map(|event| event.data["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(printed, "0\n1\n2\n3\n4\n");
+    assert!(events.len() >= 5, "they came one by one: {events:#?}");
+
+    // What is waited for is the same.
+    let cell = client
+        .get(&format!("{session}/cells/1"))
+        .json_with(200)
+        .await;
+    assert_eq!(cell["state"], "done");
+    assert_eq!(cell["outcome"]["stdout"], last.data["stdout"]);
+    assert_eq!(cell["events"], events.len());
+}
+
+/// A client whose connection breaks at any event goes on without gap or repeat, while the cell runs and
+/// after it.
+#[tokio::test]
+async fn a_stream_is_resumed_without_gap_or_repeat() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let mut first = client.stream(&session, SLOW).await;
+    let mut seen = vec![first.next().await.unwrap(), first.next().await.unwrap()];
+    drop(first);
+    let path = format!("{session}/cells/1/events");
+    loop {
+        let last = seen.last().unwrap().id;
+        let mut again = Events::of(client.get(&path).header("last-event-id", last)).await;
+        match again.next().await {
+            Some(event) => seen.push(event),
+            None => break,
+        }
+    }
+    let whole = Events::of(client.get(&path)).await.rest().await;
+    assert_eq!(seen, whole);
+    let after_end = client.get(&path).header("last-event-id", whole.len() + 1);
+    after_end.problem(400, "bad_header").await;
+    client
+        .get(&path)
+        .header("last-event-id", "x")
+        .problem(400, "bad_header")
+        .await;
+    client
+        .get(&format!("{session}/cells/2/events"))
+        .problem(404, "cell_not_found")
+        .await;
+    client
+        .get(&format!("{session}/cells/x"))
+        .problem(404, "cell_not_found")
+        .await;
+}
+
+/// The last cells are kept, and no more.
+#[tokio::test]
+async fn old_cells_are_given_up() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    for _ in 0..18 {
+        client.run(&session, "1").await;
+    }
+    client
+        .get(&format!("{session}/cells/2"))
+        .problem(404, "cell_not_found")
+        .await;
+    client
+        .get(&format!("{session}/cells/3/events"))
+        .with(200)
+        .await;
+    let list = client.get(&format!("{session}/cells")).json_with(200).await;
+    assert_eq!(list["cells"].as_array().unwrap().len(), 16);
+}
+
+/// What a cell tells is bounded; who wants what was given up is told so, and the outcome is there.
+#[tokio::test]
+async fn too_many_events_are_given_up_from_the_oldest() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let code = "class Large:\n    def _repr_html_(self): return 'x' * 1_000_000\nfor _ in range(4): display(Large())";
+    let outcome = client.run(&session, code).await;
+    assert_eq!(outcome["status"], "success", "{:?}", outcome["exception"]);
+    let path = format!("{session}/cells/1/events");
+    client.get(&path).problem(410, "events_gone").await;
+    let last = Events::of(client.get(&path).header("last-event-id", 5))
+        .await
+        .rest()
+        .await;
+    assert_eq!(last.len(), 1);
+    assert_eq!(last[0].kind, "outcome");
+}
+
+#[tokio::test]
+async fn a_busy_session_is_waited_for_or_not_and_can_be_interrupted() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let mut long = client.stream(&session, "import time\ntime.sleep(20)").await;
+    long.next().await.unwrap();
+    assert_eq!(client.get(&session).json_with(200).await["busy"], true);
+    let cells = format!("{session}/cells");
+    let impatient = json!({"code": "1", "when_busy": "refuse"});
+    client
+        .post(&cells, impatient)
+        .problem(409, "session_busy")
+        .await;
+    let patient = tokio::spawn({
+        let (client, session) = (client.clone(), session.clone());
+        async move { client.run(&session, "2").await }
+    });
+    let interrupt = format!("{session}/interrupt");
+    let answer = client.post(&interrupt, json!({})).json_with(200).await;
+    assert_eq!(answer["interrupted"], true);
+    let outcome = long.rest().await.pop().unwrap();
+    assert_eq!(outcome.data["cause"]["kind"], "interrupted");
+    assert_eq!(patient.await.unwrap()["cell"], 2);
+    let answer = client
+        .request(reqwest::Method::POST, &interrupt)
+        .json_with(200)
+        .await;
+    assert_eq!(answer["interrupted"], false);
+}
+
+/// A cell runs to its end though its client hung up.
+#[tokio::test]
+async fn a_cell_outlives_its_client() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let run = client.post(
+        &format!("{session}/cells"),
+        json!({"code": "import time\ntime.sleep(0.5)\nx = 1"}),
+    );
+    let gave_up = run.timeout(Duration::from_millis(200)).send().await;
+    assert!(gave_up.unwrap_err().is_timeout());
+    assert_eq!(client.printed(&session, "print(x)").await, "1\n");
+}
+
+/// No path of the host is in an outcome.
+#[tokio::test]
+async fn long_output_tells_no_path_of_the_host() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let outcome = client.run(&session, "print('x' * 1_000_000)").await;
+    assert!(outcome["stdout"]["omitted_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(outcome["stdout"].get("file"), None);
+    assert!(!outcome.to_string().contains("/tmp"));
+}
+
+/// K9: a stream ends when its key is revoked, also by another process, and whatever is told meanwhile.
+#[tokio::test]
+async fn a_revoked_key_cuts_its_streams() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let silent = client.session().await;
+    let mut talking = client
+        .stream(
+            &session,
+            "import time\nwhile True:\n    print(1, flush=True)\n    time.sleep(0.05)",
+        )
+        .await;
+    let mut silent = client.stream(&silent, "import time\ntime.sleep(25)").await;
+    talking.next().await.unwrap();
+    silent.next().await.unwrap();
+    // As `belljar keys revoke` does it.
+    let elsewhere = belljar_server::Tenants::open(world.data.path())
+        .await
+        .unwrap();
+    assert!(elsewhere.revoke(&client.key.info.prefix).await.unwrap());
+    for stream in [talking, silent] {
+        let rest = tokio::time::timeout(Duration::from_secs(5), stream.rest()).await;
+        let rest = rest.expect("the stream goes on");
+        assert!(rest.iter().all(|event| event.kind == "output"), "{rest:#?}");
+    }
+    client
+        .get("/v1/sessions")
+        .problem(401, "unauthorized")
+        .await;
+}
+
+/// Streams, too, are counted.
+#[tokio::test]
+async fn streams_are_bounded() {
+    let world = world_with(options(|options| options.tenant_streams = 1)).await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let mut open = client.stream(&session, "import time\ntime.sleep(20)").await;
+    open.next().await.unwrap();
+    let path = format!("{session}/cells/1/events");
+    client.get(&path).problem(429, "too_many_streams").await;
+    let other = world.client("b").await;
+    let theirs = other.session().await;
+    other.stream(&theirs, "1").await.rest().await;
+}

@@ -1,0 +1,233 @@
+//! The OpenAPI document and the page of errors are those of the code; every route keeps tenants apart.
+
+use belljar_server::{Code, ERRORS_PAGE, openapi};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Ask as _, Client, world};
+
+#[test]
+fn the_documented_api_is_that_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let documented = std::fs::read_to_string(path).unwrap();
+    assert!(
+        documented == format!("{:#}\n", openapi()),
+        "docs/openapi.json is not up to date: \
+         cargo run -p belljar-server --example openapi > docs/openapi.json"
+    );
+}
+
+#[test]
+fn every_code_has_its_section_and_every_section_its_code() {
+    let mut sections: Vec<_> = ERRORS_PAGE
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .collect();
+    let mut codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    sections.sort_unstable();
+    codes.sort_unstable();
+    assert_eq!(sections, codes);
+}
+
+/// References lead somewhere, and names of operations are not given twice.
+#[test]
+fn the_document_is_whole() {
+    let document = openapi();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut pending = vec![&document];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Object(fields) => {
+                if let Some(Value::String(reference)) = fields.get("$ref") {
+                    let pointer = reference.strip_prefix('#').unwrap();
+                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                }
+                pending.extend(fields.values());
+            }
+            Value::Array(items) => pending.extend(items),
+            _ => {}
+        }
+    }
+    let mut names: Vec<_> = operations(&document)
+        .map(|(_, _, operation)| operation["operationId"].as_str().unwrap().to_owned())
+        .collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((names.len(), all), (all, 24));
+}
+
+#[tokio::test]
+async fn problems_point_to_their_page() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let problem = client
+        .get("/v1/sessions/none")
+        .problem(404, "session_not_found")
+        .await;
+    let page = client
+        .get(problem["type"].as_str().unwrap())
+        .with(200)
+        .await;
+    let page = page.text().await.unwrap();
+    assert!(
+        page.starts_with("## session_not_found\n\nThere is no session"),
+        "{page}"
+    );
+    assert!(!page.contains("cell_not_found"), "{page}");
+    let served: Value = client.get("/openapi.json").json_with(200).await;
+    assert_eq!(served, openapi());
+}
+
+fn operations(document: &Value) -> impl Iterator<Item = (&String, Method, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    paths.iter().flat_map(|(path, item)| {
+        let item = item.as_object().unwrap();
+        item.iter().map(move |(method, operation)| {
+            let method = method.to_uppercase().parse().unwrap();
+            (path, method, operation)
+        })
+    })
+}
+
+/// A request that would succeed for the owner of the session.
+fn request(
+    client: &Client,
+    method: &Method,
+    path: &str,
+    operation: &Value,
+) -> reqwest::RequestBuilder {
+    let request = client.request(method.clone(), path);
+    match operation["operationId"].as_str().unwrap() {
+        "run_cell" => request.json(&json!({"code": "x = 2"})),
+        "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
+        "put_file" => request.body("other"),
+        _ => request,
+    }
+}
+
+/// K1: with every route and verb of the document, another tenant's session is one that is not there, to
+/// the byte; without a key nothing is answered, and a revoked key is none.
+#[tokio::test]
+async fn every_route_keeps_tenants_apart() {
+    let world = world().await;
+    let owner = world.client("a").await;
+    let other = world.client("b").await;
+    let revoked = world.client("a").await;
+    assert!(
+        world
+            .server
+            .tenants()
+            .revoke(&revoked.key.info.prefix)
+            .await
+            .unwrap()
+    );
+
+    let session = owner.session().await;
+    owner.run(&session, "x = 1").await;
+    owner
+        .put(&format!("{session}/files/one"), "1")
+        .with(204)
+        .await;
+    owner
+        .post(&format!("{session}/checkpoints"), json!({"name": "one"}))
+        .with(204)
+        .await;
+    let id = session.rsplit('/').next().unwrap();
+    let (node, random) = id.split_once('-').unwrap();
+    assert_eq!((node.len(), random.len()), (8, 32));
+    let absent = format!("{node}-{}", "0".repeat(32));
+
+    let document = openapi();
+    let mut with_ids = 0;
+    for (path, method, operation) in operations(&document) {
+        let fill = |id: &str| {
+            path.replace("{id}", id)
+                .replace("{cell}", "1")
+                .replace("{path}", "one")
+                .replace("{name}", "one")
+        };
+        for client in [None, Some(&revoked)] {
+            let mut request = request(&owner, &method, &fill(id), operation);
+            request = request.header("authorization", "");
+            if let Some(client) = client {
+                request = self::request(client, &method, &fill(id), operation);
+            }
+            request.problem(401, "unauthorized").await;
+        }
+        if !path.contains("{id}") {
+            continue;
+        }
+        with_ids += 1;
+        let theirs = request(&other, &method, &fill(id), operation)
+            .with(404)
+            .await;
+        let nobodys = request(&other, &method, &fill(&absent), operation)
+            .with(404)
+            .await;
+        let heads = [&theirs, &nobodys].map(|response| {
+            let mut headers = response.headers().clone();
+            // The lengths are the same, since the ids are of the same length.
+            headers.remove("x-request-id");
+            headers.remove("date");
+            headers
+        });
+        assert_eq!(heads[0], heads[1], "{method} {path}");
+        let theirs = theirs.text().await.unwrap();
+        let nobodys = nobodys.text().await.unwrap();
+        assert_eq!(theirs.replace(id, &absent), nobodys, "{method} {path}");
+        assert!(
+            theirs.contains("session_not_found"),
+            "{method} {path}: {theirs}"
+        );
+    }
+    assert_eq!(with_ids, 21);
+
+    // Nothing of all this has changed anything.
+    assert_eq!(
+        owner
+            .printed(&session, "print(x, open('one').read())")
+            .await,
+        "1 1\n"
+    );
+    let listed = other.get("/v1/sessions").json_with(200).await;
+    assert_eq!(listed["sessions"], json!([]));
+    world.ends().await;
+}
+
+/// The routes of the matrix do something for the owner: a 404 there is not a mistake of the test.
+#[tokio::test]
+async fn every_route_answers_its_owner() {
+    let world = world().await;
+    let owner = world.client("a").await;
+    let document = openapi();
+    for (path, method, operation) in operations(&document) {
+        let session = owner.session().await;
+        owner.run(&session, "x = 1").await;
+        owner
+            .put(&format!("{session}/files/one"), "1")
+            .with(204)
+            .await;
+        owner
+            .post(&format!("{session}/checkpoints"), json!({"name": "one"}))
+            .with(204)
+            .await;
+        let filled = path
+            .replace("{id}", session.rsplit('/').next().unwrap())
+            .replace("{cell}", "1")
+            .replace("{path}", "one")
+            .replace("{name}", "one");
+        let response = request(&owner, &method, &filled, operation)
+            .send()
+            .await
+            .unwrap();
+        let status = response.status().as_u16();
+        if operation["operationId"] == "load_snapshot" {
+            assert_eq!(status, 415, "{method} {path}");
+            continue;
+        }
+        let documented = operation["responses"].get(status.to_string());
+        let text = response.text().await.unwrap();
+        assert!(documented.is_some(), "{method} {path}: {status} {text}");
+    }
+}

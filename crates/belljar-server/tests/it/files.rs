@@ -1,0 +1,204 @@
+//! Files of a workspace.
+
+use serde_json::json;
+
+use crate::support::{Ask as _, options, world, world_with};
+
+#[tokio::test]
+async fn files_go_in_and_come_out() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let files = format!("{session}/files");
+    let large: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    client
+        .put(&format!("{files}/a/large.bin"), large.clone())
+        .with(204)
+        .await;
+    let got = client.get(&format!("{files}/a/large.bin")).with(200).await;
+    assert_eq!(got.headers()["content-length"], "3000000");
+    assert_eq!(got.bytes().await.unwrap(), large);
+    client
+        .put(&format!("{files}/a/large.bin"), "short")
+        .with(204)
+        .await;
+    assert_eq!(
+        client
+            .printed(&session, "print(open('a/large.bin').read())")
+            .await,
+        "short\n"
+    );
+    let list = client.get(&files).json_with(200).await;
+    let paths = json!([
+        {"path": "a", "kind": "directory", "size": 0},
+        {"path": "a/large.bin", "kind": "file", "size": 5},
+    ]);
+    assert_eq!(list["files"], paths);
+    let below = client.get(&format!("{files}?path=a")).json_with(200).await;
+    assert_eq!(below["files"].as_array().unwrap().len(), 1);
+    client
+        .delete(&format!("{files}/a"))
+        .problem(409, "file_refused")
+        .await;
+    client
+        .delete(&format!("{files}/a/large.bin"))
+        .with(204)
+        .await;
+    client.delete(&format!("{files}/a")).with(204).await;
+    client
+        .get(&format!("{files}/a/large.bin"))
+        .problem(404, "file_not_found")
+        .await;
+}
+
+/// F1: no name leads out of the workspace, however it is written.
+#[tokio::test]
+async fn names_that_lead_out_are_refused() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let (key, address) = (&client.key.text, world.address);
+    let long = "x".repeat(5000);
+    let names = [
+        "../one",
+        "a/../../one",
+        "%2e%2e/one",
+        "%2e%2e%2fone",
+        "%252e%252e%252fone",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "a//b",
+        "./one",
+        "a/.",
+        "a%5cb",
+        "..%5cone",
+        "one%00",
+        "a/",
+        &long,
+    ];
+    for name in names {
+        for method in ["GET", "PUT", "DELETE"] {
+            // A client would tidy the path up.
+            let request = format!(
+                "{method} {session}/files/{name} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
+                 Content-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            let answer = world.raw(request.as_bytes()).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 400 "),
+                "{method} {name}: {answer}"
+            );
+            assert!(answer.contains("\"bad_path\""), "{method} {name}: {answer}");
+        }
+    }
+    for path in ["..", "%2e%2e", "/etc", "a%5cb"] {
+        let list = client.get(&format!("{session}/files?path={path}"));
+        list.problem(400, "bad_path").await;
+    }
+}
+
+/// F2, F7: links and pipes are shown and never opened.
+#[tokio::test]
+async fn what_is_no_regular_file_is_not_opened() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let code =
+        "import os; os.symlink('/etc/passwd', 'link'); os.mkfifo('pipe'); open('one', 'w').close()";
+    client.run(&session, code).await;
+    for name in ["link", "pipe"] {
+        let path = format!("{session}/files/{name}");
+        client.get(&path).problem(409, "not_regular").await;
+        client.put(&path, "x").problem(409, "not_regular").await;
+    }
+    let archive = client.get(&format!("{session}/archive")).with(200).await;
+    assert_eq!(names_in(&archive.bytes().await.unwrap()), ["one"]);
+}
+
+/// F13: a file is saved under its own name, and never shown.
+#[tokio::test]
+async fn a_download_is_an_attachment() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let path = format!("{session}/files/a%22%0D%0Ax%3A%20%E2%80%AE.html");
+    client.put(&path, "<script>").with(204).await;
+    let got = client.get(&path).with(200).await;
+    let headers = got.headers();
+    assert_eq!(headers["content-type"], "application/octet-stream");
+    assert_eq!(
+        headers["content-disposition"],
+        "attachment; filename*=UTF-8''a%22%0D%0Ax%3A%20%E2%80%AE.html"
+    );
+    assert!(!headers.contains_key("x"));
+}
+
+#[tokio::test]
+async fn the_workspace_comes_as_an_archive() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let name = format!("{}/{}", "d".repeat(100), "f".repeat(100));
+    let code = format!(
+        "import os; os.mkdir('{0}'); open('{name}', 'w').write('deep'); open('one', 'w').write('1')",
+        "d".repeat(100)
+    );
+    client.run(&session, &code).await;
+    let archive = client.get(&format!("{session}/archive")).with(200).await;
+    assert_eq!(archive.headers()["content-type"], "application/x-tar");
+    let bytes = archive.bytes().await.unwrap();
+    assert_eq!(
+        names_in(&bytes),
+        [format!("{}/", "d".repeat(100)), name, "one".into()]
+    );
+}
+
+/// K6: what is too large is refused before it is sent, or as soon as it is too much.
+#[tokio::test]
+async fn a_file_that_is_too_large_is_refused() {
+    let world = world_with(options(|options| {
+        options.session.limits.transfer_bytes = 1000;
+    }))
+    .await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let path = format!("{session}/files/large");
+    client.put(&path, vec![0; 1000]).with(204).await;
+    let (key, address) = (&client.key.text, world.address);
+    let head = format!("PUT {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n");
+    let announced = format!("{head}Content-Length: 10000000000\r\n\r\n");
+    let answer = world.raw(announced.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    let chunk = "0".repeat(1001);
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n3e9\r\n{chunk}\r\n");
+    let answer = world.raw(chunked.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    client
+        .run(&session, "open('larger', 'w').write('x' * 1001)")
+        .await;
+    client
+        .get(&format!("{session}/files/larger"))
+        .problem(413, "file_too_large")
+        .await;
+}
+
+/// A full workspace is told as such, in our words.
+#[tokio::test]
+async fn a_full_workspace_refuses_a_file() {
+    let world = world_with(options(|options| {
+        options.session.limits.workspace_bytes = 64 << 10;
+    }))
+    .await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let put = client.put(&format!("{session}/files/large"), vec![0; 100 << 10]);
+    put.problem(409, "file_refused").await;
+}
+
+fn names_in(archive: &[u8]) -> Vec<String> {
+    let mut archive = tar::Archive::new(archive);
+    let entries = archive.entries().unwrap();
+    entries
+        .map(|entry| entry.unwrap().path().unwrap().to_str().unwrap().to_owned())
+        .collect()
+}

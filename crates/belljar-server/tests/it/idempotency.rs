@@ -1,0 +1,113 @@
+//! The same request twice has one effect.
+
+use serde_json::{Value, json};
+
+use crate::support::{Ask as _, Events, options, world, world_with};
+
+#[tokio::test]
+async fn a_session_is_made_once() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let create = |key: &'static str, body: Value| {
+        client
+            .post("/v1/sessions", body)
+            .header("idempotency-key", key)
+    };
+    // Also at once.
+    let (first, second) = tokio::join!(
+        create("one", json!({})).json_with(201),
+        create("one", json!({})).json_with(201)
+    );
+    assert_eq!(first, second);
+    let again = create("one", json!({})).with(201).await;
+    assert_eq!(again.headers()["idempotency-replayed"], "true");
+    assert!(
+        again.headers()["location"]
+            .to_str()
+            .unwrap()
+            .ends_with(first["id"].as_str().unwrap())
+    );
+    assert_eq!(again.json::<Value>().await.unwrap(), first);
+    create("one", json!({"checkpoints": "off"}))
+        .problem(422, "idempotency_mismatch")
+        .await;
+    let other = create("two", json!({})).json_with(201).await;
+    assert_ne!(other["id"], first["id"]);
+    // K8: keys of another tenant are others.
+    let theirs = world.client("b").await;
+    let theirs = theirs
+        .post("/v1/sessions", json!({}))
+        .header("idempotency-key", "one");
+    assert_ne!(theirs.json_with(201).await["id"], first["id"]);
+    let long = "x".repeat(256);
+    for key in ["", long.as_str()] {
+        let wrong = client
+            .post("/v1/sessions", json!({}))
+            .header("idempotency-key", key);
+        wrong.problem(400, "bad_header").await;
+    }
+}
+
+/// A client that lost the answer to a cell asks again and gets the same cell, whether it still runs or
+/// not, as a stream or as an outcome.
+#[tokio::test]
+async fn a_cell_is_run_once() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client.run(&session, "n = 0").await;
+    let path = format!("{session}/cells");
+    let run = || {
+        let code = "import time; n += 1; print(n, flush=True); time.sleep(0.5)";
+        let request = client.post(&path, json!({"code": code}));
+        request.header("idempotency-key", "cell")
+    };
+    let gave_up = run()
+        .timeout(std::time::Duration::from_millis(150))
+        .send()
+        .await;
+    assert!(gave_up.unwrap_err().is_timeout());
+    let events = Events::of(run().header("accept", "text/event-stream"))
+        .await
+        .rest()
+        .await;
+    let outcome = run().json_with(200).await;
+    assert_eq!(outcome["stdout"]["text"], "1\n");
+    assert_eq!(events.last().unwrap().data["stdout"], outcome["stdout"]);
+    assert_eq!(client.printed(&session, "print(n)").await, "1\n");
+    for _ in 0..16 {
+        client.run(&session, "1").await;
+    }
+    run().problem(410, "answer_gone").await;
+    assert_eq!(client.printed(&session, "print(n)").await, "1\n");
+}
+
+/// What was refused for the moment is tried again.
+#[tokio::test]
+async fn a_refusal_for_the_moment_is_not_kept() {
+    let world = world_with(options(|options| options.tenant_sessions = 1)).await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let create = || {
+        let request = client.post("/v1/sessions", json!({}));
+        request.header("idempotency-key", "later")
+    };
+    create().problem(429, "too_many_sessions").await;
+    client.delete(&session).with(204).await;
+    create().with(201).await;
+}
+
+#[tokio::test]
+async fn files_are_written_once() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let path = format!("{session}/files/one");
+    let put = |text: &'static str| client.put(&path, text).header("idempotency-key", "file");
+    put("first").with(204).await;
+    client.put(&path, "second").with(204).await;
+    put("first").with(204).await;
+    put("other").problem(422, "idempotency_mismatch").await;
+    let got = client.get(&path).with(200).await;
+    assert_eq!(got.text().await.unwrap(), "second");
+}

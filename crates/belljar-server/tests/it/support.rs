@@ -1,0 +1,286 @@
+//! A service for one test, and clients of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_sandbox::{Engine, Environment, EnvironmentSpec, EnvironmentStore, SessionOptions};
+use belljar_server::{NewKey, Scope, Server, ServerOptions, Tenants};
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) struct World {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) server: Arc<Server>,
+    pub(crate) data: tempfile::TempDir,
+    pub(crate) stop: Option<oneshot::Sender<()>>,
+    pub(crate) task: JoinHandle<std::io::Result<()>>,
+    http: reqwest::Client,
+}
+
+/// Somebody with a key.
+#[derive(Clone)]
+pub(crate) struct Client {
+    address: SocketAddr,
+    http: reqwest::Client,
+    pub(crate) key: NewKey,
+}
+
+fn bare() -> Environment {
+    let store = EnvironmentStore::open_default().unwrap();
+    store.load("bare").unwrap_or_else(|_| {
+        // Another test may be faster.
+        let made = store.create(&EnvironmentSpec::new("bare".to_owned()), &mut |_| {});
+        made.or_else(|_| store.load("bare")).unwrap()
+    })
+}
+
+pub(crate) async fn world() -> World {
+    world_with(ServerOptions::default()).await
+}
+
+pub(crate) async fn world_with(options: ServerOptions) -> World {
+    // The client wants one, also where it speaks plain HTTP.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let data = tempfile::tempdir().unwrap();
+    let tenants = Tenants::open(data.path()).await.unwrap();
+    tenants.first_key().await.unwrap();
+    let engine = Engine::builder(bare()).build();
+    let server = Server::new(engine, tenants, data.path(), options).await;
+    let server = Arc::new(server.unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let admin_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let admin = admin_listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let serving = Arc::clone(&server);
+    let task = tokio::spawn(async move {
+        let stop = async {
+            let _ = stopped.await;
+        };
+        serving.serve(listener, Some(admin_listener), stop).await
+    });
+    World {
+        address,
+        admin,
+        server,
+        data,
+        stop: Some(stop),
+        task,
+        http: reqwest::Client::new(),
+    }
+}
+
+/// With fewer milliseconds for a cell, so that tests of limits are short.
+pub(crate) fn options(change: impl FnOnce(&mut ServerOptions)) -> ServerOptions {
+    let mut options = ServerOptions {
+        session: SessionOptions::default(),
+        ..ServerOptions::default()
+    };
+    change(&mut options);
+    options
+}
+
+impl World {
+    pub(crate) async fn client(&self, tenant: &str) -> Client {
+        self.client_with(tenant, &[Scope::Sessions]).await
+    }
+
+    pub(crate) async fn client_with(&self, tenant: &str, scopes: &[Scope]) -> Client {
+        let tenant = tenant.parse().unwrap();
+        let key = self.server.tenants().create_key(&tenant, scopes).await;
+        Client {
+            address: self.address,
+            http: self.http.clone(),
+            key: key.unwrap(),
+        }
+    }
+
+    /// Tells the service to stop and waits until it has; its data.
+    pub(crate) async fn ends(mut self) -> tempfile::TempDir {
+        let _ = self.stop.take().unwrap().send(());
+        let ended = tokio::time::timeout(Duration::from_secs(20), self.task).await;
+        ended.expect("the service did not stop").unwrap().unwrap();
+        self.data
+    }
+
+    /// What the server says to these bytes, until it closes the connection.
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        let ended = tokio::time::timeout(Duration::from_secs(25), read).await;
+        ended.expect("the connection stayed open").unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        let url = format!("http://{}/metrics", self.admin);
+        self.http
+            .get(url)
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+    }
+}
+
+impl Client {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("http://{}{path}", self.address);
+        self.http.request(method, url).bearer_auth(&self.key.text)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
+        self.request(Method::GET, path)
+    }
+
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "so that tests write `json!` without `&`"
+    )]
+    pub(crate) fn post(&self, path: &str, body: Value) -> RequestBuilder {
+        self.request(Method::POST, path).json(&body)
+    }
+
+    pub(crate) fn put(&self, path: &str, body: impl Into<reqwest::Body>) -> RequestBuilder {
+        self.request(Method::PUT, path).body(body)
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> RequestBuilder {
+        self.request(Method::DELETE, path)
+    }
+
+    /// Starts a session; its path.
+    pub(crate) async fn session(&self) -> String {
+        let session = self.post("/v1/sessions", json!({})).json_with(201).await;
+        format!("/v1/sessions/{}", session["id"].as_str().unwrap())
+    }
+
+    /// Runs a cell to its end; its outcome.
+    pub(crate) async fn run(&self, session: &str, code: &str) -> Value {
+        self.post(&format!("{session}/cells"), json!({"code": code}))
+            .json_with(200)
+            .await
+    }
+
+    pub(crate) async fn printed(&self, session: &str, code: &str) -> String {
+        let outcome = self.run(session, code).await;
+        assert_eq!(outcome["status"], "success", "{outcome:#}");
+        outcome["stdout"]["text"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a cell whose events come as a stream.
+    pub(crate) async fn stream(&self, session: &str, code: &str) -> Events {
+        let request = self.post(&format!("{session}/cells"), json!({"code": code}));
+        Events::of(request.header("accept", "text/event-stream")).await
+    }
+}
+
+#[allow(async_fn_in_trait, reason = "for the tests alone")]
+pub(crate) trait Ask {
+    async fn with(self, status: u16) -> Response;
+    async fn json_with(self, status: u16) -> Value;
+    async fn problem(self, status: u16, code: &str) -> Value;
+}
+
+impl Ask for RequestBuilder {
+    async fn with(self, status: u16) -> Response {
+        let response = self.send().await.unwrap();
+        if response.status().as_u16() != status {
+            let (got, url) = (response.status(), response.url().clone());
+            panic!("{url}: {got} {}", response.text().await.unwrap());
+        }
+        response
+    }
+
+    async fn json_with(self, status: u16) -> Value {
+        self.with(status).await.json().await.unwrap()
+    }
+
+    async fn problem(self, status: u16, code: &str) -> Value {
+        let response = self.with(status).await;
+        assert_eq!(
+            response.headers()["content-type"],
+            "application/problem+json"
+        );
+        let retry_after = response.headers().contains_key("retry-after");
+        let problem: Value = response.json().await.unwrap();
+        assert_eq!(problem["code"], code, "{problem:#}");
+        assert_eq!(problem["type"], format!("/errors/{code}"));
+        assert_eq!(problem["status"], status);
+        assert_eq!(problem["retry"], retry_after, "{problem:#}");
+        let text = problem.to_string();
+        for leak in ["/tmp", "/proc", "/root", "os error", ".rs:", "sqlite"] {
+            assert!(!text.contains(leak), "{text}");
+        }
+        problem
+    }
+}
+
+/// A stream of events that is being read.
+pub(crate) struct Events {
+    response: Response,
+    text: String,
+}
+
+/// One event: its number, its kind, what it says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) id: u64,
+    pub(crate) kind: String,
+    pub(crate) data: Value,
+}
+
+impl Events {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
+        let response = request.with(200).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self {
+            response,
+            text: String::new(),
+        }
+    }
+
+    /// The next event; `None` where the stream ends.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                let field = |name: &str| {
+                    let start = format!("{name}: ");
+                    event
+                        .lines()
+                        .find_map(|line| line.strip_prefix(&start).map(str::to_owned))
+                };
+                let Some(id) = field("id") else {
+                    continue;
+                };
+                return Some(Told {
+                    id: id.parse().unwrap(),
+                    kind: field("event").unwrap(),
+                    data: serde_json::from_str(&field("data").unwrap()).unwrap(),
+                });
+            }
+            let chunk = self.response.chunk().await.ok()??;
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    pub(crate) async fn rest(mut self) -> Vec<Told> {
+        let mut all = Vec::new();
+        while let Some(told) = self.next().await {
+            all.push(told);
+        }
+        all
+    }
+}

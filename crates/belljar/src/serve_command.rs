@@ -1,0 +1,119 @@
+//! `belljar serve`: sessions over HTTP, for programs and teams.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use belljar_sandbox::{Checkpoints, Network};
+use belljar_server::{Server, ServerOptions, Tenants};
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::show;
+use crate::start::SessionArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The first start makes a key and prints it to standard output, once; `belljar keys` makes others. \
+docs/service.md tells how to use it.
+
+With SIGTERM or Ctrl-C it takes no new work, lets running cells end, and exits.
+
+Exit code: 0; 2 if it can't start.")]
+pub(crate) struct ServeArgs {
+    /// Where to listen. Anyone who can reach it can try keys: stay on loopback behind a proxy with TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
+    listen: SocketAddr,
+    /// Where to answer /healthz and /metrics, without keys [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+    /// Where the service keeps its keys and its id [default: server, beside the environments]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// A name that clients call the service by, such as that of a proxy (may be given several times)
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// The most sessions at once
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_sessions: u32,
+    /// The most sessions of one tenant at once
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    tenant_sessions: u32,
+    /// Minutes after which a session that is not used sleeps
+    #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    idle: u64,
+    /// Seconds that running cells have to end when the service stops
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    drain: u64,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    let mut session = args.session.options()?;
+    // A session outlives its mistakes. Without walls, the engine makes no copies.
+    session.checkpoints = Checkpoints::Auto;
+    session.hibernate_after = Some(Duration::from_secs(60 * args.idle));
+    // What --allow lists is what sessions may ask for.
+    session.network = Network::None;
+    let options = ServerOptions {
+        session,
+        allow: args.session.allowed().to_vec(),
+        hosts: args.host,
+        max_sessions: args.max_sessions as usize,
+        tenant_sessions: args.tenant_sessions as usize,
+        drain: Duration::from_secs(args.drain),
+        ..ServerOptions::default()
+    };
+
+    let listener = bind(args.listen).await?;
+    let admin = match args.admin {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let data = directory(args.data)?;
+    let tenants = Tenants::open(&data).await?;
+    let engine = tokio::select! {
+        engine = args.session.engine() => engine?,
+        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+    };
+    // Not before sessions can run: a start that fails would have made a key that nobody saw.
+    if let Some(key) = tenants.first_key().await? {
+        show::note("[the key of tenant `default`, which is not shown again:]");
+        writeln!(std::io::stdout(), "{}", key.text)?;
+    }
+    let server = Server::new(engine, tenants, &data, options).await?;
+    show::note(&format!(
+        "[listening on http://{}]",
+        listener.local_addr().context("the listener")?
+    ));
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        show::note("[stopping: no new work is taken]");
+    };
+    server.serve(listener, admin, stop).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where a service keeps its data.
+pub(crate) fn directory(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    match given {
+        Some(directory) => Ok(directory),
+        None => Ok(crate::settings::load()?.data_dir.join("server")),
+    }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("listening on {address}"))
+}
