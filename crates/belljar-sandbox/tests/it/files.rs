@@ -135,3 +135,40 @@ async fn files_outlive_a_crash() {
         .unwrap();
     assert_eq!(session.get("result").unwrap(), b"kept");
 }
+
+/// A file goes in and out without being held in memory, within the same limit, whole or not at all.
+#[tokio::test]
+async fn files_as_streams() {
+    let session = session_with(Limits {
+        transfer_bytes: 1000,
+        ..Limits::default()
+    })
+    .await;
+    session.put_from("one", &mut [7; 1000].as_slice()).unwrap();
+    let mut contents = Vec::new();
+    let mut file = session.open("one").unwrap();
+    std::io::Read::read_to_end(&mut file, &mut contents).unwrap();
+    assert_eq!(contents, [7; 1000]);
+    let endless = session.put_from("one", &mut std::io::repeat(8));
+    assert!(matches!(endless, Err(Error::FileTooLarge { .. })));
+    assert_eq!(session.get("one").unwrap(), [7; 1000]);
+    assert_eq!(session.list("").unwrap().entries.len(), 1);
+    good(&session, "open('two', 'w').write('x' * 1001)").await;
+    assert!(matches!(
+        session.open("two"),
+        Err(Error::FileTooLarge { .. })
+    ));
+}
+
+/// Who ends a session that others use ends what they do with it.
+#[tokio::test]
+async fn a_shared_session_is_ended() {
+    let session = session().await;
+    let mut running = session.run("import time\ntime.sleep(20)");
+    running.next().await.unwrap().unwrap();
+    session.end();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(5), running.outcome());
+    let ended = ended.await.expect("the cell goes on");
+    assert!(!ended.is_ok_and(|outcome| outcome.is_success()));
+    assert!(matches!(session.run("1").await, Err(Error::Ended(_))));
+}
