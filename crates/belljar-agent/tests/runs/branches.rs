@@ -48,7 +48,7 @@ async fn seen(start: Start, cells: &[&str]) -> (Desk, Run, Vec<Vec<Branch>>) {
     let desk = Desk::new(script.chain([answer("Done as said: 1 file.")]));
     let live = desk.agent().await.start(start).await.unwrap();
     let id = live.id().clone();
-    let run = drive(live).await;
+    let run = Box::pin(drive(live)).await;
     let branches = branched(&desk, &id).await;
     (desk, run, branches)
 }
@@ -328,7 +328,7 @@ async fn nothing_of_branches_is_left() {
     let control = live.control();
     let most = Arc::new(AtomicUsize::new(0));
     let sampled = Arc::downgrade(&most);
-    let sampler = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         while let Some(most) = sampled.upgrade() {
             most.fetch_max(processes(), Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
@@ -362,7 +362,7 @@ async fn nothing_of_branches_is_left() {
         .await
         .unwrap();
     drop(most);
-    sampler.join().unwrap();
+    thread.join().unwrap();
     assert_eq!(answer_of(&run), "It got 11.");
     let seen = desk.last_conversation();
     assert!(
