@@ -10,6 +10,7 @@
 )]
 
 mod approvals;
+mod branches;
 mod config;
 mod crash;
 mod exec;
