@@ -112,7 +112,11 @@ impl Runs {
         begins.map_err(|_| {
             format!("This connection has had its {IN_ALL} runs: do the rest with run_python.")
         })?;
-        let live = self.agent.start(start).await.map_err(failed)?;
+        let live = self
+            .agent
+            .start(start)
+            .await
+            .map_err(|error| failed(&error))?;
         Ok(Begun { live, place })
     }
 
@@ -130,13 +134,18 @@ impl Runs {
             if given.iter().any(|file| file.name == name) {
                 return Err(format!("session_files names {shown} twice."));
             }
-            given.push(self.agent.file(&name, contents).await.map_err(failed)?);
+            given.push(
+                self.agent
+                    .file(&name, contents)
+                    .await
+                    .map_err(|error| failed(&error))?,
+            );
         }
         Ok(given)
     }
 }
 
-fn failed(error: RunError) -> String {
+fn failed(error: &RunError) -> String {
     format!("The run could not begin: {error}")
 }
 

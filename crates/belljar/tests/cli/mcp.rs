@@ -30,7 +30,10 @@ impl Client {
     }
 
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
-        let scratch = Scratch::new();
+        Self::start_in(Scratch::new(), arguments)
+    }
+
+    pub(crate) fn start_in(scratch: Scratch, arguments: &[&str]) -> Self {
         let mut command = scratch.prepare(BELLJAR);
         command
             .env("BELLJAR_RUNS_DIR", scratch.path("runs"))

@@ -163,9 +163,14 @@ fn l9_a_run_has_no_more_rights_than_a_session() {
     }
 }
 
-/// Without a model there is no such tool.
+/// Without a model, or with one that can't be asked, there is no such tool; sessions are there.
 #[test]
 fn without_a_model_nobody_can_be_asked() {
+    let limited = ["--model", "openai/gpt-5-mini", "--money", "1"];
+    let mut client = Client::start_with(&limited);
+    client.initialize(&json!({}));
+    assert!(!names(&mut client).contains(&"ask_agent".to_owned()));
+    assert_eq!(client.run("print(1)"), "1\n");
     let mut client = Client::start_with(&[]);
     client.initialize(&json!({}));
     assert!(!names(&mut client).contains(&"ask_agent".to_owned()));
@@ -180,7 +185,7 @@ fn without_a_model_nobody_can_be_asked() {
 
 /// A reply that does not come before the test is over.
 fn never() -> Scripted {
-    Scripted::text("FINAL: late").slow_first_byte(Duration::from_secs(60))
+    Scripted::text("FINAL: late").slow_first_byte(Duration::from_mins(1))
 }
 
 /// Attack L9: at most four at once; a call that is cancelled stops its run, and makes place.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::mcp::Client;
+use crate::support::Scratch;
 
 const RISKY: &str = "import os\nprint('it gave', os.system('exit 6') >> 8)";
 
@@ -114,7 +115,26 @@ fn a_person_decides_by_way_of_the_client() {
     assert!(said.contains("a person did not approve it"), "{said}");
 }
 
-/// The settings file says it, too; and a client that can't ask has such code refused.
+/// The settings file can say it; nobody is asked where nothing does.
+#[test]
+fn the_settings_file_has_a_person_asked() {
+    let mut client = with_person(&[]);
+    let (said, _) = run(&mut client, RISKY, &[]);
+    assert!(said.contains("it gave 6"), "{said}");
+    let scratch = Scratch::new();
+    let directory = scratch.0.path().join("config/belljar");
+    std::fs::create_dir_all(&directory).unwrap();
+    let settings = "[approvals.capabilities]\nprocesses = \"always\"\n";
+    std::fs::write(directory.join("config.toml"), settings).unwrap();
+    let mut client = Client::start_in(scratch, &[]);
+    client.initialize(&json!({"elicitation": {}}));
+    let (said, _) = run(&mut client, RISKY, &[json!({"action": "decline"})]);
+    assert!(said.contains("a person did not approve it"), "{said}");
+    let (_, asked) = run(&mut client, "import os\nos.remove('nothing')", &[]);
+    assert!(asked.is_empty());
+}
+
+/// A client that can't ask has such code refused.
 #[test]
 fn a_client_that_can_not_ask_has_the_code_refused() {
     for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
