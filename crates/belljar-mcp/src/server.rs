@@ -44,7 +44,7 @@ const MOST_FORKS: u32 = 8;
 const MAX_NAME: usize = 400;
 
 /// How long runs have to come to their ends when the connection does.
-const LAST_STEPS: Duration = Duration::from_secs(1);
+const LAST_STEPS: Duration = Duration::from_secs(3);
 
 /// Answers the calls of one connection.
 pub struct Server {
