@@ -84,6 +84,27 @@ pub(crate) fn runs_directory() -> anyhow::Result<PathBuf> {
     Ok(crate::settings::load()?.runs_dir)
 }
 
+/// How runs start with these settings.
+pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile) -> Start {
+    Start {
+        task: String::new(),
+        files: Vec::new(),
+        model: model.to_string(),
+        dialect: settings.dialect,
+        language: settings.language,
+        budget: settings.budget.clone(),
+        context_window: profile.context_window,
+        max_tokens: settings.max_tokens,
+        temperature: settings.temperature,
+        review: settings.review,
+        tools: Vec::new(),
+        packages: Vec::new(),
+        granted: Vec::new(),
+        approvals: settings.approvals.clone(),
+        branches: None,
+    }
+}
+
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     let language = settings.language;
@@ -93,20 +114,9 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let mut start = Start {
         task: args.task.clone(),
-        files: Vec::new(),
-        model: model.to_string(),
-        dialect: settings.dialect,
-        language,
-        budget: settings.budget.clone(),
-        context_window: profile.context_window,
-        max_tokens: settings.max_tokens,
-        temperature: settings.temperature,
-        review: settings.review,
         tools: args.tool.clone(),
-        packages: Vec::new(),
-        granted: Vec::new(),
-        approvals: settings.approvals.clone(),
         branches: branches(&args, language)?,
+        ..start_of(&settings, &model, &profile)
     };
     let provider = Provider::new(profile, &model.model)?;
     let files = read_files(&args.file, language)?;

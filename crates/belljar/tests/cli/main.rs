@@ -16,6 +16,8 @@ mod crash;
 mod exec;
 mod exports;
 mod mcp;
+mod mcp_agent;
+mod mcp_approvals;
 mod mcp_servers;
 mod mcp_tools;
 mod others;
