@@ -78,6 +78,10 @@ fn say_what_holds_for_all(document: &mut Value) {
                 "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
             }
         });
+        let stream = "/responses/200/content/text~1event-stream";
+        if let Some(stream) = operation.pointer_mut(stream) {
+            stream["schema"] = one_of_a_stream();
+        }
         if method == "get" {
             continue;
         }
@@ -92,6 +96,17 @@ fn say_what_holds_for_all(document: &mut Value) {
             None => operation["parameters"] = json!([key]),
         }
         let body = &mut operation["requestBody"];
+        let contents = body.get_mut("content").and_then(Value::as_object_mut);
+        for (kind, content) in contents.into_iter().flatten() {
+            if kind != "application/json" {
+                // Bytes as they are, which `Vec<u8>` would tell as an array of numbers.
+                content["schema"] = json!({"type": "string", "format": "binary"});
+            }
+        }
+        if !body["content"]["application/octet-stream"].is_null() {
+            // No body is an empty file.
+            body["required"] = false.into();
+        }
         if let Some(name) = body["content"]["application/json"]["schema"]["$ref"].as_str() {
             let name = name.rsplit('/').next().unwrap_or(name);
             // Without a body, every field is left out.
@@ -102,4 +117,27 @@ fn say_what_holds_for_all(document: &mut Value) {
                 .map(|fields| fields.remove("requestBody"));
         }
     }
+}
+
+/// An event as it stands in a stream: what it says is JSON within a line.
+fn one_of_a_stream() -> Value {
+    json!({
+        "type": "object",
+        "description": "One event; `fault` stands in the place of an outcome where the service failed.",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "Its number, from 1."},
+            "event": {"type": "string", "description": "The `type` of what it says, or `fault`."},
+            "data": {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/Event"},
+                        {"$ref": "#/components/schemas/Problem"}
+                    ]
+                }
+            }
+        }
+    })
 }

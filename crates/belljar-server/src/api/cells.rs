@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::sessions::{milliseconds, within};
 use super::wants_stream;
 use crate::body::{Json, Named};
 use crate::cells::{CellEnd, CellRecord};
@@ -160,16 +161,12 @@ pub(super) async fn run(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     let session = held.session()?;
-    let limit = session.limits().wall_time;
-    let wall_time = asked.wall_time_ms.map(Duration::from_millis);
-    if wall_time.is_some_and(|time| time > limit) {
-        let detail = format!("`wall_time_ms` may be {} at most", limit.as_millis());
-        return Err(Problem::new(Code::LimitTooHigh, detail));
-    }
+    let mut wall_time = milliseconds(session.limits().wall_time);
+    within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
     let place = service.bounds.cell(&caller.tenant)?;
     let run = session.run(Cell {
         code: asked.code,
-        wall_time,
+        wall_time: Some(Duration::from_millis(wall_time)),
         when_busy: match asked.when_busy {
             WhenBusyAsked::Wait => WhenBusy::Wait,
             WhenBusyAsked::Refuse => WhenBusy::Refuse,

@@ -448,7 +448,9 @@ impl LimitsAsked {
         within("wall_time_ms", self.wall_time_ms, 1, &mut wall)?;
         limits.wall_time = Duration::from_millis(wall);
         if self.cpu_time_ms.is_some() {
-            let mut cpu = limits.cpu_time.map_or(u64::MAX, milliseconds);
+            let mut cpu = limits
+                .cpu_time
+                .map_or(i64::MAX.unsigned_abs(), milliseconds);
             within("cpu_time_ms", self.cpu_time_ms, 1, &mut cpu)?;
             limits.cpu_time = Some(Duration::from_millis(cpu));
         }
@@ -456,7 +458,13 @@ impl LimitsAsked {
     }
 }
 
-fn within(name: &str, asked: Option<u64>, least: u64, limit: &mut u64) -> Result<(), Problem> {
+/// Lowers a limit to what is asked for.
+pub(super) fn within(
+    name: &str,
+    asked: Option<u64>,
+    least: u64,
+    limit: &mut u64,
+) -> Result<(), Problem> {
     let Some(asked) = asked else {
         return Ok(());
     };
@@ -472,6 +480,6 @@ fn within(name: &str, asked: Option<u64>, least: u64, limit: &mut u64) -> Result
     Ok(())
 }
 
-fn milliseconds(time: Duration) -> u64 {
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
