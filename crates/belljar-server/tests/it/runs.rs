@@ -437,20 +437,21 @@ async fn a_run_is_interrupted_and_cancelled() {
     .await;
     let run = client.start(json!({"task": "Sleep."})).await;
     let mut events = client.events(&run, 0).await;
-    let mut interrupt = async || {
-        while events.next().await.unwrap().kind != "call_started" {}
-        for _ in 0..100 {
+    let mut next = async |kind: &str| while events.next().await.unwrap().kind != kind {};
+    next("call_started").await;
+    // The cell may not have begun yet.
+    let interrupting = async {
+        loop {
             let path = format!("{run}/interrupt");
-            let answer = client.post(&path, json!({})).json_with(200).await;
-            if answer["interrupted"] == true {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            client.post(&path, json!({})).json_with(200).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("there was no cell to interrupt");
     };
-    interrupt().await;
-    while events.next().await.unwrap().kind != "call_started" {}
+    tokio::select! {
+        () = next("call_ended") => {}
+        () = interrupting => {}
+    }
+    next("call_started").await;
     let cancelled = client
         .post(&format!("{run}/cancel"), json!({}))
         .json_with(202)
@@ -458,6 +459,7 @@ async fn a_run_is_interrupted_and_cancelled() {
     assert_eq!(cancelled["id"], run.rsplit('/').next().unwrap());
     let ended = client.until(&run, "ended").await;
     assert_eq!(ended["reason"]["kind"], "stopped");
+    assert_eq!(ended["spent"]["steps"], 2, "{ended:#}");
     world.ends().await;
 }
 
