@@ -26,10 +26,11 @@ pub use model::{
     Usage, WireFormat, estimate_request_tokens, estimate_tokens, http_client, is_loopback,
 };
 pub use run::{
-    Approval, Approvals, Budget, BudgetPart, Call, CallResult, Capability, CellCall, CellCallState,
-    CellResult, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Evidence, ExitReason,
-    Finding, Misfit, Policy, RepeatedCall, Risk, Run, RunEvent, Seen, Spent, Start, Step,
-    StepTiming, Subject, TaskFile, Timing, ToolAnswer, risk,
+    Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
+    CallResult, Capability, CellCall, CellCallState, CellResult, Decision, DecisionError,
+    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, Policy, RepeatedCall,
+    Risk, Run, RunEvent, Seen, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing,
+    ToolAnswer, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,

@@ -35,6 +35,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         packages: Vec::new(),
         granted: Vec::new(),
         approvals: Approvals::default(),
+        branches: None,
     }
 }
 

@@ -53,8 +53,7 @@ pub(crate) async fn list(held: &Held, args: ListFiles) -> Result<CallToolResult,
 }
 
 pub(crate) async fn read(held: &Held, args: ReadFile) -> Result<CallToolResult, Error> {
-    let path = relative(&held.session, &args.path);
-    let contents = awake(&held.session, || held.session.get(&path)).await?;
+    let (path, contents) = contents(held, &args.path).await?;
     let report = FileDone {
         session_id: held.id.clone(),
         size: contents.len() as u64,
@@ -91,7 +90,7 @@ pub(crate) async fn write(held: &Held, args: WriteFile) -> Result<CallToolResult
         },
     };
     let path = relative(&held.session, &args.path);
-    awake(&held.session, || held.session.put(&path, &contents)).await?;
+    put(held, &path, &contents).await?;
     let size = contents.len() as u64;
     let text = format!("{} bytes were written to {}", size, visible(&path));
     let report = FileDone {
@@ -100,6 +99,17 @@ pub(crate) async fn write(held: &Held, args: WriteFile) -> Result<CallToolResult
         size,
     };
     Ok(result(vec![ContentBlock::text(text)], &report))
+}
+
+/// What is in a file, and its path as seen from the workspace.
+pub(crate) async fn contents(held: &Held, path: &str) -> Result<(String, Vec<u8>), Error> {
+    let path = relative(&held.session, path);
+    let contents = awake(&held.session, || held.session.get(&path)).await?;
+    Ok((path, contents))
+}
+
+pub(crate) async fn put(held: &Held, path: &str, contents: &[u8]) -> Result<(), Error> {
+    awake(&held.session, || held.session.put(path, contents)).await
 }
 
 /// Does something with the files of a session, which is woken for it if it sleeps.
@@ -127,7 +137,7 @@ fn relative(session: &Session, path: &str) -> String {
 }
 
 /// By how it begins; the name of a file says nothing certain.
-fn image_type(contents: &[u8]) -> Option<&'static str> {
+pub(crate) fn image_type(contents: &[u8]) -> Option<&'static str> {
     match contents {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),

@@ -4,7 +4,8 @@
 //!
 //! [`Sessions`] are those of one client, or of one tenant. A [`Server`] answers the calls of one
 //! connection; it knows nothing of how the messages travel, so that a server of HTTP can hand it to
-//! its own transport. [`serve`] is the transport for a program that is started by its client: a
+//! its own transport. With [`Runs`] it offers an agent, too; with approvals it has its client ask a
+//! person before code runs. [`serve`] is the transport for a program that is started by its client: a
 //! message a line, on two byte streams.
 //!
 //! What a client sends is not believed: lines, calls at once, sessions and results are bounded, and
@@ -19,16 +20,20 @@ mod cell;
 mod client;
 mod files;
 mod lines;
+mod question;
 mod report;
+mod runs;
 mod serve;
 mod server;
 mod sessions;
 mod tasks;
 mod tools;
+mod work;
 
 pub use client::{
     Accept, ClientError, Connection, Header, Held, OfferedTool, Part, ServerSpec, Source, connect,
 };
+pub use runs::Runs;
 pub use serve::{ServeError, serve};
 pub use server::Server;
 pub use sessions::Sessions;

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// The most bytes of text in one result; more is cut in the middle.
 pub(crate) const MAX_TEXT: usize = 128 << 10;
 /// The most bytes of images in one result.
-const MAX_IMAGE_BYTES: usize = 4 << 20;
+pub(crate) const MAX_IMAGE_BYTES: usize = 4 << 20;
 /// The most bytes that the tables of one result have as JSON.
 const MAX_TABLE_BYTES: usize = 128 << 10;
 /// The most names, files and lines that one list of a report has.
@@ -182,7 +182,7 @@ fn first<T>(mut list: Vec<T>) -> Vec<T> {
 }
 
 /// The text, without its middle where it is longer than `most` bytes.
-fn cut(text: String, most: usize) -> String {
+pub(crate) fn cut(text: String, most: usize) -> String {
     if text.len() <= most {
         return text;
     }

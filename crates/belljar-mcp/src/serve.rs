@@ -37,6 +37,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let sessions = server.sessions();
+    let end_calls = server.ender();
     let ended = CancellationToken::new();
     let (lines, written) = Lines::new(input, output, ended.clone())?;
     let mut serving = std::pin::pin!(async {
@@ -59,6 +60,7 @@ pub async fn serve(
         result = &mut serving => Some(result),
         () = end => None,
     };
+    end_calls.await;
     // Every cell that runs ends with this, and so does every call.
     sessions.shutdown().await;
     let result = match result {

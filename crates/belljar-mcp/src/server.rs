@@ -1,32 +1,38 @@
 //! What one connection can ask for.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use belljar_agent::Approvals;
 use belljar_sandbox::Error;
 use belljar_sandbox::protocol::{Fate, visible};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
     CustomRequest, CustomResult, ErrorCode, GetTaskParams, GetTaskResult, Implementation,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::cell::{NoOutcome, run_cell, tell_progress};
+use crate::cell::{NoOutcome, run_cell};
 use crate::files;
+use crate::question::Questions;
 use crate::report::{cell_result, refusal, result};
+use crate::runs::{Begun, LONGEST, Runs, drive, run_result};
 use crate::sessions::{Held, Sessions};
-use crate::tasks::{PATIENCE, Tasks};
+use crate::tasks::Tasks;
 use crate::tools::{
-    self, CloseSession, CreateSession, ForkReport, ForkSession, INSTRUCTIONS, Named, RunPython,
-    SessionReport,
+    self, ASK_AGENT, AskAgent, CloseSession, CreateSession, ForkReport, ForkSession, INSTRUCTIONS,
+    Named, RUN_PYTHON, RunPython, SessionReport,
 };
+use crate::work::{Called, Waiting, Work, follow};
 
 /// The most calls that one connection may have at once; each holds its arguments in memory.
 const MOST_CALLS: usize = 64;
@@ -37,6 +43,9 @@ const MOST_FORKS: u32 = 8;
 /// The longest name of a checkpoint, in bytes.
 const MAX_NAME: usize = 400;
 
+/// How long runs have to come to their ends when the connection does.
+const LAST_STEPS: Duration = Duration::from_secs(3);
+
 /// Answers the calls of one connection.
 pub struct Server {
     sessions: Arc<Sessions>,
@@ -44,6 +53,12 @@ pub struct Server {
     default: tokio::sync::Mutex<Option<String>>,
     calls: Arc<Semaphore>,
     tasks: Tasks,
+    waiting: Waiting,
+    /// With what was accepted for the rest of the connection.
+    approvals: Arc<Mutex<Approvals>>,
+    runs: Option<Arc<Runs>>,
+    /// All work is stopped by this.
+    over: CancellationToken,
     tools: Vec<Tool>,
 }
 
@@ -57,19 +72,55 @@ impl std::fmt::Debug for Server {
 type Answer = Result<CallToolResult, String>;
 
 impl Server {
-    /// A connection to these sessions.
+    /// A connection to these sessions, whose code runs without anybody being asked.
     pub fn new(sessions: Arc<Sessions>) -> Self {
         Self {
             sessions,
             default: tokio::sync::Mutex::default(),
             calls: Arc::new(Semaphore::new(MOST_CALLS)),
             tasks: Tasks::default(),
+            waiting: Waiting::default(),
+            approvals: Arc::default(),
+            runs: None,
+            over: CancellationToken::new(),
             tools: tools::list(),
         }
     }
 
+    /// What a person is asked for, by way of the client.
+    #[must_use]
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = Arc::new(Mutex::new(approvals));
+        self
+    }
+
+    /// Offers an agent, too.
+    #[must_use]
+    pub fn runs(mut self, runs: Runs) -> Self {
+        self.runs = Some(Arc::new(runs));
+        self.tools.push(tools::ask_agent());
+        self
+    }
+
     pub(crate) fn sessions(&self) -> Arc<Sessions> {
         Arc::clone(&self.sessions)
+    }
+
+    /// What ends all calls, and waits a moment for runs to come to their ends.
+    pub(crate) fn ender(&self) -> impl Future<Output = ()> + use<> {
+        let (over, runs) = (self.over.clone(), self.runs.clone());
+        async move {
+            over.cancel();
+            if let Some(runs) = runs {
+                let _ = timeout(LAST_STEPS, runs.idle()).await;
+            }
+        }
+    }
+
+    /// The default session, if there is one.
+    async fn default_session(&self) -> Option<Arc<Held>> {
+        let default = self.default.lock().await;
+        self.sessions.find(default.as_deref()?).ok()
     }
 
     /// The session with this id, or the default one.
@@ -88,22 +139,27 @@ impl Server {
         Ok(held)
     }
 
-    async fn run_python(
-        &self,
-        args: RunPython,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, String> {
-        let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() else {
-            return Err(too_many_calls());
-        };
+    /// Begins to run a cell, once a person has approved it where one must.
+    async fn run_python(&self, args: RunPython) -> Result<Work, String> {
+        let permit = self.call_permit()?;
         let held = self.session(args.session_id.as_deref()).await?;
         let limit = held.session.limits().wall_time;
-        let stop = CancellationToken::new();
+        let stop = self.over.child_token();
         let (said, heard) = watch::channel(String::new());
-        let cell = run_cell(Arc::clone(&held), args.code.clone(), stop.clone(), said);
+        let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
         let sessions = self.sessions();
-        let mut running = tokio::spawn(async move {
-            let result = match cell.await {
+        let stopped = stop.clone();
+        let running = tokio::spawn(async move {
+            let _permit = permit;
+            let approved = tokio::select! {
+                approved = asks.ask_for_code(&args.code) => approved,
+                () = stopped.cancelled() => Err(cancelled()),
+            };
+            if let Err(why) = approved {
+                return refusal(why);
+            }
+            let cell = run_cell(Arc::clone(&held), args.code.clone(), stopped, said);
+            match cell.await {
                 Ok(outcome) => {
                     if outcome.state == Fate::Lost {
                         sessions.forget(&held);
@@ -112,35 +168,76 @@ impl Server {
                 }
                 Err(NoOutcome::Cancelled) => refusal("The call was cancelled before it began."),
                 Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&held, &error)),
-            };
-            drop(permit);
-            result
-        });
-        // Ends when this is dropped: nothing may be told of a call that was answered.
-        let mut progress = JoinSet::new();
-        if let Some(token) = context.meta.get_progress_token() {
-            progress.spawn(tell_progress(context.peer.clone(), token, heard));
-        }
-        let knows_tasks = context
-            .client_capabilities()
-            .is_some_and(|capabilities| capabilities.supports_tasks());
-        let mut waited = std::pin::pin!(tokio::time::sleep(PATIENCE));
-        let mut may_be_task = knows_tasks;
-        loop {
-            tokio::select! {
-                result = &mut running => {
-                    let result = result.map_err(|error| format!("The call failed: {error}"))?;
-                    return Ok(result.into());
-                }
-                () = context.ct.cancelled(), if !stop.is_cancelled() => stop.cancel(),
-                () = &mut waited, if may_be_task => {
-                    if self.tasks.have_room() {
-                        return Ok(CallToolResponse::Task(self.tasks.make(running, stop, limit)));
-                    }
-                    may_be_task = false;
-                }
             }
-        }
+        });
+        Ok(Work {
+            running,
+            questions,
+            heard,
+            stop,
+            limit,
+        })
+    }
+
+    /// Begins a run of the agent.
+    async fn ask_agent(&self, args: AskAgent, runs: &Runs) -> Result<Work, String> {
+        let permit = self.call_permit()?;
+        let held = match &args.session_id {
+            Some(id) => Some(self.sessions.find(id)?),
+            None => self.default_session().await,
+        };
+        // Its session is one more of those that there may be.
+        let session_place = self.sessions.place()?;
+        let approvals = self.approvals.lock();
+        let approvals = approvals.unwrap_or_else(PoisonError::into_inner).clone();
+        let Begun { live, place } = runs.begin(&args, held.as_deref(), approvals).await?;
+        let stop = self.over.child_token();
+        let (said, heard) = watch::channel(String::new());
+        let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
+        let (id, directory) = (live.id().clone(), live.artifacts());
+        let stopped = stop.clone();
+        let running = tokio::spawn(async move {
+            let _held_until_the_end = (permit, session_place, place);
+            match drive(live, asks, stopped, said).await {
+                Ok(run) => run_result(&run, id.as_str(), &directory, held.as_deref())
+                    .await
+                    .unwrap_or_else(|| refusal(format!("The run {id} did not come to its end."))),
+                Err(error) => refusal(format!("The run {id} failed: {error}")),
+            }
+        });
+        Ok(Work {
+            running,
+            questions,
+            heard,
+            stop,
+            limit: LONGEST,
+        })
+    }
+
+    /// Calls that take their time: cells and runs.
+    async fn work(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, String> {
+        let called = Called::new(&request);
+        let work = match (&request.request_state, &self.runs) {
+            (Some(id), _) => self.waiting.take(id, &called, request.input_responses)?,
+            (None, Some(runs)) if request.name == ASK_AGENT => {
+                let args = parse(&request.name, request.arguments)?;
+                Box::pin(self.ask_agent(args, runs)).await?
+            }
+            (None, _) => {
+                let args = parse(&request.name, request.arguments)?;
+                self.run_python(args).await?
+            }
+        };
+        follow(work, called, context, &self.tasks, &self.waiting).await
+    }
+
+    fn call_permit(&self) -> Result<OwnedSemaphorePermit, String> {
+        let permit = Arc::clone(&self.calls).try_acquire_owned();
+        permit.map_err(|_| too_many_calls())
     }
 
     async fn create_session(&self) -> Answer {
@@ -212,8 +309,13 @@ impl Server {
         }
     }
 
-    /// A call of any tool but `run_python`.
-    async fn call(&self, name: &str, arguments: Value, stop: &CancellationToken) -> Answer {
+    /// A call of any other tool.
+    async fn call(
+        &self,
+        name: &str,
+        arguments: Option<JsonObject>,
+        stop: &CancellationToken,
+    ) -> Answer {
         let Ok(_call) = self.calls.try_acquire() else {
             return Err(too_many_calls());
         };
@@ -283,14 +385,10 @@ impl ServerHandler for Server {
                 None,
             ));
         };
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let answer = if name == "run_python" {
-            match parse(name, arguments) {
-                Ok(args) => self.run_python(args, context).await,
-                Err(why) => Err(why),
-            }
+        let answer = if name == RUN_PYTHON || name == ASK_AGENT {
+            self.work(request, &context).await
         } else {
-            let answer = self.call(name, arguments, &context.ct).await;
+            let answer = self.call(name, request.arguments, &context.ct).await;
             answer.map(CallToolResponse::from)
         };
         // What the model can put right is told to the model: many clients hide a protocol's errors.
@@ -303,6 +401,14 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         self.tasks.get(&request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.update(&request.task_id, request.input_responses)
     }
 
     async fn cancel_task(
@@ -321,7 +427,8 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         Err(match request.method.as_str() {
-            "initialize" | "tools/call" | "tools/list" | "tasks/get" | "tasks/cancel" => {
+            "initialize" | "tools/call" | "tools/list" | "tasks/get" | "tasks/update"
+            | "tasks/cancel" => {
                 ErrorData::invalid_params("the parameters have the wrong types", None)
             }
             _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method", None),
@@ -329,8 +436,8 @@ impl ServerHandler for Server {
     }
 }
 
-fn parse<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, String> {
-    let parsed = serde_json::from_value(arguments);
+fn parse<T: DeserializeOwned>(tool: &str, arguments: Option<JsonObject>) -> Result<T, String> {
+    let parsed = serde_json::from_value(Value::Object(arguments.unwrap_or_default()));
     parsed.map_err(|error| format!("Wrong arguments for {tool}: {error}."))
 }
 

@@ -115,7 +115,8 @@ impl Sessions {
         error.to_string()
     }
 
-    fn place(&self) -> Result<OwnedSemaphorePermit, String> {
+    /// A place for a session, which is free again when this is dropped.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, String> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         place.map_err(|_| {
             format!(
@@ -127,7 +128,7 @@ impl Sessions {
 
     fn hold(&self, session: Session, place: OwnedSemaphorePermit) -> Arc<Held> {
         let held = Arc::new(Held {
-            id: new_id(),
+            id: new_id("s"),
             session,
             turn: tokio::sync::Mutex::default(),
             _place: place,
@@ -142,8 +143,8 @@ impl Sessions {
 }
 
 /// An id that nobody can guess: with a server of many clients it must not be enough to try.
-fn new_id() -> String {
+pub(crate) fn new_id(kind: &str) -> String {
     let mut bytes = [0; 8];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    format!("s-{:016x}", u64::from_ne_bytes(bytes))
+    format!("{kind}-{:016x}", u64::from_ne_bytes(bytes))
 }

@@ -1,19 +1,20 @@
-//! Long cells as tasks: a client that knows the extension gets a handle and asks later.
+//! Long cells and runs as tasks: a client that knows the extension gets a handle and asks later.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, CreateTaskResult, DetailedTask};
+use rmcp::model::{CreateTaskResult, DetailedTask, InputRequest, InputResponses};
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-/// How long a cell may run before its call is answered with a task.
+use crate::question::Way;
+use crate::work::Work;
+
+/// How long a cell or a run may go on before its call is answered with a task.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a task is kept after the longest time that its cell can take.
+/// How long a task is kept after the longest time that its work can take.
 const KEPT: Duration = Duration::from_mins(2);
 
 /// The most tasks at once: the results of those that are done are held in memory.
@@ -27,9 +28,6 @@ pub(crate) struct Tasks {
     kept: Mutex<VecDeque<Instant>>,
 }
 
-/// A cell on its way to its result.
-pub(crate) type Running = JoinHandle<CallToolResult>;
-
 impl Tasks {
     /// Whether one more can be made.
     pub(crate) fn have_room(&self) -> bool {
@@ -39,14 +37,9 @@ impl Tasks {
         kept.len() < MOST
     }
 
-    /// Makes a task of a cell that runs, for which `limit` is the longest time.
-    pub(crate) fn make(
-        &self,
-        mut running: Running,
-        stop: CancellationToken,
-        limit: Duration,
-    ) -> CreateTaskResult {
-        let time = limit + KEPT;
+    /// Makes a task of work that goes on.
+    pub(crate) fn make(&self, mut work: Work, way: Way) -> CreateTaskResult {
+        let time = work.limit + KEPT;
         // The manager keeps one that is done for this time once more.
         let gone = Instant::now() + 2 * time;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,13 +49,26 @@ impl Tasks {
         let options = TaskOptions::new().with_ttl_ms(milliseconds);
         let task = self.manager.spawn(options, |context| {
             Box::pin(async move {
-                let result = tokio::select! {
-                    result = &mut running => result,
-                    () = context.cancelled() => {
-                        stop.cancel();
-                        // Only then is the session free for the next cell.
-                        let _ = running.await;
-                        return Err(TaskExit::Cancelled);
+                let mut asked = 0_u32;
+                let result = loop {
+                    tokio::select! {
+                        result = &mut work.running => break result,
+                        () = context.cancelled() => {
+                            work.stop.cancel();
+                            // Only then is the session free for the next cell.
+                            let _ = (&mut work.running).await;
+                            return Err(TaskExit::Cancelled);
+                        }
+                        Some(question) = work.questions.recv() => {
+                            if way == Way::Nobody {
+                                question.refuse();
+                                continue;
+                            }
+                            asked += 1;
+                            let request = InputRequest::Elicitation(question.request());
+                            let given = context.request_input(format!("approval-{asked}"), request);
+                            question.answer(given.await.ok());
+                        }
                     }
                 };
                 result.map_err(|error| {
@@ -71,6 +77,11 @@ impl Tasks {
             })
         });
         CreateTaskResult::new(task)
+    }
+
+    /// What a person decided on questions of a task.
+    pub(crate) fn update(&self, id: &str, responses: InputResponses) -> Result<(), ErrorData> {
+        self.manager.update_task(id, responses)
     }
 
     pub(crate) fn get(&self, id: &str) -> Result<DetailedTask, ErrorData> {

@@ -1,7 +1,4 @@
 //! The tools that a client sees: names, words for the model, schemas.
-//!
-//! A tool that needs more than a session (an agent that is asked, by `ask_agent`) gets its arguments
-//! here, its line in [`list`], and its arm in the server's `call`.
 
 use std::sync::Arc;
 
@@ -11,6 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::report::CellReport;
+use crate::runs::RunReport;
+
+/// The tools whose calls take their time.
+pub(crate) const RUN_PYTHON: &str = "run_python";
+pub(crate) const ASK_AGENT: &str = "ask_agent";
 
 /// For `run_python`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -109,6 +111,23 @@ pub(crate) struct Named {
     pub(crate) name: String,
 }
 
+/// For `ask_agent`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AskAgent {
+    /// What is to be done, with all that the agent has to know: it sees nothing of this conversation.
+    pub(crate) task: String,
+    /// Files of the session that the agent gets copies of, by their paths.
+    #[serde(default)]
+    pub(crate) session_files: Vec<String>,
+    /// The session whose files these are, and that gets the files that the agent makes. Leave it out
+    /// for the default session.
+    pub(crate) session_id: Option<String>,
+    /// The most turns of the agent's model; never more than the user's settings allow.
+    #[schemars(range(min = 1))]
+    pub(crate) max_steps: Option<u32>,
+}
+
 /// A session that was made, closed, or gone back in.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SessionReport {
@@ -158,14 +177,14 @@ machine. Work in steps: put data into the workspace with write_file, run cells w
 at what each one says, go on. Without session_id all tools use one default session. Before a risky \
 step make a checkpoint, and restore it if the step went wrong; to try several ways, fork_session.";
 
-/// All tools.
+/// All tools of sessions.
 pub(crate) fn list() -> Vec<Tool> {
     let reads = || ToolAnnotations::new().read_only(true).open_world(false);
     let adds = || ToolAnnotations::new().destructive(false).open_world(false);
     let changes = || ToolAnnotations::new().destructive(true).open_world(false);
     vec![
         tool::<RunPython, CellReport>(
-            "run_python",
+            RUN_PYTHON,
             "Run Python",
             "Run Python code in a live session that keeps variables, imports and files between \
              calls, like cells of a notebook. The value of the last expression is shown, as are \
@@ -234,6 +253,20 @@ pub(crate) fn list() -> Vec<Tool> {
     ]
 }
 
+/// The tool for where there is a model to ask.
+pub(crate) fn ask_agent() -> Tool {
+    tool::<AskAgent, RunReport>(
+        ASK_AGENT,
+        "Ask an agent",
+        "Give a task to an agent with a model and a Python session of its own. It works in steps until \
+         it has an answer, and says where each value of the answer was seen. It sees only the task and \
+         the session_files that it is given; the files that it makes are put into the session under \
+         runs/. Use it for work that can be handed over in one sentence or page, also several at once \
+         (at most 4). It can take minutes.",
+        ToolAnnotations::new().destructive(false).open_world(true),
+    )
+}
+
 fn tool<Input: JsonSchema + 'static, Data: JsonSchema + 'static>(
     name: &'static str,
     title: &'static str,
@@ -252,11 +285,11 @@ fn tool<Input: JsonSchema + 'static, Data: JsonSchema + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use super::list;
+    use super::{ask_agent, list};
 
     #[test]
     fn every_tool_has_words_and_schemas_of_objects() {
-        for tool in list() {
+        for tool in list().into_iter().chain([ask_agent()]) {
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
             assert_eq!(tool.input_schema["additionalProperties"], false);
             let output = tool.output_schema.unwrap();

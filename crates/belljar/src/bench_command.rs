@@ -78,8 +78,8 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     // What seccomp and Landlock cost, of the whole.
     let without = "without seccomp and Landlock";
     report.figure("cell_round_trip_walls", &ours, without, &unfiltered);
-    let (bridge, bare) = bridge_round_trip(&engine, 2000 / scale).await?;
-    report.figure("bridge_round_trip", &bridge, "x=1 in the session", &bare);
+    let (bridge, cell) = bridge_round_trip(&engine, 2000 / scale).await?;
+    report.figure("bridge_round_trip", &bridge, "x=1 in the session", &cell);
     let (filtered, unfiltered) = session_start_walls(&engine, 200 / scale).await?;
     report.figure("session_start_walls", &filtered, without, &unfiltered);
     let fresh = session_start_fresh(&args.session, (10 / scale).max(2)).await?;

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_mcp::{Server, Sessions, serve};
-use belljar_sandbox::Checkpoints;
+use belljar_agent::{Agent, Provider};
+use belljar_mcp::{Runs, Server, Sessions, serve};
+use belljar_sandbox::{Checkpoints, Engine};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::run_command::start_of;
+use crate::settings::{Settings, SettingsArgs};
+use crate::show;
 use crate::start::SessionArgs;
 
 #[derive(Debug, Args)]
@@ -18,7 +22,14 @@ Not to be typed at, but to be started by a client, which has an entry such as th
   {\"mcpServers\": {\"belljar\": {\"command\": \"belljar\", \"args\": [\"mcp\"]}}}
 
 The model gets the tools run_python, create_session, close_session, list_files, read_file, write_file, \
-fork_session, checkpoint and restore. All sessions end when the client closes standard input, or with \
+fork_session, checkpoint and restore; and ask_agent, which hands a task to an agent, where a model is set: by \
+--model, the variable BELLJAR_MODEL or the settings file (`belljar config`). The code of such a run has the \
+rights of the sessions here, and no tools.
+
+With --approve, or a policy in the settings file, the client asks a person before code runs, by elicitation; a \
+client that can't has such code refused.
+
+All sessions end when the client closes standard input, or with \
 SIGTERM or Ctrl-C. Standard output carries the protocol alone; BELLJAR_LOG says what is logged to \
 standard error.
 
@@ -32,12 +43,15 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
     #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
 pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    let settings = Settings::load(&args.settings)?;
     let mut options = args.session.options()?;
     // A session outlives its mistakes. Without walls, the engine makes no copies.
     options.checkpoints = Checkpoints::Auto;
@@ -47,8 +61,15 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
+    let runs = runs(&settings, &args.session, &engine).await;
     let sessions = Sessions::new(engine, options, args.sessions.into());
-    let server = Server::new(Arc::new(sessions));
+    let mut server = Server::new(Arc::new(sessions)).approvals(settings.approvals);
+    match runs {
+        Ok(Some(runs)) => server = server.runs(runs),
+        Ok(None) => {}
+        // Sessions are of use without it, and clients hide why a server does not start.
+        Err(error) => show::note(&format!("[ask_agent is not offered: {error:#}]")),
+    }
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -57,4 +78,21 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     };
     serve(server, std::io::stdin(), std::io::stdout(), stop).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The agent that can be asked, if a model is set. Its code has the rights of the sessions here.
+async fn runs(
+    settings: &Settings,
+    session: &SessionArgs,
+    engine: &Engine,
+) -> anyhow::Result<Option<Runs>> {
+    if settings.model.is_none() {
+        return Ok(None);
+    }
+    let (model, profile) = settings.required_model()?;
+    let start = start_of(settings, &model, &profile);
+    let provider = Provider::new(profile, &model.model)?;
+    let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, None).await?;
+    let agent = agent.session_options(session.options_with_copies()?);
+    Ok(Some(Runs::new(agent, start)))
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use belljar_agent::{
-    Agent, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile, Progress,
-    Provider, Run, RunEvent, Start,
+    Agent, Branches, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile,
+    Progress, Provider, Run, RunEvent, Start,
 };
 use belljar_sandbox::protocol::Language;
 use clap::Args;
@@ -35,7 +35,8 @@ settings, and where to make them for good.
 Examples:
   belljar run --model openai/gpt-5-mini 'How many primes are there below 30000?'
   belljar run --model ollama/qwen2.5-coder --file sales.csv 'Which product sold most?'
-  belljar run --model llamacpp/local --base-url http://127.0.0.1:8080/v1 --json '…'")]
+  belljar run --model llamacpp/local --base-url http://127.0.0.1:8080/v1 --json '…'
+  belljar run --model qwen/qwen3-coder-plus --file log.txt --branches 4 --check 'len(rows) > 0' 'Parse the log.'")]
 pub(crate) struct RunArgs {
     /// What is to be done
     task: String,
@@ -47,6 +48,13 @@ pub(crate) struct RunArgs {
     /// Tools that the model gets beside python (may be given several times)
     #[arg(long, value_name = "NAME", value_parser = [belljar_agent::COMPUTE, belljar_agent::PLAN, belljar_agent::READ_FILE])]
     tool: Vec<String>,
+    /// Let code try up to N values (2 to 8) with `tools.branch([…])`, each in a copy of its session
+    #[arg(long, value_name = "N", requires = "check", value_parser = clap::value_parser!(u32).range(2..=8))]
+    branches: Option<u32>,
+    /// What must be true of the variables after the cell for a value to be taken, in Python, such as
+    /// `error < 0.01` or `len(rows) == total`
+    #[arg(long, value_name = "EXPRESSION", requires = "branches")]
+    check: Option<String>,
     /// Write one JSON object to standard output instead of the answer
     #[arg(long)]
     json: bool,
@@ -76,6 +84,27 @@ pub(crate) fn runs_directory() -> anyhow::Result<PathBuf> {
     Ok(crate::settings::load()?.runs_dir)
 }
 
+/// How runs start with these settings.
+pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile) -> Start {
+    Start {
+        task: String::new(),
+        files: Vec::new(),
+        model: model.to_string(),
+        dialect: settings.dialect,
+        language: settings.language,
+        budget: settings.budget.clone(),
+        context_window: profile.context_window,
+        max_tokens: settings.max_tokens,
+        temperature: settings.temperature,
+        review: settings.review,
+        tools: Vec::new(),
+        packages: Vec::new(),
+        granted: Vec::new(),
+        approvals: settings.approvals.clone(),
+        branches: None,
+    }
+}
+
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     let language = settings.language;
@@ -85,19 +114,9 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let mut start = Start {
         task: args.task.clone(),
-        files: Vec::new(),
-        model: model.to_string(),
-        dialect: settings.dialect,
-        language,
-        budget: settings.budget.clone(),
-        context_window: profile.context_window,
-        max_tokens: settings.max_tokens,
-        temperature: settings.temperature,
-        review: settings.review,
         tools: args.tool.clone(),
-        packages: Vec::new(),
-        granted: Vec::new(),
-        approvals: settings.approvals.clone(),
+        branches: branches(&args, language)?,
+        ..start_of(&settings, &model, &profile)
     };
     let provider = Provider::new(profile, &model.model)?;
     let files = read_files(&args.file, language)?;
@@ -116,6 +135,19 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let code = follow(live, args.json, language).await;
     engine.shutdown().await;
     code
+}
+
+fn branches(args: &RunArgs, language: Language) -> anyhow::Result<Option<Branches>> {
+    let (Some(most), Some(check)) = (args.branches, &args.check) else {
+        return Ok(None);
+    };
+    let branches = Branches::new(most, check);
+    branches.map(Some).map_err(|error| match language {
+        Language::English => anyhow!("--check: {error}\nhint: give one such as 'len(rows) == 3'"),
+        Language::Chinese => {
+            anyhow!("--check：必须是一个 Python 表达式\n提示：例如 'len(rows) == 3'")
+        }
+    })
 }
 
 /// The files that a run gets, each under a name of its own.

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use belljar_agent::{
-    Call, Decision, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen, Spent,
-    Task, TaskStatus, ToolAnswer,
+    Branch, Call, Decision, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen,
+    Spent, Task, TaskStatus, ToolAnswer,
 };
 use belljar_sandbox::protocol::{Event, Language, Outcome, PlainStream, Status, Stream};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -335,6 +335,12 @@ impl RunScreen {
                 answer: ToolAnswer::Failed { message } | ToolAnswer::Refused { message },
                 ..
             } if self.called <= MOST_CALLS => self.line(show::message(message).yellow()),
+            // Where none was accepted, the answer says all of it.
+            RunEvent::Branched { branches, .. }
+                if self.called <= MOST_CALLS && branches.iter().any(|branch| branch.accepted) =>
+            {
+                self.branched(branches);
+            }
             RunEvent::ApprovalDecided { decision, .. } => self.decided(decision),
             RunEvent::RolledBack { .. } => {
                 let words = self.say([
@@ -363,6 +369,21 @@ impl RunScreen {
             self.line(format!("{} {arguments}", format!("→ {tool}").cyan()));
         } else if self.called == MOST_CALLS + 1 {
             self.note(self.say(["[more calls]", "[更多调用]"]));
+        }
+    }
+
+    /// What came of the alternatives, one below the other.
+    fn branched(&mut self, branches: &[Branch]) {
+        for branch in branches {
+            let why = branch.why.as_deref();
+            let why = why.unwrap_or(self.say(["accepted", "已接受"]));
+            let text = show::message(&format!("{} — {why}", branch.alternative));
+            let text = text.replace('\n', " ");
+            if branch.accepted {
+                self.line(format!("  {} {text}", "✓".green()));
+            } else {
+                self.line(format!("  {} {text}", "✗".yellow()));
+            }
         }
     }
 

@@ -10,7 +10,7 @@ from typing import Literal
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import ClientExtension, ResultClaim
-from mcp_types import CallToolResult, Request, Result
+from mcp_types import CallToolResult, ElicitResult, Request, Result
 
 PROGRAM = sys.argv[1]
 REVISIONS = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28", "auto": "2026-07-28"}
@@ -248,6 +248,34 @@ async def as_task():
         assert len(tasks.handles) == 1 and "long" in text_of(long), tasks.handles
 
 
+async def approved(mode):
+    """A person decides by way of the client, whichever way the revision has for it."""
+    shown, answers = [], []
+
+    async def person(context, params):
+        shown.append(params)
+        action, content = answers.pop(0)
+        return ElicitResult(action=action, content=content)
+
+    code = "import os\nprint('it gave', os.system('exit 6') >> 8)  # \u202e"
+    async with connect(mode, "--env", "bare", "--approve", "risky", elicitation_callback=person) as client:
+        await call(client, "run_python", code="x = 1")
+        assert not shown
+        answers += [("decline", None), ("accept", {"decision": "reject", "feedback": "Not so."})]
+        await refused(client, "run_python", "a person did not approve it", code=code)
+        await refused(client, "run_python", "Not so.", code=code)
+        answers += [("accept", {"decision": "accept"}), ("accept", {"decision": "accept_rest"})]
+        for _ in range(3):
+            seen = await call(client, "run_python", code=code)
+            assert seen.structured_content["stdout"]["text"] == "it gave 6\n"
+        assert len(shown) == 4 and not answers, shown
+        assert "os.system('exit 6')" in shown[0].message and "\\u{202e}" in shown[0].message, shown[0].message
+        assert "\u202e" not in shown[0].message
+        assert shown[0].requested_schema["required"] == ["decision"], shown[0].requested_schema
+    async with connect(mode, "--env", "bare", "--approve", "always") as client:
+        await refused(client, "run_python", "this client can't ask one", code="x = 1")
+
+
 async def main():
     for mode, revision in REVISIONS.items():
         for scenario, arguments in [
@@ -264,6 +292,10 @@ async def main():
                 assert client.protocol_version == revision, client.protocol_version
                 await scenario(client)
             print(f"ok  {revision} ({mode}) {scenario.__name__} {time.monotonic() - start:.1f} s", flush=True)
+    for mode in ["legacy", "2026-07-28"]:
+        start = time.monotonic()
+        await approved(mode)
+        print(f"ok  {REVISIONS[mode]} ({mode}) approved {time.monotonic() - start:.1f} s", flush=True)
     start = time.monotonic()
     await as_task()
     print(f"ok  2026-07-28 as_task {time.monotonic() - start:.1f} s", flush=True)

@@ -16,13 +16,14 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::branches::try_branches;
 use super::control::Wanted;
 use super::{FILE_BYTES, Listener, LiveRun, RunError};
 use crate::run::{
-    Approval, Call, CellCallState, DecisionError, Run, RunEvent, ToolAnswer, call_lost,
-    calls_used_up,
+    Approval, BRANCH, Branch, Call, CellCallState, DecisionError, Run, RunEvent, ToolAnswer,
+    call_lost, calls_used_up,
 };
-use crate::tool::{Given, GrantedTool, HostTool, Invocation, ToolEffects};
+use crate::tool::{Given, GrantedTool, Invocation, ToolEffects};
 
 /// The most calls that are performed at once.
 const MOST_AT_ONCE: usize = 64;
@@ -37,6 +38,14 @@ struct Made {
     arguments: Map<String, Value>,
 }
 
+/// A call that was performed.
+pub(super) struct Performed {
+    number: u32,
+    given: Result<Given, ToolError>,
+    /// What was tried for it.
+    branches: Vec<Branch>,
+}
+
 /// The calls of one run of a cell.
 pub(super) struct Bridge {
     session: Arc<Session>,
@@ -48,7 +57,7 @@ pub(super) struct Bridge {
     unclaimed: BTreeSet<u32>,
     /// What the code calls that a host which died had not heard of, while there are such.
     held: VecDeque<Made>,
-    performing: JoinSet<(u32, Result<Given, ToolError>)>,
+    performing: JoinSet<Performed>,
     aborts: BTreeMap<u32, AbortHandle>,
     permits: Arc<Semaphore>,
 }
@@ -84,7 +93,7 @@ impl Bridge {
     }
 
     /// The next call that was performed; never if none is.
-    pub(super) async fn performed(&mut self) -> (u32, Result<Given, ToolError>) {
+    pub(super) async fn performed(&mut self) -> Performed {
         while let Some(done) = self.performing.join_next().await {
             // Else it was aborted.
             if let Ok(done) = done {
@@ -95,19 +104,28 @@ impl Bridge {
     }
 
     /// What else has been performed by now.
-    fn also_performed(&mut self) -> Vec<(u32, Result<Given, ToolError>)> {
+    fn also_performed(&mut self) -> Vec<Performed> {
         std::iter::from_fn(|| self.performing.try_join_next())
             .filter_map(Result::ok)
             .collect()
     }
 
-    fn perform(&mut self, tool: &HostTool, number: u32, invocation: Invocation) {
-        let (tool, permits) = (tool.clone(), Arc::clone(&self.permits));
+    fn perform(
+        &mut self,
+        number: u32,
+        work: impl Future<Output = (Result<Given, ToolError>, Vec<Branch>)> + Send + 'static,
+    ) {
+        let permits = Arc::clone(&self.permits);
         let abort = self.performing.spawn(async move {
             let _permit = permits.acquire_owned().await;
-            let given = AssertUnwindSafe(tool.perform(invocation)).catch_unwind();
-            let broke = |_| Err(ToolError("the tool broke down".into()));
-            (number, given.await.unwrap_or_else(broke))
+            let done = AssertUnwindSafe(work).catch_unwind().await;
+            let broke = |_| (Err(ToolError("the tool broke down".into())), Vec::new());
+            let (given, branches) = done.unwrap_or_else(broke);
+            Performed {
+                number,
+                given,
+                branches,
+            }
         });
         self.aborts.insert(number, abort);
     }
@@ -222,12 +240,21 @@ impl LiveRun {
         let Some((tool, arguments, _)) = recorded(&self.run, number) else {
             return;
         };
-        let Some(tool) = self.agent.tool(tool) else {
+        let arguments = arguments.clone();
+        if let Some(branches) = self.run.branches().filter(|_| tool == BRANCH) {
+            let session = Arc::clone(&bridge.session);
+            let language = self.run.language();
+            let tries = try_branches(session, branches.clone(), arguments, language);
+            bridge.perform(number, tries);
+            return;
+        }
+        let Some(tool) = self.agent.tool(tool).cloned() else {
             return;
         };
         let key = format!("{}/{}/{}/{number}", self.id, bridge.step, bridge.call);
-        let arguments = arguments.clone();
-        bridge.perform(tool, number, Invocation { arguments, key });
+        let call = Invocation { arguments, key };
+        let given = async move { (tool.perform(call).await, Vec::new()) };
+        bridge.perform(number, given);
     }
 
     /// Goes on with a call that a host which died has heard of.
@@ -254,7 +281,8 @@ impl LiveRun {
                     return Ok(());
                 }
                 let answers = vec![(number, ToolAnswer::Lost)];
-                self.answer_calls(bridge, answers, listener).await
+                self.answer_calls(bridge, Vec::new(), answers, listener)
+                    .await
             }
         }
     }
@@ -284,17 +312,31 @@ impl LiveRun {
     pub(super) async fn take_given(
         &mut self,
         bridge: &mut Bridge,
-        first: (u32, Result<Given, ToolError>),
+        first: Performed,
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
         let mut kept = self.run.kept().len();
-        let mut answers = Vec::new();
-        let mut given = vec![first];
-        given.extend(bridge.also_performed());
-        for (number, given) in given {
+        let (step, call) = (bridge.step, bridge.call);
+        let (mut branched, mut answers) = (Vec::new(), Vec::new());
+        let mut performed = vec![first];
+        performed.extend(bridge.also_performed());
+        for Performed {
+            number,
+            given,
+            branches,
+        } in performed
+        {
             // An aborted call has its answer already.
             if bridge.aborts.remove(&number).is_none() {
                 continue;
+            }
+            if !branches.is_empty() {
+                branched.push(RunEvent::Branched {
+                    step,
+                    call,
+                    number,
+                    branches,
+                });
             }
             let answer = match given {
                 Ok(Given::Value(value)) => keep_value(&self.agent.blobs, value).await?,
@@ -314,7 +356,7 @@ impl LiveRun {
             };
             answers.push((number, answer));
         }
-        self.answer_calls(bridge, answers, listener).await
+        self.answer_calls(bridge, branched, answers, listener).await
     }
 
     /// The code does not wait for these any more.
@@ -340,26 +382,28 @@ impl LiveRun {
                 answers.push((number, ToolAnswer::Cancelled));
             }
         }
-        self.answer_calls(bridge, answers, listener).await
+        self.answer_calls(bridge, Vec::new(), answers, listener)
+            .await
     }
 
-    /// Journals answers, and gives them to the code.
+    /// Journals answers after what led to them, and gives them to the code.
     async fn answer_calls(
         &mut self,
         bridge: &mut Bridge,
+        mut events: Vec<RunEvent>,
         answers: Vec<(u32, ToolAnswer)>,
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
         let (step, call) = (bridge.step, bridge.call);
-        let events: Vec<RunEvent> = answers
+        let answered = answers
             .iter()
             .map(|(number, answer)| RunEvent::ToolAnswered {
                 step,
                 call,
                 number: *number,
                 answer: answer.clone(),
-            })
-            .collect();
+            });
+        events.extend(answered);
         if !events.is_empty() {
             self.record(&events, listener).await?;
         }

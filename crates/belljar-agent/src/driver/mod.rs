@@ -1,5 +1,6 @@
 //! The driver: performs what a run wants, and journals what happened before it tells anyone.
 
+mod branches;
 mod bridge;
 mod cell;
 mod control;
@@ -18,12 +19,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::dialect::PYTHON;
 use crate::run::{
-    Call, CallResult, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run,
+    BRANCH, Call, CallResult, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run,
     RunEvent, Start, TaskFile, cut_middle,
 };
-use crate::tool::{
-    COMPUTE, Computed, Evaluator, GrantedTool, HostTool, PLAN, READ_FILE, ReadFile, read,
-};
+use crate::tool::{COMPUTE, Computed, Evaluator, HostTool, PLAN, READ_FILE, ReadFile, read};
 use crate::{ModelFault, ModelRequest, Provider, ReplyEvent};
 
 use cell::CellEnd;
@@ -68,6 +67,9 @@ pub enum RunError {
     /// Another process drives the run.
     #[error("the run `{0}` is being worked on by another process: wait for it, or end it")]
     Driven(RunId),
+    /// The run may try alternatives, and a tool of the host has the name of the tool for that.
+    #[error("a run with branches can't have a tool of the name `{BRANCH}`")]
+    ToolNamedBranch,
     /// A person's decision can't be taken.
     #[error(transparent)]
     Decision(#[from] DecisionError),
@@ -220,7 +222,13 @@ impl Agent {
     /// The same under a name of the caller's, which no other run has.
     pub async fn start_as(&self, id: RunId, mut start: Start) -> Result<LiveRun, RunError> {
         start.granted = self.tools.iter().map(|tool| tool.granted.clone()).collect();
-        let mut live = self.live(id, Run::default(), 0, &start.granted)?;
+        if let Some(branches) = &start.branches {
+            if self.tool(BRANCH).is_some() {
+                return Err(RunError::ToolNamedBranch);
+            }
+            start.granted.push(branches.tool());
+        }
+        let mut live = self.live(id, Run::default(), 0, Some(&start))?;
         live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ())
             .await?;
         Ok(live)
@@ -230,8 +238,8 @@ impl Agent {
     pub async fn resume(&self, id: &RunId) -> Result<LiveRun, RunError> {
         let (events, seq) = read_events(&self.journal, id).await?;
         let run = Run::fold(&events)?;
-        let granted = run.start().map_or_else(Vec::new, |s| s.granted.clone());
-        self.live(id.clone(), run, seq, &granted)
+        let start = run.start().cloned();
+        self.live(id.clone(), run, seq, start.as_ref())
     }
 
     fn live(
@@ -239,7 +247,7 @@ impl Agent {
         id: RunId,
         run: Run,
         seq: u64,
-        granted: &[GrantedTool],
+        start: Option<&Start>,
     ) -> Result<LiveRun, RunError> {
         let directory = run_directory(&self.directory, &id);
         let lock = lock(&directory).map_err(|error| match error {
@@ -250,10 +258,14 @@ impl Agent {
             },
         })?;
         let mut options = self.session.clone();
-        for granted in granted {
+        let has_branches = start.is_some_and(|start| start.branches.is_some());
+        for granted in start.map(|start| &start.granted).into_iter().flatten() {
             // One that is described otherwise by now is not what the run was given.
             match self.tool(&granted.stub.name) {
                 Some(tool) if tool.granted == *granted => options.tools.push(granted.stub.clone()),
+                None if has_branches && granted.stub.name == BRANCH => {
+                    options.tools.push(granted.stub.clone());
+                }
                 _ => tracing::warn!(tool = granted.stub.name, "a tool of the run is not there"),
             }
         }

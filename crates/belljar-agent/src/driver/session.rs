@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_journal::Blobs;
-use belljar_protocol::{Artifact, Fate, Language, NameInfo, Outcome, Status, visible};
+use belljar_protocol::{Artifact, Fate, Language, NameInfo, Outcome, Status};
 use belljar_sandbox::{Engine, Error, LoadReport, Session, SessionOptions};
 
 use super::{Control, RunError};
-use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, names};
+use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, exception_line, names};
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
 /// the cell.
@@ -187,10 +187,7 @@ impl RunSession {
             number: outcome.cell,
             outcome: self.blobs.put(whole, "application/json").await?,
             output,
-            error: outcome.exception.as_ref().map(|exception| {
-                let message = exception.value.lines().next().unwrap_or_default();
-                visible(&format!("{}: {message}", exception.type_name)).into_owned()
-            }),
+            error: outcome.exception.as_ref().map(exception_line),
             images,
             artifacts: outcome.artifacts.clone(),
             manifest,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::risk::{Capability, Risk};
+use super::risk::{Capability, Risk, risk};
 use crate::tool::{GrantedTool, ToolEffects};
 
 /// When a person is asked.
@@ -40,6 +40,16 @@ pub struct Approvals {
 }
 
 impl Approvals {
+    /// What a person is to be asked before this code runs, outside of a run; none where nobody is.
+    pub fn ask_for_code(&self, code: &str) -> Option<Approval> {
+        if self.policy == Policy::Never && self.capabilities.is_empty() {
+            return None;
+        }
+        let risk = risk(code);
+        self.ask_for_cell(&risk)
+            .then(|| Approval::of_cell(0, 0, code, risk))
+    }
+
     /// Whether a person is asked before a cell with this risk runs.
     pub(crate) fn ask_for_cell(&self, risk: &Risk) -> bool {
         self.policy == Policy::Always
@@ -64,7 +74,7 @@ impl Approvals {
     }
 
     /// Nobody is asked again for what this needed.
-    pub(crate) fn allow(&mut self, subject: &Subject) {
+    pub fn allow(&mut self, subject: &Subject) {
         match subject {
             Subject::Call { tool, .. } => {
                 self.tools.insert(tool.clone(), Policy::Never);
@@ -156,6 +166,11 @@ impl Approval {
             Subject::Call { number, .. } => Some(number).filter(|number| *number > 0),
             Subject::Cell { .. } => None,
         }
+    }
+
+    /// Whether it is for exactly this code.
+    pub fn is_for_code(&self, code: &str) -> bool {
+        self.hash == hash_of_code(code)
     }
 
     /// Whether the hash is that of what it shows.
@@ -310,6 +325,21 @@ mod tests {
             arguments: Map::new(),
         });
         assert!(!approvals.ask_for_call(&tool(ToolEffects::EachCall)));
+    }
+
+    /// Code outside of a run is asked for as a cell is, and by its exact bytes.
+    #[test]
+    fn code_outside_of_a_run_is_asked_for() {
+        let approvals = Approvals {
+            policy: Policy::Risky,
+            ..Approvals::default()
+        };
+        assert_eq!(approvals.ask_for_code("print(1)"), None);
+        let code = "import os\nos.system('ls')";
+        let approval = approvals.ask_for_code(code);
+        let is_for = |code| approval.as_ref().map(|asked| asked.is_for_code(code));
+        assert_eq!(is_for(code), Some(true));
+        assert_eq!(is_for("import os\nos.system('ls' )"), Some(false));
     }
 
     #[test]

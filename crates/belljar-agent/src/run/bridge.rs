@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_call, hash_of_code};
+use super::branches::{BRANCH, Branches};
 use super::event::{RunEvent, ToolAnswer};
 use super::machine::{Call, CallState, Run, Step};
 use super::risk::risk;
@@ -61,9 +62,16 @@ impl Run {
         granted.iter().find(|tool| tool.stub.name == name)
     }
 
+    /// The alternatives that code may try.
+    pub(crate) fn branches(&self) -> Option<&Branches> {
+        self.start()?.branches.as_ref()
+    }
+
     /// Whether a person is asked before code calls this tool.
     pub(crate) fn asks_for_call(&self, tool: &GrantedTool) -> bool {
-        self.approvals.ask_for_call(tool)
+        // Branches have no effect of their own, and the cell was looked at.
+        let is_branch = tool.stub.name == BRANCH && self.branches().is_some();
+        !is_branch && self.approvals.ask_for_call(tool)
     }
 
     /// The tool that the model calls by itself, if it is one of the host's.
@@ -172,6 +180,15 @@ impl Run {
                 }
                 made.state = CellCallState::Begun;
                 Ok(())
+            }
+            RunEvent::Branched {
+                step, call, number, ..
+            } => {
+                self.running(*step, *call)?;
+                match self.cell_call(*number)? {
+                    made if made.tool == BRANCH && made.state == CellCallState::Begun => Ok(()),
+                    _ => Err("for a call that tries no alternatives"),
+                }
             }
             RunEvent::ToolAnswered {
                 step,

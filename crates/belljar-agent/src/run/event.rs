@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::approval::{Approval, Approvals, Decision};
+use super::branches::{Branch, Branches};
 use super::budget::{Budget, ExitReason};
 use super::evidence::Evidence;
 use crate::tool::GrantedTool;
@@ -108,6 +109,17 @@ pub enum RunEvent {
         /// The answer.
         answer: ToolAnswer,
     },
+    /// Alternatives were tried for a call of `branch` that code makes; then it is answered.
+    Branched {
+        /// The step.
+        step: u32,
+        /// The place of the cell's call in the step.
+        call: u32,
+        /// The number of the call.
+        number: u32,
+        /// What came of each, up to the one that was accepted.
+        branches: Vec<Branch>,
+    },
     /// A session is there for the run's cells: the first one, or another after the last was lost.
     SessionStarted {
         /// What of an earlier session it has, in words for the model; nothing for a first one.
@@ -149,6 +161,7 @@ impl RunEvent {
             Self::ApprovalDecided { .. } => "approval_decided",
             Self::ToolCalled { .. } => "tool_called",
             Self::ToolAnswered { .. } => "tool_answered",
+            Self::Branched { .. } => "branched",
             Self::SessionStarted { .. } => "session_started",
             Self::RolledBack { .. } => "rolled_back",
             Self::Stopped => "stopped",
@@ -196,6 +209,9 @@ pub struct Start {
     /// When a person is asked.
     #[serde(default)]
     pub approvals: Approvals,
+    /// Whether code may try alternatives, and which of them is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branches: Option<Branches>,
 }
 
 /// A file that a run starts with.

@@ -405,6 +405,7 @@ impl Run {
             RunEvent::ApprovalAsked(_)
             | RunEvent::ApprovalDecided { .. }
             | RunEvent::ToolCalled { .. }
+            | RunEvent::Branched { .. }
             | RunEvent::ToolAnswered { .. } => self.bridge_event(event).map_err(misfit)?,
             RunEvent::SessionStarted {
                 note,

@@ -7,6 +7,7 @@
 
 mod answers;
 mod approval;
+mod branches;
 mod bridge;
 mod budget;
 mod circles;
@@ -22,6 +23,7 @@ mod tools_text;
 mod words;
 
 pub use approval::{Approval, Approvals, Decision, DecisionError, Policy, Subject};
+pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
 pub use budget::{Budget, BudgetPart, ExitReason, Spent};
 pub use event::{
@@ -32,6 +34,9 @@ pub use machine::{Call, Effect, Misfit, Run, Step};
 pub use risk::{Capability, Finding, Risk, risk};
 pub use timing::{RepeatedCall, StepTiming, Timing};
 
+pub(crate) use branches::{
+    branch_failed, check_failed, exception_line, no_calls_in_branch, none_accepted, not_forked,
+};
 pub(crate) use bridge::{call_lost, calls_used_up};
 pub(crate) use context::cut_middle;
 pub(crate) use words::names;

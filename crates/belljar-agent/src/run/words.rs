@@ -44,6 +44,9 @@ pub(crate) fn system(start: &Start) -> String {
     }
     let granted: Vec<ToolStub> = start.granted.iter().map(|tool| tool.stub.clone()).collect();
     text.push_str(&tools_text(&granted, start.language));
+    if let Some(branches) = &start.branches {
+        text.push_str(&branches.text(start.language));
+    }
     text.push('\n');
     text.push_str(
         &start

@@ -6,6 +6,7 @@
 )]
 
 mod approvals;
+mod branches;
 mod bridge;
 mod data_scenarios;
 mod direct;

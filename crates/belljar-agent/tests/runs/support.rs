@@ -111,6 +111,7 @@ pub(crate) fn start(task: &str) -> Start {
         packages: Vec::new(),
         granted: Vec::new(),
         approvals: Approvals::default(),
+        branches: None,
     }
 }
 

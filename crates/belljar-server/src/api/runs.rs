@@ -377,6 +377,7 @@ pub(super) async fn create(
         tools: Vec::new(),
         packages: Vec::new(),
         granted: Vec::new(),
+        branches: None,
         approvals: match asked.approvals {
             None => usual.clone(),
             Some(policy) => Approvals {

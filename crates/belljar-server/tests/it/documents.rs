@@ -114,7 +114,7 @@ fn request(
 /// the byte; without a key nothing is answered, and a revoked key is none.
 #[tokio::test]
 async fn every_route_keeps_tenants_apart() {
-    let model = ScriptedModel::react(|request| one_run(request)).unwrap();
+    let model = ScriptedModel::react(one_run).unwrap();
     let world = world_with(offering(&model)).await;
     let owner = world.client_with("a", &Scope::ALL).await;
     let other = world.client_with("b", &Scope::ALL).await;
@@ -219,7 +219,7 @@ async fn every_route_keeps_tenants_apart() {
 /// The routes of the matrix do something for the owner: a 404 there is not a mistake of the test.
 #[tokio::test]
 async fn every_route_answers_its_owner() {
-    let model = ScriptedModel::react(|request| one_run(request)).unwrap();
+    let model = ScriptedModel::react(one_run).unwrap();
     let mut options = offering(&model);
     options.runs.tenant_runs = 20;
     let world = world_with(options).await;

@@ -107,13 +107,11 @@ impl Client {
         panic!("{run} never was `{state}`");
     }
 
-    async fn decide(
-        &self,
-        run: &str,
-        asked: &Value,
-        hash: &Value,
-        decision: Value,
-    ) -> RequestBuilder {
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "so that tests write `json!` without `&`"
+    )]
+    fn decide(&self, run: &str, asked: &Value, hash: &Value, decision: Value) -> RequestBuilder {
         let path = format!("{run}/approvals/{}", asked["id"].as_str().unwrap());
         self.post(&path, json!({"hash": hash, "decision": decision}))
     }
@@ -327,13 +325,11 @@ async fn a_person_decides() {
     let wrong = json!("0".repeat(64));
     client
         .decide(&run, asked, &wrong, accept())
-        .await
         .problem(409, "approval_changed")
         .await;
     let other = json!({"id": "9.9"});
     client
         .decide(&run, &other, &asked["hash"], accept())
-        .await
         .problem(404, "approval_not_found")
         .await;
     for bad in [
@@ -343,7 +339,6 @@ async fn a_person_decides() {
     ] {
         client
             .decide(&run, asked, &asked["hash"], bad)
-            .await
             .problem(400, "bad_body")
             .await;
     }
@@ -357,12 +352,10 @@ async fn a_person_decides() {
     let edit = json!({"kind": "edit", "code": "print('edited', 6 * 7)"});
     client
         .decide(&run, asked, &asked["hash"], edit)
-        .await
         .with(204)
         .await;
     client
         .decide(&run, asked, &asked["hash"], accept())
-        .await
         .problem(404, "approval_not_found")
         .await;
     let waits = loop {
@@ -376,7 +369,6 @@ async fn a_person_decides() {
     assert_eq!(listed["runs"][0]["state"], "waits");
     client
         .decide(&run, asked, &asked["hash"], json!({"kind": "reject"}))
-        .await
         .with(204)
         .await;
     client.until(&run, "answered").await;
@@ -418,7 +410,6 @@ async fn a_run_that_waits_for_long_gives_its_place_back() {
         assert!(world.metrics().await.contains("belljar_sessions 0\n"));
         client
             .decide(&run, &asked, &asked["hash"], json!({"kind": "accept"}))
-            .await
             .with(204)
             .await;
         while client.get(&run).json_with(200).await["waits_for"][0]["id"] == asked["id"] {}
@@ -603,7 +594,6 @@ async fn a_run_that_waits_waits_on_after_a_start() {
     assert!(world.metrics().await.contains("belljar_sessions 0\n"));
     client
         .decide(&run, &asked, &asked["hash"], json!({"kind": "accept"}))
-        .await
         .with(204)
         .await;
     client.until(&run, "answered").await;

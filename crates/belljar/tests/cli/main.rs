@@ -10,11 +10,14 @@
 )]
 
 mod approvals;
+mod branches;
 mod config;
 mod crash;
 mod exec;
 mod exports;
 mod mcp;
+mod mcp_agent;
+mod mcp_approvals;
 mod mcp_servers;
 mod mcp_tools;
 mod others;

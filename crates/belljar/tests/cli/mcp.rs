@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::support::{BELLJAR, Scratch, bare};
 
-struct Client {
-    scratch: Scratch,
+pub(crate) struct Client {
+    pub(crate) scratch: Scratch,
     child: Child,
-    input: Option<ChildStdin>,
+    pub(crate) input: Option<ChildStdin>,
     output: Option<BufReader<ChildStdout>>,
 }
 
@@ -21,14 +21,26 @@ impl Client {
     /// A server that has said what it is.
     fn open() -> Self {
         let mut client = Self::start();
-        client.initialize();
+        client.initialize(&json!({}));
         client
     }
 
     fn start() -> Self {
-        let scratch = Scratch::new();
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self::start_in(Scratch::new(), arguments)
+    }
+
+    pub(crate) fn start_in(scratch: Scratch, arguments: &[&str]) -> Self {
         let mut command = scratch.prepare(BELLJAR);
-        let mut child = command.args(["mcp", "--env", bare()]).spawn().unwrap();
+        command
+            .env("BELLJAR_RUNS_DIR", scratch.path("runs"))
+            .env_remove("BELLJAR_MODEL")
+            .args(["mcp", "--env", bare()])
+            .args(arguments);
+        let mut child = command.spawn().unwrap();
         Self {
             input: child.stdin.take(),
             output: child.stdout.take().map(BufReader::new),
@@ -37,10 +49,11 @@ impl Client {
         }
     }
 
-    fn initialize(&mut self) {
+    /// A client of the revision with a handshake, which can do this.
+    pub(crate) fn initialize(&mut self, capabilities: &Value) {
         self.send(
             &json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {},
+                "protocolVersion": "2025-11-25", "capabilities": capabilities,
                 "clientInfo": {"name": "test", "version": "0"},
             }}),
         );
@@ -59,11 +72,11 @@ impl Client {
         input.write_all(b"\n").unwrap();
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.line(message.to_string().as_bytes());
     }
 
-    fn answer(&mut self) -> Value {
+    pub(crate) fn answer(&mut self) -> Value {
         let mut line = String::new();
         let output = self.output.as_mut().unwrap();
         output.read_line(&mut line).unwrap();
@@ -77,7 +90,7 @@ impl Client {
         (answer["error"]["code"].clone(), answer["id"].clone())
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.send(
             &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
                 "name": tool, "arguments": arguments,
@@ -86,7 +99,7 @@ impl Client {
         self.answer()["result"].clone()
     }
 
-    fn run(&mut self, code: &str) -> String {
+    pub(crate) fn run(&mut self, code: &str) -> String {
         let result = self.call("run_python", &json!({"code": code}));
         let stdout = &result["structuredContent"]["stdout"]["text"];
         stdout.as_str().unwrap_or_else(|| panic!("{result}")).into()
@@ -107,7 +120,7 @@ impl Client {
     }
 
     /// It ends by itself, with success, in time, and leaves nothing.
-    fn ends(mut self) {
+    pub(crate) fn ends(&mut self) {
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -139,7 +152,7 @@ fn what_is_no_message_is_answered_and_passed_over() {
     assert_eq!(client.refused(b"hello?"), (json!(-32700), Value::Null));
     let early = br#"{"jsonrpc": "2.0", "id": 4, "method": "tools/list"}"#;
     assert_eq!(client.refused(early), (json!(-32602), json!(4)));
-    client.initialize();
+    client.initialize(&json!({}));
 
     assert_eq!(
         client.refused(b"{\"jsonrpc\": \"2.0\""),

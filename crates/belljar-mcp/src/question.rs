@@ -1,0 +1,330 @@
+//! Asking a person by way of the client, before code runs.
+//!
+//! A decision is for the exact code that was shown. What is shown is all of it, with what would hide
+//! or move text written out.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use belljar_agent::{Approval, Approvals, Decision, Subject};
+use belljar_sandbox::protocol::{approval_text, oddities, plain};
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, EnumSchema, ProtocolVersion, ServerRequest,
+};
+use rmcp::service::RequestContext;
+use rmcp::{Peer, RoleServer};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+/// The most characters of what a person says to the model.
+const FEEDBACK: usize = 4000;
+
+/// What a model is told whose client can't ask.
+const NOBODY: &str = "A person must approve this code before it runs, and this client can't ask one (it has no \
+    elicitation). Use code that needs no approval, or tell the user.";
+
+/// How a client is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By a request of ours while its call waits.
+    Request,
+    /// By a result that wants input; the call comes again with it.
+    Retry,
+    /// It can't be.
+    Nobody,
+}
+
+impl Way {
+    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let capabilities = context.client_capabilities();
+        let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
+        // One that says nothing of forms and addresses means forms.
+        let forms = elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none());
+        let version = context.protocol_version();
+        let is_stateless = version.is_some_and(|it| it >= ProtocolVersion::V_2026_07_28);
+        match (forms, is_stateless) {
+            (false, _) => Self::Nobody,
+            (true, true) => Self::Retry,
+            (true, false) => Self::Request,
+        }
+    }
+}
+
+/// A question on its way to a person.
+pub(crate) struct Question {
+    approval: Approval,
+    decided: oneshot::Sender<Decision>,
+}
+
+impl Question {
+    /// As the client is to show it.
+    pub(crate) fn request(&self) -> ElicitRequest {
+        ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: text(&self.approval),
+            requested_schema: form(),
+        })
+    }
+
+    /// Takes what the client gave, which may be anything.
+    pub(crate) fn answer(self, given: Option<Value>) {
+        let given = given.and_then(|given| serde_json::from_value(given).ok());
+        let _ = self.decided.send(decision(given));
+    }
+
+    /// Nobody can be asked.
+    pub(crate) fn refuse(self) {
+        let text = NOBODY.to_owned();
+        let _ = self.decided.send(Decision::Feedback { text });
+    }
+
+    /// Asks by a request of ours.
+    pub(crate) async fn put_to(self, peer: Peer<RoleServer>) {
+        let request = ServerRequest::ElicitRequest(self.request());
+        let given = match peer.send_request(request).await {
+            Ok(ClientResult::ElicitResult(result)) => Some(result),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::info!(%error, "the client did not ask");
+                None
+            }
+        };
+        let _ = self.decided.send(decision(given));
+    }
+}
+
+/// Where work asks. Whoever follows the work carries the questions to the client.
+#[derive(Clone)]
+pub(crate) struct Questions {
+    sender: mpsc::Sender<Question>,
+    approvals: Arc<Mutex<Approvals>>,
+}
+
+impl Questions {
+    /// With it, where the questions arrive. What is accepted for the rest of the connection is noted in
+    /// its approvals.
+    pub(crate) fn new(approvals: Arc<Mutex<Approvals>>) -> (Self, mpsc::Receiver<Question>) {
+        let (sender, arrive) = mpsc::channel(1);
+        (Self { sender, approvals }, arrive)
+    }
+
+    /// What the person says; a question that nobody carries is one that was declined.
+    pub(crate) async fn ask(&self, approval: &Approval) -> Decision {
+        let (decided, decision) = oneshot::channel();
+        let approval = approval.clone();
+        let subject = approval.subject.clone();
+        if self
+            .sender
+            .send(Question { approval, decided })
+            .await
+            .is_err()
+        {
+            return Decision::Reject;
+        }
+        let decision = decision.await.unwrap_or(Decision::Reject);
+        if decision == (Decision::Accept { rest_of_run: true }) {
+            let mut approvals = self
+                .approvals
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            approvals.allow(&subject);
+        }
+        decision
+    }
+
+    /// Asks whether code may run, if somebody is to be asked; in words why not.
+    pub(crate) async fn ask_for_code(&self, code: &str) -> Result<(), String> {
+        let asked = {
+            let approvals = self
+                .approvals
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            approvals.ask_for_code(code)
+        };
+        let Some(approval) = asked else {
+            return Ok(());
+        };
+        match self.ask(&approval).await {
+            // What runs is what was shown.
+            Decision::Accept { .. } if approval.is_for_code(code) => Ok(()),
+            Decision::Feedback { text } if text == NOBODY => Err(text),
+            Decision::Feedback { text } => Err(format!(
+                "The code was not run: a person did not approve it, and says: {text}"
+            )),
+            _ => Err(
+                "The code was not run: a person did not approve it. Go another way, or ask the user."
+                    .into(),
+            ),
+        }
+    }
+}
+
+const ACCEPT: &str = "accept";
+const ACCEPT_REST: &str = "accept_rest";
+const REJECT: &str = "reject";
+
+fn form() -> ElicitationSchema {
+    let choices = [ACCEPT, ACCEPT_REST, REJECT].map(str::to_owned);
+    let choice = EnumSchema::builder(choices.to_vec())
+        .untitled()
+        .title("Decision")
+        .description(
+            "accept: run it; accept_rest: run it, and don't ask again in this connection for code that can \
+             only do the same; reject: don't run it",
+        )
+        .build();
+    ElicitationSchema::builder()
+        .required_enum_schema("decision", choice)
+        .optional_string_with("feedback", |text| {
+            text.title("Feedback")
+                .description("With reject: what the model is to be told")
+        })
+        .build_unchecked()
+}
+
+/// Anything that is not a clear yes is a no.
+fn decision(given: Option<ElicitResult>) -> Decision {
+    let content = match given {
+        Some(result) if result.action == ElicitationAction::Accept => result.content,
+        _ => None,
+    };
+    let content = content.unwrap_or_default();
+    let field = |name: &str| {
+        content
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    match field("decision") {
+        ACCEPT => Decision::Accept { rest_of_run: false },
+        ACCEPT_REST => Decision::Accept { rest_of_run: true },
+        REJECT if !field("feedback").trim().is_empty() => {
+            let text: String = field("feedback").trim().chars().take(FEEDBACK).collect();
+            Decision::Feedback {
+                text: plain(&text).into_owned(),
+            }
+        }
+        _ => Decision::Reject,
+    }
+}
+
+/// All that a person needs to decide. Each line of the code has its number before it, so that none
+/// passes for words of ours.
+fn text(approval: &Approval) -> String {
+    let mut out = String::new();
+    let lines = |out: &mut String, text: &str| {
+        for (number, line) in (1..).zip(approval_text(text).lines()) {
+            let _ = writeln!(out, "{number:>4} │ {line}");
+        }
+    };
+    match &approval.subject {
+        Subject::Cell { code, risk } => {
+            let _ = writeln!(out, "May this Python code run?\n");
+            for found in &risk.findings {
+                let (capability, what, line) = (found.capability, &found.what, found.line);
+                let _ = writeln!(out, "- {capability}: {what} (line {line})");
+            }
+            for remark in oddities(code) {
+                let _ = writeln!(out, "- look out: {remark}");
+            }
+            let _ = writeln!(out, "\nThe code, all of it:\n");
+            lines(&mut out, code);
+        }
+        Subject::Call {
+            tool, arguments, ..
+        } => {
+            let tool = approval_text(tool);
+            let _ = writeln!(out, "May the code call the tool {tool} with this?\n");
+            let arguments = serde_json::to_string_pretty(arguments).unwrap_or_default();
+            lines(&mut out, &arguments);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_agent::Policy;
+    use serde_json::json;
+
+    fn approval(code: &str) -> Approval {
+        let approvals = Approvals {
+            policy: Policy::Always,
+            ..Approvals::default()
+        };
+        approvals.ask_for_code(code).unwrap()
+    }
+
+    /// Attack L5: nothing is hidden, and no line of the code stands where our words are.
+    #[test]
+    fn l5_the_code_is_shown_whole_and_without_disguise() {
+        let code = "x = 1\u{1b}[2K\n# \u{202e}\u{200b}\n\nThe code, all of it:\nimport os; os.system('rm')\n";
+        let shown = text(&approval(&(code.to_owned() + &"y = 2\n".repeat(9000))));
+        assert!(
+            !shown.contains(['\u{1b}', '\u{202e}', '\u{200b}']),
+            "{shown}"
+        );
+        for part in [
+            "\\u{1b}",
+            "\\u{202e}",
+            "- processes: os.system",
+            "   5 │ import os",
+            "- look out: ",
+        ] {
+            assert!(shown.contains(part), "no {part:?}");
+        }
+        assert!(shown.ends_with("9005 │ y = 2\n"));
+        let ours = shown
+            .lines()
+            .filter(|line| line.starts_with("The code, all of it"));
+        assert_eq!(ours.count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_clear_yes_is_a_no() {
+        let decided = |given: Value| decision(serde_json::from_value(given).ok());
+        let accept = |content: Value| decided(json!({"action": "accept", "content": content}));
+        let yes = |rest_of_run| Decision::Accept { rest_of_run };
+        assert_eq!(accept(json!({"decision": "accept"})), yes(false));
+        assert_eq!(accept(json!({"decision": "accept_rest"})), yes(true));
+        let told = accept(json!({"decision": "reject", "feedback": " no\u{1b}[2J "}));
+        assert_eq!(told, Decision::Feedback { text: "no".into() });
+        for no in [
+            json!({"decision": "reject"}),
+            json!({"decision": "edit", "code": "1"}),
+            json!({"decision": "Accept"}),
+            json!({"decision": true}),
+            json!({"decision": ["accept"]}),
+            json!({"feedback": "accept"}),
+            json!("accept"),
+            json!({}),
+            Value::Null,
+        ] {
+            assert_eq!(accept(no.clone()), Decision::Reject, "{no}");
+        }
+        for action in ["decline", "cancel", "other"] {
+            let given = json!({"action": action, "content": {"decision": "accept"}});
+            assert_eq!(decided(given), Decision::Reject, "{action}");
+        }
+        assert_eq!(decided(json!(7)), Decision::Reject);
+        assert_eq!(decision(None), Decision::Reject);
+    }
+
+    /// Attack L4: an approval is for the bytes that were shown.
+    #[tokio::test]
+    async fn l4_a_decision_is_for_the_code_that_was_shown() {
+        let shown = approval("1");
+        assert!(shown.is_for_code("1"));
+        assert!(!shown.is_for_code("1 "));
+        // Nobody carries the question.
+        let (questions, arrive) = Questions::new(Arc::new(Mutex::new(Approvals {
+            policy: Policy::Always,
+            ..Approvals::default()
+        })));
+        drop(arrive);
+        assert_eq!(questions.ask(&shown).await, Decision::Reject);
+        assert!(questions.ask_for_code("1").await.is_err());
+    }
+}

@@ -1,0 +1,374 @@
+//! Runs of an agent for a client: a task in, an answer with evidence and files out.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use belljar_agent::{
+    Agent, Ending, Evidence, ExitReason, LiveRun, Progress, Run, RunError, RunEvent, Seen, Start,
+    TaskFile,
+};
+use belljar_sandbox::protocol::{Artifact, plain, visible};
+use rmcp::model::{CallToolResult, ContentBlock};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::files;
+use crate::question::Questions;
+use crate::report::{MAX_IMAGE_BYTES, MAX_TEXT, cut, result};
+use crate::sessions::Held;
+use crate::tools::AskAgent;
+
+/// The most runs of a connection at once, and in all: whoever asks may be a model that asks for ever.
+const AT_ONCE: u32 = 4;
+const IN_ALL: u32 = 100;
+
+/// The longest that the model and the code of a run may take together.
+pub(crate) const LONGEST: Duration = Duration::from_hours(1);
+
+/// The longest task, in bytes.
+const MAX_TASK: usize = 64 << 10;
+
+/// The most files that a run is given, and that come back.
+const MOST_FILES: usize = 32;
+
+/// The most bytes of files that come back.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The agent that a connection may ask, and how its runs are to be.
+#[derive(Debug)]
+pub struct Runs {
+    agent: Agent,
+    start: Start,
+    places: Arc<Semaphore>,
+    left: AtomicU32,
+}
+
+/// A run that begins, and its place among those at once.
+pub(crate) struct Begun {
+    pub(crate) live: LiveRun,
+    pub(crate) place: OwnedSemaphorePermit,
+}
+
+impl Runs {
+    /// Runs of this agent that start like this, with the task and the files that they are asked for
+    /// with. Its budget is the most that one can have.
+    pub fn new(agent: Agent, mut start: Start) -> Self {
+        let seconds = start.budget.seconds.unwrap_or(u64::MAX);
+        start.budget.seconds = Some(seconds.min(LONGEST.as_secs()));
+        Self {
+            agent,
+            start,
+            places: Arc::new(Semaphore::new(AT_ONCE as usize)),
+            left: AtomicU32::new(IN_ALL),
+        }
+    }
+
+    /// Waits until none goes on.
+    pub(crate) async fn idle(&self) {
+        let _ = self.places.acquire_many(AT_ONCE).await;
+    }
+
+    /// Begins one, if it may be. `held` has the files that it is given.
+    pub(crate) async fn begin(
+        &self,
+        args: &AskAgent,
+        held: Option<&Held>,
+        approvals: belljar_agent::Approvals,
+    ) -> Result<Begun, String> {
+        if args.task.trim().is_empty() {
+            return Err("task is empty: say what is to be done.".into());
+        }
+        if args.task.len() > MAX_TASK {
+            return Err(format!(
+                "task may have {MAX_TASK} bytes: put what is longer into a file, and name it in \
+                 session_files."
+            ));
+        }
+        if args.max_steps == Some(0) {
+            return Err("max_steps must be 1 or more.".into());
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| {
+            format!("{AT_ONCE} runs go on already, and no more may at once: wait for one of them.")
+        })?;
+        let mut start = Start {
+            task: args.task.clone(),
+            approvals,
+            files: self.files(&args.session_files, held).await?,
+            ..self.start.clone()
+        };
+        let most = start.budget.steps;
+        start.budget.steps = args.max_steps.unwrap_or(most).min(most);
+        let left = |left: u32| left.checked_sub(1);
+        let begins = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        begins.map_err(|_| {
+            format!("This connection has had its {IN_ALL} runs: do the rest with run_python.")
+        })?;
+        let live = self
+            .agent
+            .start(start)
+            .await
+            .map_err(|error| failed(&error))?;
+        Ok(Begun { live, place })
+    }
+
+    async fn files(&self, paths: &[String], held: Option<&Held>) -> Result<Vec<TaskFile>, String> {
+        if paths.len() > MOST_FILES {
+            return Err(format!("session_files may name {MOST_FILES} files."));
+        }
+        let mut given: Vec<TaskFile> = Vec::new();
+        for path in paths {
+            let shown = visible(path);
+            let held = held.ok_or("session_files needs a session: there is none yet.")?;
+            let (name, contents) = files::contents(held, path)
+                .await
+                .map_err(|error| format!("The file {shown} can't be read: {error}"))?;
+            if given.iter().any(|file| file.name == name) {
+                return Err(format!("session_files names {shown} twice."));
+            }
+            given.push(
+                self.agent
+                    .file(&name, contents)
+                    .await
+                    .map_err(|error| failed(&error))?,
+            );
+        }
+        Ok(given)
+    }
+}
+
+fn failed(error: &RunError) -> String {
+    format!("The run could not begin: {error}")
+}
+
+/// Drives a run to its end. When it is to stop it ends with the best answer that it has. What it does
+/// goes to `said`, what a person must decide to `questions`.
+pub(crate) async fn drive(
+    live: LiveRun,
+    questions: Questions,
+    stop: CancellationToken,
+    said: watch::Sender<String>,
+) -> Result<Run, RunError> {
+    let control = live.control();
+    let (asked, mut approvals) = mpsc::unbounded_channel();
+    let mut listener = move |progress: Progress<'_>| {
+        let Progress::Event(event, run) = progress else {
+            return;
+        };
+        said.send_replace(match event {
+            RunEvent::Asked { step, .. } => format!("step {step}: the model is asked"),
+            RunEvent::CallStarted { step, call } => {
+                let calls = run.steps().last().map(|step| &step.calls);
+                let call = calls.and_then(|calls| calls.get(usize::try_from(*call).ok()?));
+                let tool = call.map_or_else(|| "a call".into(), |call| visible(&call.tool));
+                format!("step {step}: {tool} runs")
+            }
+            RunEvent::ApprovalAsked(approval) => {
+                let _ = asked.send((**approval).clone());
+                format!("step {}: a person must decide", approval.step)
+            }
+            _ => return,
+        });
+    };
+    let mut driving = Box::pin(live.drive(&mut listener));
+    let mut desk = std::pin::pin!(async {
+        while let Some(approval) = approvals.recv().await {
+            let decision = questions.ask(&approval).await;
+            let decided = control.decide(&approval.id, &approval.hash, decision);
+            if let Err(error) = decided.await {
+                tracing::warn!(%error, "a decision was not taken");
+            }
+        }
+    });
+    let (mut stopping, mut asks) = (false, true);
+    loop {
+        tokio::select! {
+            run = &mut driving => return run,
+            () = &mut desk, if asks => asks = false,
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                control.stop();
+            }
+        }
+    }
+}
+
+/// What a run came to, as data.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunReport {
+    /// The run's id, for `belljar runs show`.
+    run: String,
+    /// Why it ended; `answered` is as it should be.
+    reason: ExitReason,
+    /// The answer, or the best there is.
+    answer: Option<String>,
+    /// Where the values of the answer were seen.
+    evidence: Vec<Evidence>,
+    /// The session that `files` are in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    /// Files that the run made, as they are named in the session.
+    files: Vec<RunFile>,
+    /// How many images are in the content.
+    images: usize,
+    /// What was left out, and why.
+    dropped: Vec<String>,
+    /// Turns of the model.
+    steps: u32,
+    /// Tokens of all requests and replies.
+    tokens: u64,
+}
+
+/// A file that a run made.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RunFile {
+    path: String,
+    /// Bytes.
+    size: u64,
+}
+
+/// The result of a call that made this run. Its files go into the session, if there is one.
+pub(crate) async fn run_result(
+    run: &Run,
+    id: &str,
+    directory: &Path,
+    held: Option<&Held>,
+) -> Option<CallToolResult> {
+    let ending = run.ending()?;
+    let spent = run.spent();
+    let mut report = RunReport {
+        run: id.to_owned(),
+        reason: ending.reason.clone(),
+        answer: ending.answer.clone().map(|answer| cut(answer, MAX_TEXT)),
+        evidence: ending.evidence.clone(),
+        session_id: held.map(|held| held.id.clone()),
+        files: Vec::new(),
+        images: 0,
+        dropped: Vec::new(),
+        steps: spent.steps,
+        tokens: spent.tokens(),
+    };
+    let images = give_files(&ending.artifacts, directory, held, &mut report).await;
+    report.images = images.len();
+    let mut content = vec![ContentBlock::text(words(ending, &report))];
+    content.extend(images);
+    let mut result = result(content, &report);
+    result.is_error = Some(ending.reason != ExitReason::Answered);
+    Some(result)
+}
+
+/// Puts files of a run into the session, in a directory of their own: none is overwritten. The images
+/// among them.
+async fn give_files(
+    artifacts: &[Artifact],
+    directory: &Path,
+    held: Option<&Held>,
+    report: &mut RunReport,
+) -> Vec<ContentBlock> {
+    let mut images = Vec::new();
+    let (mut bytes, mut image_bytes) = (0, 0);
+    for artifact in artifacts {
+        let name = visible(&artifact.path);
+        bytes += artifact.size;
+        if report.files.len() >= MOST_FILES || bytes > MAX_FILE_BYTES {
+            let left = format!("{name} was left out: too many files, or too large");
+            report.dropped.push(left);
+            continue;
+        }
+        // The run has left there what its session could name, and nothing else.
+        let contents = match std::fs::read(directory.join(&artifact.path)) {
+            Ok(contents) => contents,
+            Err(error) => {
+                report
+                    .dropped
+                    .push(format!("{name} can't be read: {error}"));
+                continue;
+            }
+        };
+        if let Some(mime) = files::image_type(&contents)
+            && image_bytes + contents.len() <= MAX_IMAGE_BYTES
+        {
+            image_bytes += contents.len();
+            images.push(ContentBlock::image(BASE64.encode(&contents), mime));
+        }
+        let Some(held) = held else {
+            let left = format!("{name} is with the run only: there is no session to put it into");
+            report.dropped.push(left);
+            continue;
+        };
+        let path = format!("runs/{}/{}", report.run, artifact.path);
+        match files::put(held, &path, &contents).await {
+            Ok(()) => report.files.push(RunFile {
+                path,
+                size: contents.len() as u64,
+            }),
+            Err(error) => report
+                .dropped
+                .push(format!("{name} can't be put into the session: {error}")),
+        }
+    }
+    report.dropped.truncate(MOST_FILES);
+    images
+}
+
+fn words(ending: &Ending, report: &RunReport) -> String {
+    let mut lines = Vec::new();
+    if let Some(answer) = &report.answer {
+        lines.push(plain(answer).into_owned());
+    }
+    if ending.reason != ExitReason::Answered {
+        lines.push(format!("[not answered: {}]", why(&ending.reason)));
+    }
+    if !report.evidence.is_empty() {
+        lines.push("\nWhere the values of the answer were seen:".into());
+    }
+    for Evidence { value, seen } in &report.evidence {
+        let place = match seen {
+            Some(Seen::Output {
+                step,
+                cell,
+                rounded,
+                ..
+            }) => {
+                let cell = cell.map_or_else(String::new, |cell| format!("cell {cell}, "));
+                let rounded = if *rounded { ", rounded" } else { "" };
+                format!("{cell}step {step}{rounded}")
+            }
+            Some(Seen::Task) => "the task".into(),
+            None => "nowhere".into(),
+        };
+        lines.push(format!("- {}: {place}", plain(value)));
+    }
+    if let Some(session) = &report.session_id
+        && !report.files.is_empty()
+    {
+        lines.push(format!("\nFiles, in the session {session}:"));
+        let file = |file: &RunFile| format!("- {} ({} B)", visible(&file.path), file.size);
+        lines.extend(report.files.iter().map(file));
+    }
+    lines.extend(report.dropped.iter().map(|dropped| format!("[{dropped}]")));
+    lines.push(format!("\nrun: {} ({} steps)", report.run, report.steps));
+    cut(lines.join("\n"), MAX_TEXT)
+}
+
+fn why(reason: &ExitReason) -> String {
+    match reason {
+        ExitReason::Answered => "answered".into(),
+        ExitReason::ModelFailed { error } => plain(error).into_owned(),
+        ExitReason::NotUnderstood => "the model's replies could not be understood".into(),
+        ExitReason::WentInCircles => "it did the same again and again".into(),
+        ExitReason::Budget { part } => {
+            let part = format!("{part:?}").to_lowercase();
+            format!("the budget is used up ({part})")
+        }
+        ExitReason::Stopped => "it was stopped".into(),
+    }
+}

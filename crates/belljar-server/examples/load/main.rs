@@ -1,0 +1,47 @@
+//! Load on a service, and what comes of it. Server and load are on the same machine.
+//!
+//! ```text
+//! cargo build --release -p belljar
+//! cargo run --release -p belljar-server --example load -- target/release/belljar round-trip
+//! … burst [SESSIONS]            sessions that are asked for at once, each to the result of a cell
+//! … hold [SESSIONS] [SECONDS]   live sessions, each with a cell every ten seconds
+//! … overload [SECONDS]          ten times as many cells as can be run, then a look whether it recovers
+//! ```
+//!
+//! Arrivals are open-loop: a request has its time, and its latency counts from then, however late it is
+//! sent. The environment is `default`, with pandas; tenants are ten.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a tool for measuring, which may fail by panicking"
+)]
+
+mod latencies;
+mod pipe;
+mod scenarios;
+mod service;
+
+use service::Service;
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, usual: u64| -> u64 {
+        arguments
+            .get(at)
+            .map_or(usual, |text| text.parse().unwrap())
+    };
+    let [binary, scenario, ..] = &arguments[..] else {
+        println!("usage: load BELLJAR round-trip|burst|hold|overload [N] [SECONDS]");
+        return;
+    };
+    let service = Service::start(binary);
+    match scenario.as_str() {
+        "round-trip" => scenarios::round_trip(&service).await,
+        "burst" => scenarios::burst(&service, number(2, 200)).await,
+        "hold" => scenarios::hold(&service, number(2, 1000), number(3, 600)).await,
+        "overload" => scenarios::overload(&service, number(2, 30)).await,
+        other => println!("there is no `{other}`"),
+    }
+    service.stop();
+}
