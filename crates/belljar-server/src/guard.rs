@@ -160,6 +160,7 @@ async fn caller(
     Ok(Caller {
         tenant: info.tenant,
         prefix: info.prefix,
+        scopes: info.scopes,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The OpenAPI document: paths from the handlers, types of the protocol from their JSON Schema.
 
-use belljar_sandbox::protocol::{Event, NameInfo, Outcome};
+use belljar_agent::{Approval, Budget, Evidence, ExitReason, RunEvent, Spent};
+use belljar_sandbox::protocol::{Artifact, Event, Language, NameInfo, Outcome};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -13,7 +14,7 @@ use crate::problem::ProblemBody;
 #[openapi(
     info(
         title = "Belljar",
-        description = "Live Python sessions behind walls, over HTTP.",
+        description = "Live Python sessions behind walls, and an agent that works in them, over HTTP.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "http://127.0.0.1:7878")),
@@ -24,7 +25,8 @@ use crate::problem::ProblemBody;
         (name = "cells", description = "Pieces of code run in a session, one after another."),
         (name = "checkpoints", description = "Frozen copies of a live session, and forks of it."),
         (name = "snapshots", description = "A session in a file; sleep."),
-        (name = "files", description = "Files of a session's workspace.")
+        (name = "files", description = "Files of a session's workspace."),
+        (name = "runs", description = "An agent at work on a task, in a session of its own.")
     )
 )]
 struct Document;
@@ -47,6 +49,14 @@ pub fn openapi() -> Value {
     generator.subschema_for::<Outcome>();
     generator.subschema_for::<Event>();
     generator.subschema_for::<NameInfo>();
+    generator.subschema_for::<RunEvent>();
+    generator.subschema_for::<Approval>();
+    generator.subschema_for::<Artifact>();
+    generator.subschema_for::<Budget>();
+    generator.subschema_for::<Evidence>();
+    generator.subschema_for::<ExitReason>();
+    generator.subschema_for::<Language>();
+    generator.subschema_for::<Spent>();
     let types = generator.take_definitions(true);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.extend(types);

@@ -100,6 +100,41 @@ pub enum Progress<'a> {
 /// Whoever wants to hear of a run.
 pub type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
+/// Where runs are kept: their journal, the blobs beside it, and a directory for the files of each.
+/// Clones are cheap and share everything.
+#[derive(Clone, Debug)]
+pub struct RunsDirectory {
+    path: PathBuf,
+    journal: Journal,
+    blobs: Blobs,
+}
+
+impl RunsDirectory {
+    /// Opens a directory, which is made if it is not there.
+    pub async fn open(path: &Path) -> Result<Self, RunError> {
+        Ok(Self {
+            journal: Journal::open(path).await?,
+            blobs: Blobs::open(path, FILE_BYTES).await?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The events of its runs.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Their large values.
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// Where the files that a run made are.
+    pub fn artifacts(&self, id: &RunId) -> PathBuf {
+        artifacts_directory(&self.path, id)
+    }
+}
+
 /// What runs need.
 #[derive(Clone, Debug)]
 pub struct Agent {
@@ -121,10 +156,21 @@ impl Agent {
         provider: Provider,
         evaluator: Option<Evaluator>,
     ) -> Result<Self, RunError> {
-        Ok(Self {
-            journal: Journal::open(directory).await?,
-            blobs: Blobs::open(directory, FILE_BYTES).await?,
-            directory: directory.to_owned(),
+        let directory = RunsDirectory::open(directory).await?;
+        Ok(Self::new(directory, engine, provider, evaluator))
+    }
+
+    /// An agent whose runs are kept in this directory, which others may have open as well.
+    pub fn new(
+        directory: RunsDirectory,
+        engine: Engine,
+        provider: Provider,
+        evaluator: Option<Evaluator>,
+    ) -> Self {
+        Self {
+            journal: directory.journal,
+            blobs: directory.blobs,
+            directory: directory.path,
             session: SessionOptions {
                 limits: engine.limits().clone(),
                 checkpoints: Checkpoints::Every,
@@ -134,7 +180,7 @@ impl Agent {
             provider,
             evaluator,
             tools: Vec::new(),
-        })
+        }
     }
 
     /// Tools that the code of its runs may call. A run that is resumed has those of them that are
@@ -169,7 +215,12 @@ impl Agent {
     }
 
     /// Begins a run. Its code may call the agent's tools.
-    pub async fn start(&self, mut start: Start) -> Result<LiveRun, RunError> {
+    pub async fn start(&self, start: Start) -> Result<LiveRun, RunError> {
+        self.start_as(new_id(), start).await
+    }
+
+    /// The same under a name of the caller's, which no other run has.
+    pub async fn start_as(&self, id: RunId, mut start: Start) -> Result<LiveRun, RunError> {
         start.granted = self.tools.iter().map(|tool| tool.granted.clone()).collect();
         if let Some(branches) = &start.branches {
             if self.tool(BRANCH).is_some() {
@@ -177,7 +228,7 @@ impl Agent {
             }
             start.granted.push(branches.tool());
         }
-        let mut live = self.live(new_id(), Run::default(), 0, Some(&start))?;
+        let mut live = self.live(id, Run::default(), 0, Some(&start))?;
         live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ())
             .await?;
         Ok(live)

@@ -226,15 +226,16 @@ pub(super) async fn events(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     let record = held.cell(number(&cell)?)?;
-    let after = match headers.get("last-event-id") {
-        None => 0,
-        Some(value) => {
-            let number = value.to_str().ok().and_then(|value| value.parse().ok());
-            let wrong = || Problem::new(Code::BadHeader, "`Last-Event-ID` is a number");
-            number.ok_or_else(wrong)?
-        }
+    record.stream(last_event(&headers)?, &service, &caller)
+}
+
+/// The number of the last event that the client has.
+pub(super) fn last_event(headers: &HeaderMap) -> Result<u64, Problem> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(0);
     };
-    record.stream(after, &service, &caller)
+    let number = value.to_str().ok().and_then(|value| value.parse().ok());
+    number.ok_or_else(|| Problem::new(Code::BadHeader, "`Last-Event-ID` is a number"))
 }
 
 /// What is no number is the number of no cell.
