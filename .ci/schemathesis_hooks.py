@@ -20,6 +20,12 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and 1 <= len(key) <= 255:
         case.headers["Idempotency-Key"] = uuid.uuid4().hex
+    # The least that may be asked for is so little that everything after it would wait.
+    body = case.body if isinstance(case.body, dict) else {}
+    limits = body.get("limits") if isinstance(body.get("limits"), dict) else {}
+    for fields, name, least in ((limits, "milli_cpus", 10), (limits, "wall_time_ms", 1), (body, "wall_time_ms", 1)):
+        if type(fields.get(name)) is int and least <= fields[name] < 1000:
+            fields[name] = 1000
 
 
 @schemathesis.serializer("application/vnd.belljar.snapshot")
