@@ -128,7 +128,7 @@ fn a_killed_service_goes_on_with_its_runs() {
     let scratch = Scratch::new();
     let model = ScriptedModel::start([
         code("x = 6 * 7"),
-        code("never").slow_first_byte(Duration::from_secs(60)),
+        code("never").slow_first_byte(Duration::from_mins(1)),
         code("print(x)"),
         Scripted::text("FINAL: It is 42."),
     ])
