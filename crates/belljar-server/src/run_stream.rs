@@ -1,7 +1,6 @@
 //! The events of a run as a stream, straight from its journal: a reader can begin anywhere, also after the run
 //! has ended and after the service was started again.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,8 +8,8 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use belljar_agent::{RunEvent, RunsDirectory};
-use belljar_journal::{Entry, RunId};
-use futures_util::{Stream, StreamExt as _, stream};
+use belljar_journal::{Entry, Error, Journal, RunId};
+use futures_util::{StreamExt as _, stream};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -38,7 +37,8 @@ pub(crate) async fn stream(
     let newest = journal.read(&id, last - 1, 1).await.map_err(fault)?;
     let is_over = newest.first().is_some_and(|entry| entry.kind == "ended");
     let reader = Reader {
-        events: Box::pin(journal.tail(&id, after)),
+        journal: journal.clone(),
+        after,
         over: is_over && after == last,
         parts: None,
         id,
@@ -60,7 +60,8 @@ pub(crate) async fn stream(
 
 /// Somebody who reads the events of a run.
 struct Reader {
-    events: Pin<Box<dyn Stream<Item = Result<Entry, belljar_journal::Error>> + Send>>,
+    journal: Journal,
+    after: u64,
     /// What is heard between events, while the run goes on.
     parts: Option<broadcast::Receiver<Bytes>>,
     id: RunId,
@@ -90,7 +91,7 @@ impl Reader {
             let told = tokio::select! {
                 biased;
                 part = next_part(&mut self.parts) => part,
-                entry = self.events.next() => Some(self.render(entry?)?),
+                entry = next_event(&self.journal, &self.id, self.after) => Some(self.render(entry)?),
                 () = tokio::time::sleep(KEY_CHECK) => None,
             };
             if told.is_some() {
@@ -105,10 +106,11 @@ impl Reader {
         None
     }
 
-    fn render(&mut self, entry: Result<Entry, belljar_journal::Error>) -> Option<Bytes> {
+    fn render(&mut self, entry: Result<Entry, Error>) -> Option<Bytes> {
         let rendered = entry.map_err(|error| error.to_string()).and_then(|entry| {
             let (seq, kind) = (entry.seq, entry.kind.as_str());
             self.over = kind == "ended";
+            self.after = seq;
             // JSON has no line ends of its own.
             let json = match kind {
                 "ended" | "model_failed" => {
@@ -124,6 +126,18 @@ impl Reader {
         });
         let cut = |error| tracing::error!(run = %self.id, error, "a stream was cut");
         rendered.map_err(cut).ok()
+    }
+}
+
+/// The event after one, once it is there. One at a time: a reader who is slow holds no more than that.
+async fn next_event(journal: &Journal, id: &RunId, after: u64) -> Result<Entry, Error> {
+    if let Some(entry) = journal.read(id, after, 1).await?.pop() {
+        return Ok(entry);
+    }
+    let mut tail = journal.tail(id, after);
+    match tail.next().await {
+        Some(entry) => entry,
+        None => Err(Error::UnknownRun(id.clone())),
     }
 }
 

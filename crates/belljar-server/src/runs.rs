@@ -18,7 +18,7 @@ use belljar_journal::RunId;
 use belljar_sandbox::protocol::Event;
 use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
 use serde::Serialize;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -39,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it takes until runs that there was no place for are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Runs of a tenant that are held whole in memory at once, to be looked at. Who wants more waits.
+const READ_AT_ONCE: usize = 4;
+
 /// Runs of a page of the journal.
 const PAGE: usize = 200;
 
@@ -54,6 +57,7 @@ pub(crate) struct Runs {
     options: RunsOptions,
     bounds: Arc<Bounds>,
     known: tokio::sync::Mutex<HashMap<TenantName, RunsDirectory>>,
+    readers: Mutex<HashMap<TenantName, Arc<Semaphore>>>,
     driven: Mutex<HashMap<RunId, Arc<Driven>>>,
     tasks: TaskTracker,
     leave: CancellationToken,
@@ -86,6 +90,7 @@ pub(crate) struct Recorded {
     pub(crate) run: Run,
     /// The number of the last event.
     pub(crate) last: u64,
+    _place: OwnedSemaphorePermit,
 }
 
 /// What a run holds while it is driven.
@@ -112,6 +117,7 @@ impl Runs {
             options: options.runs.clone(),
             bounds: Arc::clone(bounds),
             known: tokio::sync::Mutex::default(),
+            readers: Mutex::default(),
             driven: Mutex::default(),
             tasks: TaskTracker::new(),
             leave: CancellationToken::new(),
@@ -168,10 +174,28 @@ impl Runs {
         Ok((run, directory))
     }
 
-    /// A run of this tenant, as far as it has come.
+    /// A run of this tenant, as far as it has come. Whoever holds one does not ask for another.
     pub(crate) async fn read(&self, tenant: &TenantName, id: &str) -> Result<Recorded, Problem> {
         let (id, directory) = self.find(tenant, id).await?;
-        read(id, directory).await
+        let readers = {
+            let mut readers = lock(&self.readers);
+            let new = || Arc::new(Semaphore::new(READ_AT_ONCE));
+            Arc::clone(readers.entry(tenant.clone()).or_insert_with(new))
+        };
+        let place = readers.acquire_owned().await;
+        let place = place.map_err(|error| Problem::internal("a place to read", error))?;
+        let read = read_events(directory.journal(), &id).await;
+        let (mut events, last) = read.map_err(fault)?;
+        events.iter_mut().for_each(for_clients);
+        let run = Run::fold(&events).map_err(|error| fault(error.into()))?;
+        Ok(Recorded {
+            id,
+            directory,
+            events,
+            run,
+            last,
+            _place: place,
+        })
     }
 
     pub(crate) fn is_driven(&self, id: &RunId) -> bool {
@@ -288,17 +312,20 @@ impl Runs {
     pub(crate) async fn decide(
         self: &Arc<Self>,
         tenant: &TenantName,
-        recorded: &Recorded,
+        id: &str,
         (approval, hash): (&str, &str),
         decision: Decision,
     ) -> Result<(), Problem> {
-        let run = &recorded.run;
-        // What nobody waits for does not wait for the run either.
-        run.check_decision(approval, hash, &decision)
-            .map_err(refused)?;
+        let id = {
+            let recorded = self.read(tenant, id).await?;
+            // What nobody waits for does not wait for the run either.
+            let checked = recorded.run.check_decision(approval, hash, &decision);
+            checked.map_err(refused)?;
+            recorded.id
+        };
         let until = Instant::now() + PATIENCE;
         loop {
-            match self.reach(tenant, &recorded.id).await? {
+            match self.reach(tenant, &id).await? {
                 Reached::Taken(mut live, places) => {
                     let decided = live.decide(approval, hash, decision).await;
                     decided.map_err(|error| match error {
@@ -329,15 +356,15 @@ impl Runs {
             if let Some(driven) = self.driven(id) {
                 return Ok(Reached::Driven(driven));
             }
-            let directory = self.make_directory(tenant).await?;
-            let recorded = read(id.clone(), directory).await?;
-            if recorded.run.ending().is_some() {
-                return Err(Problem::new(Code::RunEnded, "start a new one"));
-            }
-            let model = recorded.run.start().map(|start| start.model.as_str());
-            let model = self.model(model)?;
+            let agent = {
+                let recorded = self.read(tenant, id.as_str()).await?;
+                if recorded.run.ending().is_some() {
+                    return Err(Problem::new(Code::RunEnded, "start a new one"));
+                }
+                let model = recorded.run.start().map(|start| start.model.as_str());
+                self.agent(tenant, &recorded.directory, self.model(model)?)
+            };
             let places = self.places(tenant)?;
-            let agent = self.agent(tenant, &recorded.directory, model);
             match agent.resume(id).await {
                 Ok(live) => return Ok(Reached::Taken(Box::new(live), places)),
                 // Somebody else has just taken it up, or is about to let go of it.
@@ -475,7 +502,7 @@ impl Runs {
             before = Some(last.first.run.clone());
             for summary in page.iter().filter(|summary| summary.last.kind != "ended") {
                 let id = summary.first.run.clone();
-                let recorded = read(id.clone(), directory.clone()).await;
+                let recorded = self.read(tenant, id.as_str()).await;
                 // One that can't be read, such as one of a newer Belljar, hinders no other.
                 if recorded.is_ok_and(|recorded| recorded.run.undecided().is_empty()) {
                     found.push(id);
@@ -549,20 +576,6 @@ impl Driven {
             Err(error) => tracing::error!(%error, "a part of a run can't be written"),
         }
     }
-}
-
-async fn read(id: RunId, directory: RunsDirectory) -> Result<Recorded, Problem> {
-    let read = read_events(directory.journal(), &id).await;
-    let (mut events, last) = read.map_err(fault)?;
-    events.iter_mut().for_each(for_clients);
-    let run = Run::fold(&events).map_err(|error| fault(error.into()))?;
-    Ok(Recorded {
-        id,
-        directory,
-        events,
-        run,
-        last,
-    })
 }
 
 /// Takes out what is for the operator alone: where the model's server is, and what it said of a key.

@@ -72,12 +72,11 @@ pub(super) async fn decide(
     Named((id, approval)): Named<(String, String)>,
     Json(asked): Json<Decide>,
 ) -> Result<StatusCode, Problem> {
-    let recorded = service.runs.read(&caller.tenant, &id).await?;
     let which = (approval.as_str(), asked.hash.as_str());
     let decision = asked.decision.into();
     service
         .runs
-        .decide(&caller.tenant, &recorded, which, decision)
+        .decide(&caller.tenant, &id, which, decision)
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }

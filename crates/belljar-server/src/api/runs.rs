@@ -17,6 +17,7 @@ use belljar_agent::{
 use belljar_journal::RunSummary;
 use belljar_sandbox::protocol::{Artifact, Language};
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt as _;
 use utoipa::openapi::schema::{Array, ArrayBuilder};
 use utoipa::openapi::{Ref, Type};
 use utoipa::{IntoParams, ToSchema};
@@ -34,6 +35,9 @@ use crate::tenants::Scope;
 /// The most bytes of a task, and the most files of a run.
 const MAX_TASK: usize = 64 << 10;
 const MAX_FILES: usize = 100;
+
+/// The most bytes of the files of a run: they are held in memory until they are on disk.
+const MAX_FILE_BYTES: u64 = 32 << 20;
 
 /// A run to start. What is left out is as the service has it.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -387,6 +391,10 @@ pub(super) async fn create(
         },
     };
     let places = runs.places(&caller.tenant)?;
+    let mut transfer = None;
+    if asked.files.iter().any(|file| file.session_id.is_some()) {
+        transfer = Some(service.bounds.transfer(&caller.tenant)?);
+    }
     let files = files(&service, &caller, asked.files).await?;
     let directory = runs.make_directory(&caller.tenant).await?;
     let agent = runs.agent(&caller.tenant, &directory, model);
@@ -395,6 +403,7 @@ pub(super) async fn create(
             .files
             .push(agent.file(&name, contents).await.map_err(fault)?);
     }
+    drop(transfer);
     let id = runs.start(&agent, start, places).await?;
     let recorded = runs.read(&caller.tenant, id.as_str()).await?;
     let view = Answer(RunView::of(recorded, &service).await?);
@@ -458,7 +467,11 @@ async fn files(
     if given.len() > MAX_FILES {
         return bad(format!("a run has {MAX_FILES} files at most"));
     }
-    let (mut files, mut names, mut bytes) = (Vec::new(), HashSet::new(), 0);
+    let too_large = || {
+        let detail = format!("the files of a run have {MAX_FILE_BYTES} bytes at most");
+        Problem::new(Code::FileTooLarge, detail)
+    };
+    let (mut files, mut names, mut left) = (Vec::new(), HashSet::new(), MAX_FILE_BYTES);
     for file in given {
         let name = file.name;
         let plain = !name.is_empty()
@@ -486,15 +499,19 @@ async fn files(
                 }
                 let held = service.sessions.find(&caller.tenant, &session)?;
                 check(&path)?;
-                with_files(&held, move |session| session.get(&path)).await?
+                let file = with_files(&held, move |session| session.open(&path)).await?;
+                let mut contents = Vec::new();
+                // It may grow meanwhile.
+                let mut file = tokio::fs::File::from_std(file).take(left + 1);
+                let read = file.read_to_end(&mut contents).await;
+                read.map_err(|error| Problem::internal("a file of a workspace", error))?;
+                contents
             }
             _ => return bad("a file has `contents`, or `session_id` and `path`".into()),
         };
-        bytes += contents.len() as u64;
-        if bytes > service.options.session.limits.workspace_bytes {
-            let detail = "the files don't fit into the workspace of a run";
-            return Err(Problem::new(Code::FileTooLarge, detail));
-        }
+        left = left
+            .checked_sub(contents.len() as u64)
+            .ok_or_else(too_large)?;
         files.push((name, contents));
     }
     Ok(files)
@@ -583,11 +600,13 @@ pub(super) async fn resume(
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<(StatusCode, Answer<RunView>), Problem> {
-    let mut recorded = service.runs.read(&caller.tenant, &id).await?;
-    if recorded.run.undecided().is_empty() {
-        service.runs.resume(&caller.tenant, &recorded.id).await?;
-        recorded = service.runs.read(&caller.tenant, &id).await?;
+    let recorded = service.runs.read(&caller.tenant, &id).await?;
+    let (run, waits) = (recorded.id.clone(), !recorded.run.undecided().is_empty());
+    drop(recorded);
+    if !waits {
+        service.runs.resume(&caller.tenant, &run).await?;
     }
+    let recorded = service.runs.read(&caller.tenant, &id).await?;
     let view = RunView::of(recorded, &service).await?;
     Ok((StatusCode::ACCEPTED, Answer(view)))
 }

@@ -623,6 +623,27 @@ async fn a_request_that_comes_twice_starts_one_run() {
     world.ends().await;
 }
 
+/// Many who look at a run at once wait for each other, and all are answered.
+#[tokio::test]
+async fn many_look_at_once() {
+    let (world, client, _model) = desk(at_once("Yes.")).await;
+    let run = client.start(json!({"task": "Is it so?"})).await;
+    client.until(&run, "answered").await;
+    let looks = (0..40).map(|number| {
+        let path = match number % 3 {
+            0 => run.clone(),
+            1 => format!("{run}/export?format=py"),
+            _ => "/v1/runs".to_owned(),
+        };
+        client.get(&path).with(200)
+    });
+    let all = futures_util::future::join_all(looks);
+    tokio::time::timeout(Duration::from_secs(20), all)
+        .await
+        .expect("somebody waits for ever");
+    world.ends().await;
+}
+
 /// The newest first, a page at a time.
 #[tokio::test]
 async fn runs_are_listed_in_pages() {
@@ -703,6 +724,19 @@ async fn a_client_can_not_choose_more_than_it_is_given() {
             .extend(more.as_object().unwrap().clone());
         client.post("/v1/runs", body).problem(status, problem).await;
     }
+    let session = client.session().await;
+    let large = vec![0_u8; (32 << 20) + 1];
+    client
+        .put(&format!("{session}/files/large"), large)
+        .with(204)
+        .await;
+    let from_session = |path: &str| {
+        let file = json!({"name": "x", "session_id": session.rsplit('/').next(), "path": path});
+        client.post("/v1/runs", json!({"task": "Read.", "files": [file]}))
+    };
+    from_session("large").problem(413, "file_too_large").await;
+    from_session("none").problem(404, "file_not_found").await;
+    from_session("../none").problem(400, "bad_path").await;
     assert_eq!(
         client.get("/v1/runs").json_with(200).await["runs"],
         json!([])
