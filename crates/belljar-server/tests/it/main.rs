@@ -14,6 +14,7 @@ mod drain;
 mod files;
 mod http;
 mod idempotency;
+mod metrics;
 mod sessions;
 mod support;
 mod tenants;
