@@ -13,6 +13,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::log::LogFormat;
 use crate::show;
 use crate::start::SessionArgs;
 
@@ -86,11 +87,11 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     // Not before sessions can run: a start that fails would have made a key that nobody saw.
     if let Some(key) = tenants.first_key().await? {
-        show::note("[the key of tenant `default`, which is not shown again:]");
+        note("[the key of tenant `default`, which is not shown again:]");
         writeln!(std::io::stdout(), "{}", key.text)?;
     }
     let server = Server::new(engine, tenants, &data, options).await?;
-    show::note(&format!(
+    note(&format!(
         "[listening on http://{}]",
         listener.local_addr().context("the listener")?
     ));
@@ -99,10 +100,18 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        show::note("[stopping: no new work is taken]");
+        note("[stopping: no new work is taken]");
     };
     server.serve(listener, admin, stop).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// For people; where a program reads the log, for it.
+fn note(text: &str) {
+    match LogFormat::of_environment() {
+        Ok(LogFormat::Json) => tracing::info!("{}", text.trim_matches(['[', ']'])),
+        _ => show::note(text),
+    }
 }
 
 /// Where a service keeps its data.
