@@ -15,6 +15,7 @@ mod mcp_command;
 mod mcp_servers;
 mod mcp_servers_command;
 mod python_input;
+mod reference;
 mod repl_actions;
 mod repl_command;
 mod repl_editor;
@@ -34,7 +35,7 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::log::LogFormat;
 
@@ -123,7 +124,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => start::block_on(run_command::run(*args)),
         Command::Runs(command) => start::block_on(runs_command::run(command)),
-        Command::Config(args) => config_command::run(&args),
+        Command::Config(args) => config_command::run(&args, &Cli::command()),
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
