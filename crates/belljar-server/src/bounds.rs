@@ -70,6 +70,16 @@ struct TenantUse {
     refilled: Instant,
 }
 
+/// How many places of one kind are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) place: &'static str,
+    /// All tenants together (`service`), or the one that has most (`tenant`).
+    pub(crate) of: &'static str,
+    pub(crate) used: usize,
+    pub(crate) limit: Option<usize>,
+}
+
 /// What is counted of a tenant for as long as it is held.
 #[derive(Clone, Copy, Debug)]
 enum What {
@@ -256,11 +266,56 @@ impl Bounds {
         }
     }
 
-    /// How many sessions there are, and how many cells run or wait.
-    pub(crate) fn totals(&self) -> (usize, usize) {
+    /// How many sessions there are, how many cells run or wait, and all that is taken.
+    pub(crate) fn totals(&self) -> (usize, usize, Vec<Taken>) {
+        type Count = fn(&TenantUse) -> usize;
+        let kinds: [(&'static str, Count, Option<usize>, usize); 6] = [
+            (
+                "sessions",
+                |tenant| tenant.sessions,
+                Some(self.max_sessions),
+                self.tenant_sessions,
+            ),
+            ("cells", |tenant| tenant.cells, None, self.tenant_cells),
+            (
+                "streams",
+                |tenant| tenant.streams,
+                None,
+                self.tenant_streams,
+            ),
+            ("requests", |tenant| tenant.requests, None, TENANT_REQUESTS),
+            (
+                "transfers",
+                |tenant| tenant.transfers,
+                Some(MAX_TRANSFERS),
+                TENANT_TRANSFERS,
+            ),
+            (
+                "kept_bytes",
+                |tenant| tenant.kept_bytes,
+                None,
+                TENANT_KEPT_BYTES,
+            ),
+        ];
         let used = self.used();
+        let mut all = Vec::with_capacity(2 * kinds.len());
+        for (place, count, limit, tenant_limit) in kinds {
+            let counts = used.tenants.values().map(count);
+            all.push(Taken {
+                place,
+                of: "service",
+                used: counts.clone().sum(),
+                limit,
+            });
+            all.push(Taken {
+                place,
+                of: "tenant",
+                used: counts.max().unwrap_or_default(),
+                limit: Some(tenant_limit),
+            });
+        }
         let cells = used.tenants.values().map(|tenant| tenant.cells).sum();
-        (used.sessions, cells)
+        (used.sessions, cells, all)
     }
 
     fn refill<'a>(&self, used: &'a mut Used, tenant: &TenantName) -> &'a mut TenantUse {
@@ -327,13 +382,13 @@ impl Drop for Place {
 
 /// Memory of the host, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Memory {
-    total: u64,
-    available: u64,
+pub(crate) struct Memory {
+    pub(crate) total: u64,
+    pub(crate) available: u64,
 }
 
 impl Memory {
-    fn of_this_host() -> Option<Self> {
+    pub(crate) fn of_this_host() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
     }
 
@@ -385,7 +440,17 @@ mod tests {
         let _two_more = bounds.sessions(&tenant("b"), 2, 1 << 30).unwrap();
         assert_eq!(refused(&bounds, "a", 1), Code::ServiceFull);
         drop(two);
-        assert_eq!(bounds.totals(), (2, 0));
+        let (sessions, cells, taken) = bounds.totals();
+        assert_eq!((sessions, cells), (2, 0));
+        let taken = |of| {
+            let found = taken
+                .iter()
+                .find(|taken| (taken.place, taken.of) == ("sessions", of));
+            let found = found.unwrap();
+            (found.used, found.limit)
+        };
+        assert_eq!(taken("service"), (2, Some(4)));
+        assert_eq!(taken("tenant"), (2, Some(3)));
         assert!(bounds.sessions(&tenant("a"), 2, 1 << 30).is_ok());
     }
 

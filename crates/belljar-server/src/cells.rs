@@ -14,6 +14,7 @@ use belljar_sandbox::CellRun;
 use belljar_sandbox::protocol::{Event, Fate, Outcome};
 use futures_util::stream;
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use crate::bounds::Place;
 use crate::problem::{Code, Problem};
@@ -81,13 +82,15 @@ impl CellRecord {
         });
         record.tell("started", &Event::Started { cell: number });
         held.keep(&record);
-        tokio::spawn(pump(
+        tracing::Span::current().record("cell", number);
+        let pump = pump(
             run,
             Arc::clone(&record),
             Arc::clone(held),
             place,
             Arc::clone(service),
-        ));
+        );
+        tokio::spawn(pump.in_current_span());
         Ok(record)
     }
 
@@ -227,7 +230,12 @@ async fn pump(
         if outcome.state == Fate::Lost {
             held.is_over();
         }
-        service.metrics.cell(outcome.status);
+        service.metrics.cell(&outcome);
+        tracing::info!(
+            status = ?outcome.status,
+            duration_us = outcome.durations.total_us,
+            "a cell ended"
+        );
         let json = serde_json::to_string(&outcome);
         json.map_err(|error| Problem::internal("an outcome can't be written", error))
     });

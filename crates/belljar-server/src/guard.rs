@@ -3,13 +3,16 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument as _;
+use tracing::field::Empty;
 
+use crate::metrics::Answered;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -75,8 +78,14 @@ pub(crate) async fn guard(
     let Ok(id) = random_hex(8) else {
         return Problem::new(Code::Internal, "there are no random numbers").into_response();
     };
+    let began = Instant::now();
     let method = request.method().clone();
-    let span = tracing::info_span!("request", id, %method);
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map(MatchedPath::as_str);
+    // What is empty is told where it becomes known.
+    let span = tracing::info_span!(
+        "request", id, %method, route, tenant = Empty, key = Empty, session = Empty, cell = Empty
+    );
     let mut response = async {
         match admit(request.headers(), &hosts) {
             Ok(()) => next.run(request).await,
@@ -93,10 +102,22 @@ pub(crate) async fn guard(
         headers.insert("x-request-id", id);
     }
     let status = response.status();
-    span.in_scope(|| tracing::info!(status = status.as_u16(), "answered"));
-    service
-        .metrics
-        .request(status, response.extensions().get::<Code>().copied());
+    let answered = Answered {
+        method: &method,
+        route,
+        status,
+        code: response.extensions().get::<Code>().copied(),
+        duration: began.elapsed(),
+    };
+    span.in_scope(|| {
+        tracing::info!(
+            status = status.as_u16(),
+            code = answered.code.map(Code::as_str),
+            duration_us = answered.duration.as_micros(),
+            "answered"
+        );
+    });
+    service.metrics.request(&service, &answered);
     response
 }
 
@@ -122,6 +143,10 @@ pub(crate) async fn authorize(
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
+    // The key itself is a secret; its prefix names it.
+    let span = tracing::Span::current();
+    span.record("tenant", caller.tenant.as_str());
+    span.record("key", &caller.prefix);
     let tenant = caller.tenant.clone();
     request.extensions_mut().insert(caller);
     let mut response = next.run(request).await;

@@ -1,85 +1,381 @@
-//! Counters for Prometheus. Labels have a fixed number of values: none comes from a client.
+//! Numbers for Prometheus, in its text format. By hand: they are counters, gauges and one kind of histogram.
+//!
+//! Labels have a fixed number of values: none comes from a client. A tenant's name is no label, since their
+//! number has no bound; what tenants use is told for all together and for the one that uses most.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Mutex;
+use std::fmt::{Display, Write as _};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
-use axum::http::StatusCode;
-use belljar_sandbox::protocol::Status;
+use axum::http::{Method, StatusCode};
+use belljar_sandbox::protocol::{Outcome, Status};
 
+use crate::bounds::{Memory, Taken};
 use crate::problem::Code;
+use crate::service::Service;
 use crate::sessions::lock;
+
+/// Upper ends of the buckets, in seconds: from a cell that does nothing to one that takes all of its time.
+const BUCKETS: [f64; 17] = [
+    0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+    30.0, 60.0,
+];
+
+/// In which the kernel tells times to programs: a hundredth of a second, on all processors that we run on.
+const TICKS: f64 = 100.0;
 
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     counts: Mutex<Counts>,
+    /// Whose sessions are counted. Until the first request there are none.
+    service: OnceLock<Weak<Service>>,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
-    requests: BTreeMap<u16, u64>,
+    /// By route and method.
+    routes: BTreeMap<String, BTreeMap<&'static str, RouteCounts>>,
     problems: BTreeMap<&'static str, u64>,
     cells: BTreeMap<&'static str, u64>,
+    cell_durations: Histogram,
+}
+
+#[derive(Debug, Default)]
+struct RouteCounts {
+    by_class: BTreeMap<&'static str, u64>,
+    durations: Histogram,
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [u64; BUCKETS.len()],
+    count: u64,
+    sum: Duration,
+}
+
+impl Histogram {
+    fn add(&mut self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        if let Some(index) = BUCKETS.iter().position(|end| seconds <= *end) {
+            self.buckets[index] += 1;
+        }
+        self.count += 1;
+        self.sum += duration;
+    }
+}
+
+/// A request that was answered.
+#[derive(Debug)]
+pub(crate) struct Answered<'a> {
+    pub(crate) method: &'a Method,
+    /// As it is declared, with names in place of ids; none where there is no such route.
+    pub(crate) route: Option<&'a str>,
+    pub(crate) status: StatusCode,
+    pub(crate) code: Option<Code>,
+    /// Until the head of the answer: a stream goes on after it.
+    pub(crate) duration: Duration,
 }
 
 impl Metrics {
-    pub(crate) fn request(&self, status: StatusCode, code: Option<Code>) {
+    pub(crate) fn request(&self, service: &Arc<Service>, answered: &Answered<'_>) {
+        self.service.get_or_init(|| Arc::downgrade(service));
+        let route = answered.route.unwrap_or("none");
         let mut counts = lock(&self.counts);
-        *counts.requests.entry(status.as_u16()).or_default() += 1;
-        if let Some(code) = code {
+        if !counts.routes.contains_key(route) {
+            counts.routes.insert(route.to_owned(), BTreeMap::new());
+        }
+        if let Some(methods) = counts.routes.get_mut(route) {
+            let of_route = methods.entry(method_name(answered.method)).or_default();
+            let class = class(answered.status);
+            *of_route.by_class.entry(class).or_default() += 1;
+            of_route.durations.add(answered.duration);
+        }
+        if let Some(code) = answered.code {
             *counts.problems.entry(code.as_str()).or_default() += 1;
         }
     }
 
-    pub(crate) fn cell(&self, status: Status) {
-        let status = match status {
-            Status::Success => "success",
-            Status::Failure => "failure",
-            Status::Timeout => "timeout",
-            Status::Crashed => "crashed",
-        };
-        *lock(&self.counts).cells.entry(status).or_default() += 1;
+    pub(crate) fn cell(&self, outcome: &Outcome) {
+        let mut counts = lock(&self.counts);
+        *counts.cells.entry(status_name(outcome.status)).or_default() += 1;
+        let duration = Duration::from_micros(outcome.durations.total_us);
+        counts.cell_durations.add(duration);
     }
 
-    /// In the text format of Prometheus, with these sessions and cells at present.
-    pub(crate) fn text(&self, (sessions, cells): (usize, usize)) -> String {
-        let counts = lock(&self.counts);
-        let mut text = format!(
-            "# HELP belljar_sessions Sessions that live.\n# TYPE belljar_sessions gauge\nbelljar_sessions {sessions}\n\
-             # HELP belljar_cells_running Cells that run or wait.\n# TYPE belljar_cells_running gauge\nbelljar_cells_running {cells}\n"
+    /// In the text format of Prometheus, with these sessions, cells and places at present.
+    pub(crate) fn text(&self, (sessions, cells, places): (usize, usize, Vec<Taken>)) -> String {
+        let service = self.service.get().and_then(Weak::upgrade);
+        let (made, asleep) = service.map_or((0, 0), |service| service.sessions.made_and_asleep());
+        let mut page = Page::default();
+        page.family(
+            "belljar_build_info",
+            "gauge",
+            "Which Belljar this is; always 1.",
         );
-        let requests = counts.requests.iter();
-        let requests = requests.map(|(status, count)| (status.to_string(), *count));
-        let named = |map: &BTreeMap<&'static str, u64>| -> Vec<_> {
-            let list = map.iter();
-            list.map(|(name, count)| ((*name).to_owned(), *count))
-                .collect()
-        };
-        for (name, help, label, values) in [
-            (
-                "belljar_http_requests_total",
-                "Answers, by their status.",
-                "status",
-                requests.collect(),
-            ),
-            (
-                "belljar_http_problems_total",
-                "Refusals and faults, by their code.",
-                "code",
-                named(&counts.problems),
-            ),
-            (
-                "belljar_cells_total",
-                "Cells that have ended, by how.",
-                "status",
-                named(&counts.cells),
-            ),
-        ] {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
-            for (value, count) in values {
-                let _ = writeln!(text, "{name}{{{label}=\"{value}\"}} {count}");
+        page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        page.one(
+            "belljar_sessions",
+            "gauge",
+            "Sessions that live; those that sleep are among them.",
+            sessions,
+        );
+        page.one(
+            "belljar_sessions_asleep",
+            "gauge",
+            "Sessions that sleep.",
+            asleep,
+        );
+        page.one(
+            "belljar_sessions_created_total",
+            "counter",
+            "Sessions that were started, forked or loaded.",
+            made,
+        );
+        page.one(
+            "belljar_cells_running",
+            "gauge",
+            "Cells that run or wait.",
+            cells,
+        );
+        self.counted(&mut page);
+        page.family(
+            "belljar_places_used",
+            "gauge",
+            "Places that are taken: of all tenants (of=service), and of the tenant that has most (of=tenant).",
+        );
+        for taken in &places {
+            page.sample(&[("place", taken.place), ("of", taken.of)], taken.used);
+        }
+        page.family(
+            "belljar_places_limit",
+            "gauge",
+            "How many of these places there are, where there is a limit.",
+        );
+        for taken in &places {
+            if let Some(limit) = taken.limit {
+                page.sample(&[("place", taken.place), ("of", taken.of)], limit);
             }
         }
-        text
+        if let Some(memory) = Memory::of_this_host() {
+            page.one(
+                "belljar_host_memory_bytes",
+                "gauge",
+                "Memory of the host.",
+                memory.total,
+            );
+            page.one(
+                "belljar_host_memory_available_bytes",
+                "gauge",
+                "Memory of the host that is available, on which the start of sessions depends.",
+                memory.available,
+            );
+        }
+        process(&mut page);
+        page.text
+    }
+
+    /// What has been counted since the start.
+    fn counted(&self, page: &mut Page) {
+        let counts = lock(&self.counts);
+        page.family(
+            "belljar_cells_total",
+            "counter",
+            "Cells that have ended, by how.",
+        );
+        // All from the start: a rate needs a first value.
+        for status in [
+            Status::Success,
+            Status::Failure,
+            Status::Timeout,
+            Status::Crashed,
+        ] {
+            let status = status_name(status);
+            let count = counts.cells.get(status).copied().unwrap_or_default();
+            page.sample(&[("status", status)], count);
+        }
+        page.family(
+            "belljar_cell_duration_seconds",
+            "histogram",
+            "From the request for a cell to its outcome.",
+        );
+        page.histogram(&[], &counts.cell_durations);
+        let routes = || {
+            counts.routes.iter().flat_map(|(route, methods)| {
+                methods.iter().map(move |(method, of_route)| {
+                    ([("method", *method), ("route", route)], of_route)
+                })
+            })
+        };
+        page.family(
+            "belljar_http_requests_total",
+            "counter",
+            "Answers, by method, route and class of status.",
+        );
+        for ([method, route], of_route) in routes() {
+            for (class, count) in &of_route.by_class {
+                page.sample(&[method, route, ("status", class)], count);
+            }
+        }
+        page.family(
+            "belljar_http_request_duration_seconds",
+            "histogram",
+            "From the head of a request to the head of its answer.",
+        );
+        for (labels, of_route) in routes() {
+            page.histogram(&labels, &of_route.durations);
+        }
+        page.family(
+            "belljar_http_problems_total",
+            "counter",
+            "Refusals and faults, by their code.",
+        );
+        for code in Code::ALL {
+            let code = code.as_str();
+            let count = counts.problems.get(code).copied().unwrap_or_default();
+            page.sample(&[("code", code)], count);
+        }
+    }
+}
+
+/// What the kernel tells of this process, under the names that all exporters use. Sessions are other processes.
+fn process(page: &mut Page) {
+    let read = |path| std::fs::read_to_string(path).ok();
+    if let Some((seconds, since_boot)) = read("/proc/self/stat").as_deref().and_then(times) {
+        page.one(
+            "process_cpu_seconds_total",
+            "counter",
+            "Processor time of the service itself.",
+            seconds,
+        );
+        let booted = read("/proc/stat").and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
+            line.trim().parse::<f64>().ok()
+        });
+        if let Some(booted) = booted {
+            page.one(
+                "process_start_time_seconds",
+                "gauge",
+                "When the service was started, in seconds since 1970.",
+                booted + since_boot,
+            );
+        }
+    }
+    let resident = read("/proc/self/status").and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kilobytes * 1024)
+    });
+    if let Some(resident) = resident {
+        page.one(
+            "process_resident_memory_bytes",
+            "gauge",
+            "Memory of the service itself.",
+            resident,
+        );
+    }
+    if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+        // One of them is the directory itself.
+        page.one(
+            "process_open_fds",
+            "gauge",
+            "Open descriptors.",
+            open.count().saturating_sub(1),
+        );
+    }
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    if let Some(limit) = limit {
+        page.one(
+            "process_max_fds",
+            "gauge",
+            "The most open descriptors.",
+            limit,
+        );
+    }
+}
+
+/// Processor time, and when a process was started, counted from the boot; from its line in `stat`.
+fn times(stat: &str) -> Option<(f64, f64)> {
+    // The name before it may have blanks and brackets.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u32>().ok().map(f64::from);
+    Some(((ticks(11)? + ticks(12)?) / TICKS, ticks(19)? / TICKS))
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Success => "success",
+        Status::Failure => "failure",
+        Status::Timeout => "timeout",
+        Status::Crashed => "crashed",
+    }
+}
+
+/// A client may write any word as its method.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+fn class(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        ..200 => "1xx",
+        200..300 => "2xx",
+        300..400 => "3xx",
+        400..500 => "4xx",
+        _ => "5xx",
+    }
+}
+
+/// What is written.
+#[derive(Default)]
+struct Page {
+    text: String,
+    /// Of the family that is being written.
+    name: &'static str,
+}
+
+impl Page {
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+        self.name = name;
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.line("", labels, value);
+    }
+
+    fn one(&mut self, name: &'static str, kind: &str, help: &str, value: impl Display) {
+        self.family(name, kind, help);
+        self.sample(&[], value);
+    }
+
+    fn histogram(&mut self, labels: &[(&str, &str)], histogram: &Histogram) {
+        let mut below = 0;
+        for (end, count) in BUCKETS.iter().zip(histogram.buckets) {
+            below += count;
+            let end = end.to_string();
+            self.line("_bucket", &[labels, &[("le", &end)]].concat(), below);
+        }
+        let all = [labels, &[("le", "+Inf")]].concat();
+        self.line("_bucket", &all, histogram.count);
+        self.line("_sum", labels, histogram.sum.as_secs_f64());
+        self.line("_count", labels, histogram.count);
+    }
+
+    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        let _ = write!(self.text, "{}{suffix}", self.name);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            let _ = write!(self.text, "{before}{label}=\"{value}\"");
+        }
+        let after = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.text, "{after} {value}");
     }
 }

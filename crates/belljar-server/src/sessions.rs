@@ -102,11 +102,19 @@ impl Held {
     pub(crate) fn cell(&self, number: u32) -> Result<Arc<CellRecord>, Problem> {
         let cells = lock(&self.cells);
         let found = cells.iter().rev().find(|cell| cell.number == number);
+        if found.is_some() {
+            tracing::Span::current().record("cell", number);
+        }
         found.cloned().ok_or_else(|| {
             let detail =
                 format!("cell {number} is not kept: it has not run, or many have run since");
             Problem::new(Code::CellNotFound, detail)
         })
+    }
+
+    /// The log tells which session a request was about.
+    fn is_asked_for(&self) {
+        tracing::Span::current().record("session", &self.id);
     }
 
     pub(crate) fn last_cell(&self) -> u32 {
@@ -174,6 +182,7 @@ impl Sessions {
             last_cell: AtomicU32::new(new.cells),
             running: AtomicUsize::new(0),
         });
+        held.is_asked_for();
         known.by_id.insert(held.id.clone(), Arc::clone(&held));
         let of_tenant = known.by_tenant.entry(held.tenant.clone()).or_default();
         of_tenant.insert(held.number, Arc::clone(&held));
@@ -193,7 +202,9 @@ impl Sessions {
     pub(crate) fn find(&self, tenant: &TenantName, id: &str) -> Result<Arc<Held>, Problem> {
         let known = lock(&self.known);
         let found = known.by_id.get(id).filter(|held| held.tenant == *tenant);
-        found.cloned().ok_or_else(|| not_found(id))
+        let held = found.cloned().ok_or_else(|| not_found(id))?;
+        held.is_asked_for();
+        Ok(held)
     }
 
     /// Takes a session of this tenant out of the list.
@@ -201,6 +212,7 @@ impl Sessions {
         let mut known = lock(&self.known);
         let found = known.by_id.get(id).filter(|held| held.tenant == *tenant);
         let held = Arc::clone(found.ok_or_else(|| not_found(id))?);
+        held.is_asked_for();
         known.by_id.remove(id);
         if let Some(of_tenant) = known.by_tenant.get_mut(tenant) {
             of_tenant.remove(&held.number);
@@ -216,6 +228,20 @@ impl Sessions {
         };
         let rest = of_tenant.range(after.saturating_add(1)..);
         rest.take(limit).map(|(_, held)| Arc::clone(held)).collect()
+    }
+
+    /// How many there have been, and how many sleep.
+    pub(crate) fn made_and_asleep(&self) -> (u64, usize) {
+        let (made, all): (_, Vec<_>) = {
+            let known = lock(&self.known);
+            (known.next, known.by_id.values().cloned().collect())
+        };
+        let asleep = all.iter().filter(|held| {
+            let live = lock(&held.live);
+            live.as_ref()
+                .is_some_and(|(session, _)| session.is_asleep())
+        });
+        (made, asleep.count())
     }
 
     /// Ends all of them.

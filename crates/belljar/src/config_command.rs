@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use belljar_sandbox::protocol::Language;
-use clap::{Args, Subcommand};
+use clap::{Args, Command, Subcommand};
 use serde_json::{Value, json};
 
 use crate::run_command::print_line;
 use crate::settings::{Row, Settings, SettingsArgs};
 use crate::words::pick;
-use crate::{settings_file, settings_list, show, words};
+use crate::{reference, settings_file, settings_list, show, words};
 
 #[derive(Debug, Args)]
 #[command(
@@ -41,14 +41,18 @@ enum ConfigCommand {
     Path,
     /// Write a settings file that explains every setting, if there is none
     Init,
+    /// Print docs/configuration.md
+    #[command(hide = true)]
+    Reference,
 }
 
-pub(crate) fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ConfigArgs, cli: &Command) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(ConfigCommand::Path) => {
             print_line(&settings_file::path()?.display().to_string())?;
         }
         Some(ConfigCommand::Init) => init()?,
+        Some(ConfigCommand::Reference) => print_line(reference::page(cli)?.trim_end())?,
         None => {
             let settings = Settings::load(&args.settings)?;
             if args.json {

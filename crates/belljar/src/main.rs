@@ -10,10 +10,12 @@ mod env_command;
 mod exec_command;
 mod highlight;
 mod keys_command;
+mod log;
 mod mcp_command;
 mod mcp_servers;
 mod mcp_servers_command;
 mod python_input;
+mod reference;
 mod repl_actions;
 mod repl_command;
 mod repl_editor;
@@ -31,10 +33,11 @@ mod show_image;
 mod start;
 mod words;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::log::LogFormat;
 
 /// Run Python in live, isolated, already-warm sessions
 ///
@@ -58,6 +61,7 @@ Environment variables:
   BELLJAR_BASE_URL  where its server is
   BELLJAR_UV        the uv that builds environments [default: uv in PATH]
   BELLJAR_LOG       what is logged: error, warn, info, debug, trace [default: error]
+  BELLJAR_LOG_FORMAT  text, or json for one JSON object a line [default: text]
   TMPDIR            where a running command keeps its files [default: /tmp]"
 )]
 struct Cli {
@@ -107,20 +111,20 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("BELLJAR_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error")),
-        )
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    let format = match LogFormat::of_environment() {
+        Ok(format) => format,
+        Err(error) => {
+            show::error(&error);
+            return ExitCode::from(2);
+        }
+    };
+    format.start();
     // A session costs about ten descriptors; the usual soft limit of 1024 would be a hundred.
     let _ = belljar_walls::raise_open_files();
     let result = match Cli::parse().command {
         Command::Run(args) => start::block_on(run_command::run(*args)),
         Command::Runs(command) => start::block_on(runs_command::run(command)),
-        Command::Config(args) => config_command::run(&args),
+        Command::Config(args) => config_command::run(&args, &Cli::command()),
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
@@ -146,7 +150,10 @@ fn main() -> ExitCode {
             // Whoever read our output has enough of it, as `head` does: not an error.
             return ExitCode::from(141);
         }
-        show::error(&error);
+        match format {
+            LogFormat::Text => show::error(&error),
+            LogFormat::Json => tracing::error!(error = format!("{error:#}"), "it can't go on"),
+        }
         ExitCode::from(2)
     })
 }

@@ -14,6 +14,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::log::LogFormat;
 use crate::settings::{self, Origin, Settings};
 use crate::show;
 use crate::start::SessionArgs;
@@ -106,11 +107,11 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     // Not before sessions can run: a start that fails would have made a key that nobody saw.
     if let Some(key) = tenants.first_key().await? {
-        show::note("[the key of tenant `default`, which is not shown again:]");
+        note("[the key of tenant `default`, which is not shown again:]");
         writeln!(std::io::stdout(), "{}", key.text)?;
     }
     let server = Server::new(engine, tenants, &data, options).await?;
-    show::note(&format!(
+    note(&format!(
         "[listening on http://{}]",
         listener.local_addr().context("the listener")?
     ));
@@ -119,7 +120,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        show::note("[stopping: no new work is taken]");
+        note("[stopping: no new work is taken]");
     };
     server.serve(listener, admin, stop).await?;
     Ok(ExitCode::SUCCESS)
@@ -172,6 +173,14 @@ fn offered(name: &str) -> anyhow::Result<OfferedModel> {
         temperature: settings.temperature,
         review: settings.review,
     })
+}
+
+/// For people; where a program reads the log, for it.
+fn note(text: &str) {
+    match LogFormat::of_environment() {
+        Ok(LogFormat::Json) => tracing::info!("{}", text.trim_matches(['[', ']'])),
+        _ => show::note(text),
+    }
 }
 
 /// Where a service keeps its data.

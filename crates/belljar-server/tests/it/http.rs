@@ -216,7 +216,7 @@ async fn operators_see_numbers_on_a_listener_of_their_own() {
         "belljar_cells_running 0",
         "belljar_cells_total{status=\"failure\"} 1",
         "belljar_http_problems_total{code=\"session_not_found\"} 1",
-        "belljar_http_requests_total{status=\"201\"} 1",
+        "belljar_http_requests_total{method=\"POST\",route=\"/v1/sessions\",status=\"2xx\"} 1",
     ] {
         assert!(
             metrics.lines().any(|found| found == line),

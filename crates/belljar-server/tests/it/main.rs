@@ -14,6 +14,7 @@ mod drain;
 mod files;
 mod http;
 mod idempotency;
+mod metrics;
 mod runs;
 mod sessions;
 mod support;

@@ -198,3 +198,17 @@ fn a_run_goes_by_the_settings_and_its_cost_is_told() {
     let elsewhere = belljar(&scratch, &["runs", "list"]).exits_with(0);
     assert_eq!(elsewhere.stdout, "");
 }
+
+/// docs/configuration.md is what the code has.
+#[test]
+fn the_documented_configuration_is_that_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let scratch = Scratch::new();
+    let mut command = scratch.prepare(BELLJAR);
+    command.env_clear().args(["config", "reference"]);
+    let printed = scratch.finish(command.spawn().unwrap()).exits_with(0);
+    assert!(
+        std::fs::read_to_string(path).unwrap() == printed.stdout,
+        "docs/configuration.md is not up to date: env -i belljar config reference > docs/configuration.md"
+    );
+}

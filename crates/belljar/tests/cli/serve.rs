@@ -2,19 +2,23 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr};
+use std::process::{Child, ChildStderr, Command};
 use std::time::Duration;
 
 use belljar_test_model::{Scripted, ScriptedModel};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 use crate::run::code;
 use crate::support::{BELLJAR, Ended, Scratch, bare};
 
 /// A service on a port of its own, and where it listens.
 fn serve(scratch: &Scratch) -> (Child, BufReader<ChildStderr>, String) {
-    let mut child = scratch
-        .prepare(BELLJAR)
+    serve_by(scratch.prepare(BELLJAR))
+}
+
+fn serve_by(mut command: Command) -> (Child, BufReader<ChildStderr>, String) {
+    let mut child = command
         .args(["serve", "--env", bare(), "--data", "service"])
         .args(["--listen", "127.0.0.1:0"])
         .spawn()
@@ -28,7 +32,8 @@ fn listens_on(stderr: &mut BufReader<ChildStderr>) -> String {
     let lines = stderr.lines().map(Result::unwrap);
     let mut addresses = lines.filter_map(|line| Some(line.split_once("http://")?.1.to_owned()));
     let address = addresses.next().expect("it ended");
-    address.trim_end_matches(']').to_owned()
+    let end = address.find(|letter: char| !letter.is_ascii_digit() && !".:".contains(letter));
+    address[..end.unwrap()].to_owned()
 }
 
 fn stop(scratch: &Scratch, child: Child, signal: Signal) -> Ended {
@@ -38,10 +43,15 @@ fn stop(scratch: &Scratch, child: Child, signal: Signal) -> Ended {
 }
 
 fn ask(address: &str, key: &str, method: &str, path: &str) -> String {
+    ask_with(address, key, method, path, "")
+}
+
+fn ask_with(address: &str, key: &str, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
-         Content-Length: 0\r\nConnection: close\r\n\r\n"
+         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
     );
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -109,6 +119,151 @@ fn keys_are_made_listed_and_revoked() {
         ])
         .exits_with(2)
         .says("belljar keys create");
+}
+
+/// What would be lines of a log, if it stood at the beginning of one.
+const FORGED: &str = "x\r\n{\"level\":\"INFO\",\"forged\":true}\n\
+    2026-01-01T00:00:00.000000Z  INFO forged\u{2028}2026-01-01T00:00:00.000000Z  INFO forged\u{1b}[31m";
+
+/// The log of a service that was sent these wherever it takes a text; the key of its client, and a session.
+fn log_of(format: &str) -> (String, String, String) {
+    let scratch = Scratch::new();
+    let key = scratch.belljar(&["keys", "create", "--data", "service"]);
+    let key = key.exits_with(0).stdout.trim().to_owned();
+    let mut command = scratch.prepare(BELLJAR);
+    command.envs([("BELLJAR_LOG", "trace"), ("BELLJAR_LOG_FORMAT", format)]);
+    let (child, stderr, address) = serve_by(command);
+    // It would wait for a reader.
+    let rest = std::thread::spawn(move || {
+        let lines = stderr.lines().map(|line| line.unwrap() + "\n");
+        lines.collect::<String>()
+    });
+    let made = ask(&address, &key, "POST", "/v1/sessions");
+    let (_, body) = made.split_once("\r\n\r\n").unwrap();
+    let session: Value = serde_json::from_str(body).unwrap();
+    let id = session["id"].as_str().unwrap();
+    let path = format!("/v1/sessions/{id}");
+    let escaped = FORGED.bytes().map(|byte| format!("%{byte:02x}"));
+    let escaped = escaped.collect::<Vec<_>>().concat();
+    let send = |method: &str, path: &str, body: &Value| {
+        ask_with(&address, &key, method, path, &body.to_string())
+    };
+    // A text of JSON is one of Python.
+    let text = json!(FORGED);
+    let code = json!({"code": format!("print({text})\nraise ValueError({text})")});
+    let ran = send("POST", &format!("{path}/cells"), &code);
+    assert!(ran.contains("ValueError"), "{ran}");
+    for (method, path, body) in [
+        ("POST", format!("{path}/restore"), json!({"name": FORGED})),
+        (
+            "POST",
+            format!("{path}/checkpoints"),
+            json!({"name": FORGED}),
+        ),
+        ("POST", format!("{path}/cells"), json!({FORGED: FORGED})),
+        (
+            "POST",
+            "/v1/sessions".to_owned(),
+            json!({"network": [FORGED]}),
+        ),
+        ("GET", format!("/v1/sessions/{escaped}"), Value::Null),
+        ("GET", format!("{path}/files/{escaped}"), Value::Null),
+        ("GET", format!("{path}/files/..%2f{escaped}"), Value::Null),
+        ("PUT", format!("{path}/files/{escaped}"), Value::Null),
+        ("GET", format!("/v1/sessions?cursor={escaped}"), Value::Null),
+        ("GET", format!("/{escaped}"), Value::Null),
+        ("FORGED", path.clone(), Value::Null),
+    ] {
+        let answer = send(method, &path, &body);
+        assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+        assert!(
+            !answer.starts_with("HTTP/1.1 5"),
+            "{method} {path}: {answer}"
+        );
+    }
+    let id = id.to_owned();
+    stop(&scratch, child, Signal::TERM).exits_with(0);
+    (rest.join().unwrap(), key, id)
+}
+
+/// E10: each line is an object of ours, whatever clients send; it has the ids, and no key.
+#[test]
+fn a_log_for_programs_has_one_object_a_line() {
+    let (log, key, session) = log_of("json");
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect();
+    for line in &lines {
+        assert!(
+            line["timestamp"].is_string() && line["level"].is_string(),
+            "{line}"
+        );
+        assert!(line.get("forged").is_none(), "{line}");
+    }
+    assert!(
+        log.contains("\\r\\n{"),
+        "nothing of what was sent is in the log"
+    );
+    let (prefix, secret) = key[3..].split_once('_').unwrap();
+    assert!(!log.contains(secret));
+    let answered = |route: &str| {
+        let found = lines
+            .iter()
+            .find(|line| line["message"] == "answered" && line["span"]["route"] == route);
+        found.unwrap_or_else(|| panic!("{route}\n{log}"))
+    };
+    let created = answered("/v1/sessions");
+    assert_eq!(created["span"]["session"], session, "{created:#}");
+    assert_eq!(created["span"]["key"], prefix);
+    assert_eq!(created["span"]["tenant"], "default");
+    assert_eq!(created["status"], 201);
+    let ran = answered("/v1/sessions/{id}/cells");
+    assert_eq!(ran["span"]["cell"], 1, "{ran:#}");
+    let ended = lines.iter().find(|line| line["message"] == "a cell ended");
+    assert_eq!(ended.unwrap()["span"]["id"], ran["span"]["id"]);
+    let refused = answered("/v1/sessions/{id}/restore");
+    assert_eq!(refused["code"], "checkpoint_not_found", "{refused:#}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line["message"] == "stopping: no new work is taken")
+    );
+}
+
+/// E10, for people: what was sent stays within its line.
+#[test]
+fn a_log_for_people_has_one_line_for_each_event() {
+    let (log, key, _) = log_of("text");
+    for line in log
+        .split(['\n', '\r', '\u{2028}'])
+        .filter(|line| !line.is_empty())
+    {
+        let ours = line.starts_with('[')
+            || line.contains("Z  INFO ")
+            || line.contains("Z TRACE ")
+            || line.contains("Z DEBUG ")
+            || line.contains("Z  WARN ");
+        assert!(ours && !line.ends_with("  INFO forged"), "{line:?}");
+        assert!(
+            !line.starts_with("2026-01-01") && !line.contains('\u{1b}'),
+            "{line:?}"
+        );
+    }
+    assert!(
+        log.contains("forged"),
+        "nothing of what was sent is in the log"
+    );
+    assert!(!log.contains(key.rsplit_once('_').unwrap().1));
+}
+
+#[test]
+fn a_log_has_one_of_two_formats() {
+    let scratch = Scratch::new();
+    let mut command = scratch.prepare(BELLJAR);
+    let child = command.arg("doctor").env("BELLJAR_LOG_FORMAT", "xml");
+    let ended = scratch.finish(child.spawn().unwrap());
+    ended.exits_with(2).says("`text` or `json`");
 }
 
 /// The body of an answer, without how it was cut into pieces.

@@ -80,6 +80,7 @@ impl Scratch {
             .current_dir(self.path(""))
             .env("TMPDIR", self.0.path().join("tmp"))
             .env_remove("BELLJAR_LOG")
+            .env_remove("BELLJAR_LOG_FORMAT")
             // Settings and the language of whoever runs the tests are theirs.
             .env_remove("BELLJAR_CONFIG")
             .env("XDG_CONFIG_HOME", self.0.path().join("config"))

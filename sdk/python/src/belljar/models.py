@@ -29,6 +29,77 @@ def _word(value: Any) -> str:
 _Word = PlainValidator(_word)
 
 
+Capability = Annotated[Literal["files_read", "files_written", "network", "processes", "deletions", "installs", "unknown"], _Word]
+"""What code can do."""
+
+
+class Finding(Model):
+    """A place in the code that shows a capability."""
+
+    line: int
+    """The line, counted from 1 by line feeds."""
+
+    capability: Capability
+    """What it can do."""
+
+    what: str
+    """What stands there: the function by its full name, and the text that it is given."""
+
+
+class Risk(Model):
+    """What a cell may do."""
+
+    findings: list[Finding]
+    """Where that was seen, by line. What is found several times stands at its first line."""
+
+    imports: list[str]
+    """The modules that it imports: of dotted names the first part."""
+
+
+class Subject(Model):
+    """What is to be approved.
+
+    - `cell`: That a cell runs.
+    - `call`: That a tool is called: by code which runs, or by the model itself.
+    """
+
+    kind: Annotated[Literal["cell", "call"], _Word]
+
+    code: str | None = None
+    """All of it. Told with `cell`."""
+
+    risk: Risk | None = None
+    """What it may do. Told with `cell`."""
+
+    number: int | None = None
+    """Its number among the calls of the cell, from 1; 0 for a call of the model. Told with `call`."""
+
+    tool: str | None = None
+    """The tool. Told with `call`."""
+
+    arguments: dict[str, Any] | None = None
+    """The arguments. Told with `call`."""
+
+
+class Approval(Model):
+    """What a person is asked."""
+
+    id: str
+    """Names it within its run."""
+
+    step: int
+    """The step that it belongs to."""
+
+    call: int
+    """The place of the call in the step."""
+
+    subject: Subject
+    """What is to be approved."""
+
+    hash: str
+    """SHA-256 of the exact bytes of it: a decision is for these, and for nothing else."""
+
+
 ArtifactChange = Annotated[Literal["created", "changed"], _Word]
 """What happened to a file."""
 
@@ -44,6 +115,37 @@ class Artifact(Model):
 
     change: ArtifactChange
     """What happened to it."""
+
+
+class Budget(Model):
+    """What a run may use. Whatever is reached first ends it."""
+
+    steps: int | None = None
+    """Turns of the model: 20."""
+
+    tokens: int | None = None
+    """Tokens of all requests and replies together."""
+
+    money: float | None = None
+    """Money, in the currency of the profile's prices."""
+
+    seconds: int | None = None
+    """Seconds that the model and the tools take together."""
+
+    calls: int | None = None
+    """Calls of tools: 100."""
+
+    cell_calls: int | None = None
+    """Calls of tools that the code of cells makes: 10,000. What is called beyond it is refused; the
+    run goes on.
+    """
+
+    repeats: int | None = None
+    """Times that it may be taken back because it went in circles: 2."""
+
+
+BudgetPart = Annotated[Literal["steps", "tokens", "money", "seconds", "calls"], _Word]
+"""A part of a `Budget`."""
 
 
 class CallDenial(Model):
@@ -482,6 +584,58 @@ EVENTS: dict[str, type[Model]] = {
 }
 
 
+class Seen(Model):
+    """Where a value was seen.
+
+    - `output`: In what a tool gave.
+    - `task`: In the task itself.
+    """
+
+    kind: Annotated[Literal["output", "task"], _Word]
+
+    step: int | None = None
+    """The step. Told with `output`."""
+
+    cell: int | None = None
+    """The cell, for a call of `python`. Told with `output`."""
+
+    line: str | None = None
+    """The line of the output that has it. Told with `output`."""
+
+    rounded: bool | None = None
+    """Whether the output has more digits. Told with `output`."""
+
+
+class Evidence(Model):
+    """A number, or a text in quotes, that stands in an answer."""
+
+    value: str
+    """As it stands in the answer."""
+
+    seen: Seen | None = None
+    """Where it was seen; nowhere if that is not there."""
+
+
+class ExitReason(Model):
+    """Why a run ended.
+
+    - `answered`: The model answered.
+    - `model_failed`: The model could not be asked.
+    - `not_understood`: What the model wrote could not be understood, several times in a row.
+    - `went_in_circles`: It did the same again and again.
+    - `budget`: A part of the budget was used up.
+    - `stopped`: The caller ended it.
+    """
+
+    kind: Annotated[Literal["answered", "model_failed", "not_understood", "went_in_circles", "budget", "stopped"], _Word]
+
+    error: str | None = None
+    """Why. Told with `model_failed`."""
+
+    part: BudgetPart | None = None
+    """Which. Told with `budget`."""
+
+
 FileKind = Annotated[Literal["file", "directory", "other"], _Word]
 """What something in a workspace is."""
 
@@ -573,6 +727,10 @@ class Interrupted(Model):
     """False if no cell ran."""
 
 
+Language = Annotated[Literal["english", "chinese"], _Word]
+"""A language for text that meets people or models."""
+
+
 class Reason(Model):
     """What was left out, and why."""
 
@@ -620,6 +778,69 @@ class Problem(Model):
 
     type: str
     """Where the page about this code is, on this server."""
+
+
+RunState = Annotated[Literal["running", "waits", "answered", "ended", "interrupted"], _Word]
+"""How a run is."""
+
+
+class RunBrief(Model):
+    """A run in a list."""
+
+    created_at: int
+    """Seconds since 1970."""
+
+    id: str
+
+    model: str
+
+    state: RunState
+
+    task: str
+
+
+class RunPage(Model):
+    """A page of runs."""
+
+    next_cursor: str | None = None
+    """Where the next page begins; not there on the last one."""
+
+    runs: list[RunBrief]
+
+
+class Spent(Model):
+    """What a run has used."""
+
+    steps: int
+    """Turns of the model."""
+
+    input_tokens: int
+    """Tokens that the model read."""
+
+    output_tokens: int
+    """Tokens that it wrote."""
+
+    money: float
+    """Money."""
+
+    model_ms: int
+    """Milliseconds of the model."""
+
+    tool_ms: int
+    """Milliseconds of tools."""
+
+    calls: int
+    """Calls of tools."""
+
+    cell_calls: int | None = None
+    """Calls of tools that the code of cells made."""
+
+    repeats: int
+    """Times that it was taken back."""
+
+
+class RunView(Model):
+    """A run."""
 
 
 class SessionPage(Model):
