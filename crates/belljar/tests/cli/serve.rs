@@ -140,7 +140,8 @@ fn log_of(format: &str) -> (String, String, String) {
     let session: Value = serde_json::from_str(body).unwrap();
     let id = session["id"].as_str().unwrap();
     let path = format!("/v1/sessions/{id}");
-    let escaped: String = FORGED.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let escaped: Vec<_> = FORGED.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let escaped = escaped.concat();
     let send = |method: &str, path: &str, body: &Value| {
         ask_with(&address, &key, method, path, &body.to_string())
     };
