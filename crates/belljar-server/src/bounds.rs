@@ -41,6 +41,8 @@ pub(crate) struct Bounds {
     tenant_cells: usize,
     tenant_streams: usize,
     creates_per_second: u32,
+    max_runs: usize,
+    tenant_runs: usize,
     used: Mutex<Used>,
     memory: fn() -> Option<Memory>,
 }
@@ -50,6 +52,7 @@ struct Used {
     sessions: usize,
     reserved: u64,
     transfers: usize,
+    runs: usize,
     tenants: HashMap<TenantName, TenantUse>,
 }
 
@@ -60,6 +63,7 @@ struct TenantUse {
     streams: usize,
     requests: usize,
     transfers: usize,
+    runs: usize,
     kept_bytes: usize,
     /// Sessions that may be started now.
     creates: f64,
@@ -84,6 +88,7 @@ enum What {
     Stream,
     Request,
     Transfer,
+    Run,
     Kept { bytes: usize },
 }
 
@@ -103,6 +108,8 @@ impl Bounds {
             tenant_cells: options.tenant_cells,
             tenant_streams: options.tenant_streams,
             creates_per_second: options.creates_per_second.max(1),
+            max_runs: options.runs.max_runs,
+            tenant_runs: options.runs.tenant_runs,
             used: Mutex::default(),
             memory: Memory::of_this_host,
         })
@@ -207,6 +214,25 @@ impl Bounds {
         Ok(self.place(tenant, What::Transfer))
     }
 
+    /// A place for a run that goes on.
+    pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        let runs = used.runs;
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.runs >= self.tenant_runs {
+            let detail = format!("{} runs of a tenant may go on at once", self.tenant_runs);
+            return Err(Problem::new(Code::TooManyRuns, detail).after(5));
+        }
+        if runs >= self.max_runs {
+            let detail = "all places for runs are taken";
+            return Err(Problem::new(Code::ServiceFull, detail).after(5));
+        }
+        of_tenant.runs += 1;
+        used.runs += 1;
+        drop(used);
+        Ok(self.place(tenant, What::Run))
+    }
+
     /// A place for what a cell that has ended told; `None` where the tenant has as much already as may be kept.
     pub(crate) fn keep(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Place> {
         let mut used = self.used();
@@ -304,6 +330,7 @@ impl Bounds {
                 streams: 0,
                 requests: 0,
                 transfers: 0,
+                runs: 0,
                 kept_bytes: 0,
                 creates: 2.0 * rate,
                 refilled: now,
@@ -336,6 +363,7 @@ impl Drop for Place {
                 used.reserved -= reserved;
             }
             What::Transfer => used.transfers -= 1,
+            What::Run => used.runs -= 1,
             _ => {}
         }
         if let Some(of_tenant) = used.tenants.get_mut(&self.tenant) {
@@ -345,6 +373,7 @@ impl Drop for Place {
                 What::Stream => of_tenant.streams -= 1,
                 What::Request => of_tenant.requests -= 1,
                 What::Transfer => of_tenant.transfers -= 1,
+                What::Run => of_tenant.runs -= 1,
                 What::Kept { bytes } => of_tenant.kept_bytes -= bytes,
             }
         }
@@ -471,6 +500,21 @@ mod tests {
         assert!(bounds.keep(&b, 1).is_some());
         drop(kept);
         assert!(bounds.keep(&a, 1).is_some());
+    }
+
+    #[test]
+    fn runs_are_bounded_for_each_and_for_all() {
+        let mut bounds = bounds(|| None);
+        let inner = Arc::get_mut(&mut bounds).unwrap();
+        (inner.tenant_runs, inner.max_runs) = (2, 3);
+        let (a, b) = (tenant("a"), tenant("b"));
+        let of_a = [bounds.run(&a).unwrap(), bounds.run(&a).unwrap()];
+        assert_eq!(bounds.run(&a).unwrap_err().code, Code::TooManyRuns);
+        let of_b = bounds.run(&b).unwrap();
+        assert_eq!(bounds.run(&b).unwrap_err().code, Code::ServiceFull);
+        drop(of_a);
+        drop(of_b);
+        assert!(bounds.run(&a).is_ok());
     }
 
     #[test]

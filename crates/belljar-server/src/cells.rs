@@ -25,10 +25,10 @@ use crate::sessions::Held;
 const MAX_CELL_BYTES: usize = 4 << 20;
 
 /// How often a stream looks whether its key is still good.
-const KEY_CHECK: Duration = Duration::from_secs(1);
+pub(crate) const KEY_CHECK: Duration = Duration::from_secs(1);
 
 /// A sign of life is sent when nothing else was for so long.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 /// A cell that runs or has run.
 #[derive(Debug)]

@@ -185,6 +185,7 @@ async fn caller(
     Ok(Caller {
         tenant: info.tenant,
         prefix: info.prefix,
+        scopes: info.scopes,
     })
 }
 

@@ -1,6 +1,6 @@
-//! The service: sessions over HTTP, for many tenants.
+//! The service: sessions and runs over HTTP, for many tenants.
 //!
-//! A [`Server`] gives the sessions of one engine to whoever has a key ([`Tenants`]). What can be asked
+//! A [`Server`] gives the sessions of one engine, and runs of the agent in them, to whoever has a key ([`Tenants`]). What can be asked
 //! of it is in its OpenAPI document ([`openapi`]), which is made from the handlers themselves; why the
 //! API has its shape is in `docs/adr/0022-the-service.md`.
 //!
@@ -10,6 +10,7 @@
 //! - What a request may cost is bounded before it costs anything: bodies, headers, time, sessions, cells,
 //!   memory of the host. Who is refused is told when to come again.
 //! - An answer never has a path or a text of the host in it: faults have a stable code and a page.
+//! - What is told of a run is in its journal, on disk, before. Runs go on with the next start of the service.
 //! - A request that has begun to change a session is carried out, even if its client hangs up.
 
 mod api;
@@ -24,6 +25,8 @@ mod node;
 mod openapi;
 mod options;
 mod problem;
+mod run_stream;
+mod runs;
 mod server;
 mod service;
 mod sessions;
@@ -31,7 +34,7 @@ mod tenants;
 mod work;
 
 pub use openapi::openapi;
-pub use options::ServerOptions;
+pub use options::{OfferedModel, RunsOptions, ServerOptions};
 pub use problem::{Code, ERRORS_PAGE};
 pub use server::{Server, ServerError};
 pub use tenants::{KeyInfo, NewKey, Scope, TenantName, Tenants, TenantsError};

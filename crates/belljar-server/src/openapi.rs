@@ -1,6 +1,7 @@
 //! The OpenAPI document: paths from the handlers, types of the protocol from their JSON Schema.
 
-use belljar_sandbox::protocol::{Event, NameInfo, Outcome};
+use belljar_agent::{Approval, Budget, Evidence, ExitReason, RunEvent, Spent};
+use belljar_sandbox::protocol::{Artifact, Event, Language, NameInfo, Outcome};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -13,7 +14,7 @@ use crate::problem::ProblemBody;
 #[openapi(
     info(
         title = "Belljar",
-        description = "Live Python sessions behind walls, over HTTP.",
+        description = "Live Python sessions behind walls, and an agent that works in them, over HTTP.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "http://127.0.0.1:7878")),
@@ -24,7 +25,8 @@ use crate::problem::ProblemBody;
         (name = "cells", description = "Pieces of code run in a session, one after another."),
         (name = "checkpoints", description = "Frozen copies of a live session, and forks of it."),
         (name = "snapshots", description = "A session in a file; sleep."),
-        (name = "files", description = "Files of a session's workspace.")
+        (name = "files", description = "Files of a session's workspace."),
+        (name = "runs", description = "An agent at work on a task, in a session of its own.")
     )
 )]
 struct Document;
@@ -47,6 +49,14 @@ pub fn openapi() -> Value {
     generator.subschema_for::<Outcome>();
     generator.subschema_for::<Event>();
     generator.subschema_for::<NameInfo>();
+    generator.subschema_for::<RunEvent>();
+    generator.subschema_for::<Approval>();
+    generator.subschema_for::<Artifact>();
+    generator.subschema_for::<Budget>();
+    generator.subschema_for::<Evidence>();
+    generator.subschema_for::<ExitReason>();
+    generator.subschema_for::<Language>();
+    generator.subschema_for::<Spent>();
     let types = generator.take_definitions(true);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.extend(types);
@@ -78,6 +88,10 @@ fn say_what_holds_for_all(document: &mut Value) {
                 "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
             }
         });
+        let stream = "/responses/200/content/text~1event-stream";
+        if let Some(stream) = operation.pointer_mut(stream) {
+            stream["schema"] = one_of_a_stream();
+        }
         if method == "get" {
             continue;
         }
@@ -92,6 +106,17 @@ fn say_what_holds_for_all(document: &mut Value) {
             None => operation["parameters"] = json!([key]),
         }
         let body = &mut operation["requestBody"];
+        let contents = body.get_mut("content").and_then(Value::as_object_mut);
+        for (kind, content) in contents.into_iter().flatten() {
+            if kind != "application/json" {
+                // Bytes as they are, which `Vec<u8>` would tell as an array of numbers.
+                content["schema"] = json!({"type": "string", "format": "binary"});
+            }
+        }
+        if !body["content"]["application/octet-stream"].is_null() {
+            // No body is an empty file.
+            body["required"] = false.into();
+        }
         if let Some(name) = body["content"]["application/json"]["schema"]["$ref"].as_str() {
             let name = name.rsplit('/').next().unwrap_or(name);
             // Without a body, every field is left out.
@@ -102,4 +127,27 @@ fn say_what_holds_for_all(document: &mut Value) {
                 .map(|fields| fields.remove("requestBody"));
         }
     }
+}
+
+/// An event as it stands in a stream: what it says is JSON within a line.
+fn one_of_a_stream() -> Value {
+    json!({
+        "type": "object",
+        "description": "One event; `fault` stands in the place of an outcome where the service failed.",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "Its number, from 1."},
+            "event": {"type": "string", "description": "The `type` of what it says, or `fault`."},
+            "data": {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/Event"},
+                        {"$ref": "#/components/schemas/Problem"}
+                    ]
+                }
+            }
+        }
+    })
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use belljar_agent::{Approvals, Budget, Dialect, Provider};
 use belljar_sandbox::SessionOptions;
+use belljar_sandbox::protocol::Language;
 
 /// What a service gives to its tenants. The defaults suit one machine.
 #[derive(Clone, Debug)]
@@ -26,6 +28,60 @@ pub struct ServerOptions {
     pub creates_per_second: u32,
     /// How long cells may go on when the service is told to stop: 30 s.
     pub drain: Duration,
+    /// What runs are given.
+    pub runs: RunsOptions,
+}
+
+/// What a service gives to the runs of its tenants.
+#[derive(Clone, Debug)]
+pub struct RunsOptions {
+    /// The models that runs may have: the first one, unless a request names another. Where a model is, and
+    /// with which key it is asked, is never for a client to say. Without a model there are no new runs.
+    pub models: Vec<OfferedModel>,
+    /// The most that a run may use, and what it may use unless its request says less.
+    pub budget: Budget,
+    /// When a person is asked, unless a request says otherwise.
+    pub approvals: Approvals,
+    /// The language of prompts and messages, unless a request says otherwise.
+    pub language: Language,
+    /// The most runs of all tenants together that go on at once: 64.
+    pub max_runs: usize,
+    /// The most runs of a tenant that go on at once: 8.
+    pub tenant_runs: usize,
+    /// How long a run that waits for a person keeps its session and its place: 15 minutes. It goes on from
+    /// its snapshot when somebody decides later.
+    pub patience: Duration,
+}
+
+/// A model that runs may have.
+#[derive(Clone, Debug)]
+pub struct OfferedModel {
+    /// Its name, as `provider/model`.
+    pub name: String,
+    /// How it is asked.
+    pub provider: Provider,
+    /// How it writes actions.
+    pub dialect: Dialect,
+    /// The most tokens of a reply.
+    pub max_tokens: u32,
+    /// How freely it draws; else what its server says.
+    pub temperature: Option<f64>,
+    /// Whether it works its answers out a second time.
+    pub review: bool,
+}
+
+impl Default for RunsOptions {
+    fn default() -> Self {
+        Self {
+            models: Vec::new(),
+            budget: Budget::default(),
+            approvals: Approvals::default(),
+            language: Language::default(),
+            max_runs: 64,
+            tenant_runs: 8,
+            patience: Duration::from_mins(15),
+        }
+    }
 }
 
 impl Default for ServerOptions {
@@ -40,6 +96,7 @@ impl Default for ServerOptions {
             tenant_streams: 64,
             creates_per_second: 20,
             drain: Duration::from_secs(30),
+            runs: RunsOptions::default(),
         }
     }
 }

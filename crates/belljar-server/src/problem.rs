@@ -53,6 +53,8 @@ codes! {
     SessionNotFound "session_not_found" NOT_FOUND never "There is no such session";
     CellNotFound "cell_not_found" NOT_FOUND never "There is no such cell";
     CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "There is no such checkpoint";
+    RunNotFound "run_not_found" NOT_FOUND never "There is no such run";
+    ApprovalNotFound "approval_not_found" NOT_FOUND never "Nothing waits for this approval";
     FileNotFound "file_not_found" NOT_FOUND never "There is no such file";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED never "The route has no such method";
     BadRequest "bad_request" BAD_REQUEST never "The request is not valid";
@@ -62,6 +64,7 @@ codes! {
     BadPath "bad_path" BAD_REQUEST never "The path is not one inside the workspace";
     LimitTooHigh "limit_too_high" BAD_REQUEST never "The service does not give so much";
     NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The service does not let sessions reach this";
+    ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not have this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
     BodyTimeout "body_timeout" REQUEST_TIMEOUT again "The body did not arrive in time";
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE never "The body has another type than is taken here";
@@ -77,15 +80,21 @@ codes! {
     NotHibernated "not_hibernated" CONFLICT never "The session does not sleep";
     NotRegular "not_regular" CONFLICT never "This is not a regular file";
     FileRefused "file_refused" CONFLICT never "The workspace did not allow this";
+    ApprovalChanged "approval_changed" CONFLICT never "The decision is for something else than what waits";
+    ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
+    RunEnded "run_ended" CONFLICT never "The run has ended";
+    RunBusy "run_busy" CONFLICT again "The run is just being taken up or left";
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file is too large to be transferred";
     SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot can't be loaded";
     EventsGone "events_gone" GONE never "Events after this one are no longer kept";
     TooManySessions "too_many_sessions" TOO_MANY_REQUESTS again "The tenant has as many sessions as it may";
+    TooManyRuns "too_many_runs" TOO_MANY_REQUESTS again "As many runs of the tenant go on as may";
     TooManyCells "too_many_cells" TOO_MANY_REQUESTS again "As many cells of the tenant run as may";
     TooManyStreams "too_many_streams" TOO_MANY_REQUESTS again "The tenant reads as many streams as it may";
     TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "The tenant sends and gets as many files as it may";
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "As many requests of the tenant are being carried out as may";
     TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "The tenant starts sessions faster than it may";
+    NoModel "no_model" NOT_IMPLEMENTED never "The service has no model for runs";
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service has no place left";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";
     Draining "draining" SERVICE_UNAVAILABLE again "The service is about to stop";

@@ -20,7 +20,7 @@ use crate::connection;
 use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
-use crate::service::Service;
+use crate::service::{Service, spool};
 use crate::tenants::{Tenants, TenantsError};
 
 /// How often it is looked whether cells still run.
@@ -75,7 +75,7 @@ impl Server {
             return Err(ServerError::NoKey);
         }
         belljar_sandbox::AllowList::parse(&options.allow)?;
-        let spool = data.join("spool");
+        let spool = spool(data);
         let failed = |source| ServerError::Io {
             path: data.to_owned(),
             source,
@@ -89,7 +89,7 @@ impl Server {
         }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
-        let service = Service::new(engine, tenants, options, node, spool, lock);
+        let service = Service::new(engine, tenants, options, node, data, lock);
         Ok(Self { service })
     }
 
@@ -98,8 +98,8 @@ impl Server {
         &self.service.tenants
     }
 
-    /// Serves until `stop`. Then no new work is taken, cells that run may end within the time of the
-    /// options, and everything is ended. What operators look at is on a listener of its own.
+    /// Serves until `stop`, and goes on with the runs that an earlier service was at. Then no new work is taken, cells
+    /// that run may end within the time of the options, runs are left for the next start, and everything is ended. What operators look at is on a listener of its own.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -122,12 +122,17 @@ impl Server {
                 token.clone(),
             )));
         }
+        self.service.runs.go_on();
         stop.await;
         self.service.drain();
         let deadline = Instant::now() + self.service.options.drain;
-        while self.service.bounds.totals().1 > 0 && Instant::now() < deadline {
-            tokio::time::sleep(LOOK).await;
-        }
+        let cells = async {
+            while self.service.bounds.totals().1 > 0 && Instant::now() < deadline {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let runs = self.service.runs.leave(deadline);
+        tokio::join!(cells, runs);
         self.service.sessions.end_all();
         token.cancel();
         for task in serving {
@@ -136,6 +141,13 @@ impl Server {
         }
         self.service.engine.shutdown().await;
         Ok(())
+    }
+}
+
+impl Drop for Server {
+    /// One that is not told to stop leaves its runs as one that dies.
+    fn drop(&mut self) {
+        self.service.runs.abandon();
     }
 }
 

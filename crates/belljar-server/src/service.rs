@@ -1,7 +1,7 @@
 //! What all handlers share.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,8 +14,9 @@ use crate::idempotency::Idempotency;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
+use crate::runs::Runs;
 use crate::sessions::Sessions;
-use crate::tenants::{TenantName, Tenants};
+use crate::tenants::{Scope, TenantName, Tenants};
 
 /// One node's service.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(crate) struct Service {
     pub(crate) options: ServerOptions,
     pub(crate) tenants: Tenants,
     pub(crate) sessions: Sessions,
+    pub(crate) runs: Arc<Runs>,
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) idempotency: Idempotency,
     pub(crate) metrics: Metrics,
@@ -40,18 +42,26 @@ impl Service {
         tenants: Tenants,
         options: ServerOptions,
         node: String,
-        spool: PathBuf,
+        data: &Path,
         lock: File,
     ) -> Arc<Self> {
+        let bounds = Bounds::new(&options);
         Arc::new(Self {
-            bounds: Bounds::new(&options),
+            runs: Runs::new(
+                data.join("runs"),
+                node.clone(),
+                engine.clone(),
+                &options,
+                &bounds,
+            ),
+            bounds,
             engine,
             options,
             tenants,
             sessions: Sessions::new(node),
             idempotency: Idempotency::default(),
             metrics: Metrics::default(),
-            spool,
+            spool: spool(data),
             draining: AtomicBool::new(false),
             _lock: lock,
         })
@@ -67,12 +77,18 @@ impl Service {
     }
 }
 
+/// Where bodies and archives of a service are kept on their way.
+pub(crate) fn spool(data: &Path) -> PathBuf {
+    data.join("spool")
+}
+
 /// Who makes a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) tenant: TenantName,
     /// Of the key.
     pub(crate) prefix: String,
+    pub(crate) scopes: Vec<Scope>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {

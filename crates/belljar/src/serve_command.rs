@@ -1,4 +1,4 @@
-//! `belljar serve`: sessions over HTTP, for programs and teams.
+//! `belljar serve`: sessions and runs over HTTP, for programs and teams.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -7,13 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use belljar_agent::{Policy, Provider};
 use belljar_sandbox::{Checkpoints, Network};
-use belljar_server::{Server, ServerOptions, Tenants};
+use belljar_server::{OfferedModel, RunsOptions, Server, ServerOptions, Tenants};
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::log::LogFormat;
+use crate::settings::{self, Origin, Settings};
 use crate::show;
 use crate::start::SessionArgs;
 
@@ -22,7 +24,9 @@ use crate::start::SessionArgs;
 The first start makes a key and prints it to standard output, once; `belljar keys` makes others. \
 docs/service.md tells how to use it.
 
-With SIGTERM or Ctrl-C it takes no new work, lets running cells end, and exits.
+Runs have the settings of `belljar config`: budget, approvals, where the provider of a model is.
+
+With SIGTERM or Ctrl-C it takes no new work, lets running cells end, and exits; runs go on with the next start.
 
 Exit code: 0; 2 if it can't start.")]
 pub(crate) struct ServeArgs {
@@ -44,6 +48,16 @@ pub(crate) struct ServeArgs {
     /// The most sessions of one tenant at once
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_sessions: u32,
+    /// A model that runs may have (may be given several times; the first is the usual one) [default: that
+    /// of the settings]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    model: Vec<String>,
+    /// The most runs that go on at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    max_runs: u32,
+    /// The most runs of one tenant that go on at once
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    tenant_runs: u32,
     /// Minutes after which a session that is not used sleeps
     #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
@@ -70,6 +84,12 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         max_sessions: args.max_sessions as usize,
         tenant_sessions: args.tenant_sessions as usize,
         drain: Duration::from_secs(args.drain),
+        runs: RunsOptions {
+            max_runs: args.max_runs as usize,
+            tenant_runs: args.tenant_runs as usize,
+            patience: Duration::from_secs(60 * args.idle),
+            ..runs(&args.model)?
+        },
         ..ServerOptions::default()
     };
 
@@ -104,6 +124,55 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     server.serve(listener, admin, stop).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What runs are given: these models, else that of the settings.
+fn runs(models: &[String]) -> anyhow::Result<RunsOptions> {
+    let settings = settings::load()?;
+    let mut approvals = settings.approvals.clone();
+    let policy = settings
+        .rows
+        .iter()
+        .find(|row| row.name == "approvals.policy");
+    if policy.is_none_or(|row| row.origin == Origin::Default) {
+        // What is usual at a terminal is not meant for those who are elsewhere.
+        approvals.policy = Policy::Never;
+    }
+    let models = match (models, &settings.model) {
+        ([], None) => Vec::new(),
+        ([], Some(model)) => match offered(&model.to_string()) {
+            Ok(model) => vec![model],
+            // It was not asked for here: sessions are served all the same.
+            Err(error) => {
+                show::note(&format!("[no runs: {error:#}]"));
+                Vec::new()
+            }
+        },
+        (models, _) => {
+            let models = models.iter().map(|model| offered(model));
+            models.collect::<anyhow::Result<_>>()?
+        }
+    };
+    Ok(RunsOptions {
+        models,
+        budget: settings.budget,
+        approvals,
+        language: settings.language,
+        ..RunsOptions::default()
+    })
+}
+
+fn offered(name: &str) -> anyhow::Result<OfferedModel> {
+    let settings = Settings::for_model(name, None)?;
+    let (model, profile) = settings.required_model()?;
+    Ok(OfferedModel {
+        name: model.to_string(),
+        provider: Provider::new(profile, &model.model)?,
+        dialect: settings.dialect,
+        max_tokens: settings.max_tokens,
+        temperature: settings.temperature,
+        review: settings.review,
+    })
 }
 
 /// For people; where a program reads the log, for it.

@@ -214,8 +214,10 @@ def on_alarm(signum, frame):
 
 def install_signals():
     """Before each cell, because the one before may have replaced or blocked them."""
-    _signal_set(SIGINT, on_interrupt)
+    before = _signal_set(SIGINT, on_interrupt)
     _sigmask(_SIG_UNBLOCK, _OURS)
+    if before is not on_interrupt and _getpid() == STATE.pid:
+        on_interrupt(SIGINT, None)  # one may have come while another handler, or none, heard it
 
 
 def on_main_thread():

@@ -229,6 +229,25 @@ async fn ses_6_interrupt() {
     );
 }
 
+/// SES-6: an interrupt of a first cell counts, however early it comes: the session may not have its
+/// handler yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn ses_6_the_first_cell_can_be_interrupted() {
+    let engine = engine();
+    for _ in 0..20 {
+        let session = engine.session().await.unwrap();
+        let mut run = session.run("import time\ntime.sleep(5)");
+        while !matches!(run.next().await, Some(Ok(Event::Started { .. }))) {}
+        let began = std::time::Instant::now();
+        while !session.interrupt() {
+            tokio::task::yield_now().await;
+        }
+        let outcome = run.outcome().await.unwrap();
+        assert_eq!(outcome.cause, Cause::Interrupted);
+        assert!(began.elapsed() < seconds(4.0));
+    }
+}
+
 /// SES-6 and B12 of the attack catalogue: interrupts that race with the end of a cell.
 #[tokio::test(flavor = "multi_thread")]
 async fn ses_6_late_interrupts_hit_nothing() {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::sessions::{milliseconds, within};
 use super::wants_stream;
 use crate::body::{Json, Named};
 use crate::cells::{CellEnd, CellRecord};
@@ -160,16 +161,12 @@ pub(super) async fn run(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     let session = held.session()?;
-    let limit = session.limits().wall_time;
-    let wall_time = asked.wall_time_ms.map(Duration::from_millis);
-    if wall_time.is_some_and(|time| time > limit) {
-        let detail = format!("`wall_time_ms` may be {} at most", limit.as_millis());
-        return Err(Problem::new(Code::LimitTooHigh, detail));
-    }
+    let mut wall_time = milliseconds(session.limits().wall_time);
+    within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
     let place = service.bounds.cell(&caller.tenant)?;
     let run = session.run(Cell {
         code: asked.code,
-        wall_time,
+        wall_time: Some(Duration::from_millis(wall_time)),
         when_busy: match asked.when_busy {
             WhenBusyAsked::Wait => WhenBusy::Wait,
             WhenBusyAsked::Refuse => WhenBusy::Refuse,
@@ -229,15 +226,16 @@ pub(super) async fn events(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     let record = held.cell(number(&cell)?)?;
-    let after = match headers.get("last-event-id") {
-        None => 0,
-        Some(value) => {
-            let number = value.to_str().ok().and_then(|value| value.parse().ok());
-            let wrong = || Problem::new(Code::BadHeader, "`Last-Event-ID` is a number");
-            number.ok_or_else(wrong)?
-        }
+    record.stream(last_event(&headers)?, &service, &caller)
+}
+
+/// The number of the last event that the client has.
+pub(super) fn last_event(headers: &HeaderMap) -> Result<u64, Problem> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(0);
     };
-    record.stream(after, &service, &caller)
+    let number = value.to_str().ok().and_then(|value| value.parse().ok());
+    number.ok_or_else(|| Problem::new(Code::BadHeader, "`Last-Event-ID` is a number"))
 }
 
 /// What is no number is the number of no cell.

@@ -241,8 +241,7 @@ fn pack(session: &Session, file: File, limit: u64) -> Result<File, Problem> {
     archive.into_inner().map_err(fault)
 }
 
-/// An answer that is a file, to be saved and never to be shown. One that shrinks meanwhile cuts the answer
-/// off.
+/// An answer that is a file, to be saved and never to be shown. One that shrinks meanwhile cuts the answer off.
 pub(super) fn attachment(
     file: File,
     size: u64,
@@ -255,10 +254,17 @@ pub(super) fn attachment(
     let stream = futures_util::StreamExt::inspect(stream, move |_| {
         let _ = &transfer;
     });
-    let mut response = Body::from_stream(stream).into_response();
+    let mut response = to_save(Body::from_stream(stream), name, kind);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, size.into());
+    response
+}
+
+/// An answer that a browser saves under a name.
+pub(super) fn to_save(body: Body, name: &str, kind: &'static str) -> Response {
+    let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CONTENT_LENGTH, size.into());
     let disposition = format!("attachment; filename*=UTF-8''{}", percent(name));
     if let Ok(disposition) = HeaderValue::try_from(disposition) {
         headers.insert(header::CONTENT_DISPOSITION, disposition);
@@ -280,7 +286,7 @@ fn percent(name: &str) -> String {
 }
 
 /// Refuses what the workspace itself would take as a name, and some client would take for a way out.
-fn check(path: &str) -> Result<(), Problem> {
+pub(super) fn check(path: &str) -> Result<(), Problem> {
     let lower = path.to_ascii_lowercase();
     let why = if path.contains('\\') {
         "it has a `\\`"
@@ -306,7 +312,7 @@ async fn awake(held: &Held) -> Result<Arc<Session>, Problem> {
     Ok(session)
 }
 
-async fn with_files<T: Send + 'static>(
+pub(super) async fn with_files<T: Send + 'static>(
     held: &Held,
     act: impl FnOnce(&Session) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Problem> {

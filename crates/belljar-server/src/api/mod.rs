@@ -1,8 +1,10 @@
 //! What can be asked of the service: one module for each kind of thing.
 
+mod approvals;
 mod cells;
 mod checkpoints;
 mod files;
+mod runs;
 mod sessions;
 mod snapshots;
 
@@ -48,6 +50,15 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(files::list))
         .routes(routes!(files::get, files::put, files::delete))
         .routes(routes!(files::archive))
+        .routes(routes!(runs::list, runs::create))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::events))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::interrupt))
+        .routes(routes!(runs::resume))
+        .routes(routes!(approvals::decide))
+        .routes(routes!(runs::artifact))
+        .routes(routes!(runs::export))
 }
 
 /// The paths of the OpenAPI document.

@@ -22,7 +22,7 @@ use crate::service::{Caller, Service};
 use crate::sessions::{Held, NewSession};
 use crate::tenants::TenantName;
 
-/// Sessions of a page, unless the client says otherwise, and at most.
+/// Things of a page, unless the client says otherwise, and at most.
 const PAGE: usize = 50;
 const MAX_PAGE: usize = 200;
 
@@ -180,11 +180,36 @@ pub(super) struct SessionPage {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageAsked {
-    /// The most sessions of the page.
+    /// The most of the page.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
     /// `next_cursor` of the page before.
     cursor: Option<String>,
+}
+
+impl PageAsked {
+    pub(super) fn limit(&self) -> Result<usize, Problem> {
+        let limit = self.limit.unwrap_or(PAGE);
+        if (1..=MAX_PAGE).contains(&limit) {
+            return Ok(limit);
+        }
+        let detail = format!("`limit` is from 1 to {MAX_PAGE}");
+        Err(Problem::new(Code::BadQuery, detail))
+    }
+
+    /// What was put into the cursor.
+    pub(super) fn cursor(&self) -> Result<Option<Vec<u8>>, Problem> {
+        let decoded = self.cursor.as_ref().map(|cursor| BASE64.decode(cursor));
+        decoded.transpose().map_err(|_| no_cursor())
+    }
+}
+
+pub(super) fn cursor(bytes: &[u8]) -> String {
+    BASE64.encode(bytes)
+}
+
+pub(super) fn no_cursor() -> Problem {
+    Problem::new(Code::BadQuery, "`cursor` is none that was given out")
 }
 
 /// Lists sessions, the oldest first.
@@ -197,26 +222,15 @@ pub(super) async fn list(
     caller: Caller,
     Query(page): Query<PageAsked>,
 ) -> Result<Answer<SessionPage>, Problem> {
-    let limit = page.limit.unwrap_or(PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        let detail = format!("`limit` is from 1 to {MAX_PAGE}");
-        return Err(Problem::new(Code::BadQuery, detail));
-    }
-    let after = match &page.cursor {
+    let limit = page.limit()?;
+    let after = match page.cursor()? {
         None => 0,
-        Some(cursor) => {
-            let bytes = BASE64.decode(cursor).ok();
-            let number = bytes.and_then(|bytes| bytes.try_into().ok());
-            let wrong = || Problem::new(Code::BadQuery, "`cursor` is none that was given out");
-            u64::from_be_bytes(number.ok_or_else(wrong)?)
-        }
+        Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| no_cursor())?),
     };
     let mut found = service.sessions.list(&caller.tenant, after, limit + 1);
     let more = found.len() > limit;
     found.truncate(limit);
-    let last = found
-        .last()
-        .map(|held| BASE64.encode(held.number.to_be_bytes()));
+    let last = found.last().map(|held| cursor(&held.number.to_be_bytes()));
     Ok(Answer(SessionPage {
         sessions: found
             .iter()
@@ -338,7 +352,7 @@ pub(super) async fn manifest(
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Interrupted {
     /// False if no cell ran.
-    interrupted: bool,
+    pub(super) interrupted: bool,
 }
 
 /// Interrupts the cell that runs, as Ctrl-C would; its variables are kept.
@@ -448,7 +462,9 @@ impl LimitsAsked {
         within("wall_time_ms", self.wall_time_ms, 1, &mut wall)?;
         limits.wall_time = Duration::from_millis(wall);
         if self.cpu_time_ms.is_some() {
-            let mut cpu = limits.cpu_time.map_or(u64::MAX, milliseconds);
+            let mut cpu = limits
+                .cpu_time
+                .map_or(i64::MAX.unsigned_abs(), milliseconds);
             within("cpu_time_ms", self.cpu_time_ms, 1, &mut cpu)?;
             limits.cpu_time = Some(Duration::from_millis(cpu));
         }
@@ -456,7 +472,13 @@ impl LimitsAsked {
     }
 }
 
-fn within(name: &str, asked: Option<u64>, least: u64, limit: &mut u64) -> Result<(), Problem> {
+/// Lowers a limit to what is asked for.
+pub(super) fn within(
+    name: &str,
+    asked: Option<u64>,
+    least: u64,
+    limit: &mut u64,
+) -> Result<(), Problem> {
     let Some(asked) = asked else {
         return Ok(());
     };
@@ -472,6 +494,6 @@ fn within(name: &str, asked: Option<u64>, least: u64, limit: &mut u64) -> Result
     Ok(())
 }
 
-fn milliseconds(time: Duration) -> u64 {
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

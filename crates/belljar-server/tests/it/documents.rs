@@ -1,10 +1,12 @@
 //! The OpenAPI document and the page of errors are those of the code; every route keeps tenants apart.
 
-use belljar_server::{Code, ERRORS_PAGE, openapi};
+use belljar_server::{Code, ERRORS_PAGE, Scope, openapi};
+use belljar_test_model::ScriptedModel;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Ask as _, Client, world};
+use crate::runs::{offering, one_run};
+use crate::support::{Ask as _, Client, world, world_with};
 
 #[test]
 fn the_documented_api_is_that_of_the_code() {
@@ -54,7 +56,7 @@ fn the_document_is_whole() {
     let all = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!((names.len(), all), (all, 24));
+    assert_eq!((names.len(), all), (all, 34));
 }
 
 #[tokio::test]
@@ -102,6 +104,8 @@ fn request(
         "run_cell" => request.json(&json!({"code": "x = 2"})),
         "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
         "put_file" => request.body("other"),
+        "create_run" => request.json(&json!({"task": "Do it."})),
+        "decide_approval" => request.json(&json!({"hash": "0", "decision": {"kind": "accept"}})),
         _ => request,
     }
 }
@@ -110,10 +114,11 @@ fn request(
 /// the byte; without a key nothing is answered, and a revoked key is none.
 #[tokio::test]
 async fn every_route_keeps_tenants_apart() {
-    let world = world().await;
-    let owner = world.client("a").await;
-    let other = world.client("b").await;
-    let revoked = world.client("a").await;
+    let model = ScriptedModel::react(one_run).unwrap();
+    let world = world_with(offering(&model)).await;
+    let owner = world.client_with("a", &Scope::ALL).await;
+    let other = world.client_with("b", &Scope::ALL).await;
+    let revoked = world.client_with("a", &Scope::ALL).await;
     assert!(
         world
             .server
@@ -137,12 +142,20 @@ async fn every_route_keeps_tenants_apart() {
     let (node, random) = id.split_once('-').unwrap();
     assert_eq!((node.len(), random.len()), (8, 32));
     let absent = format!("{node}-{}", "0".repeat(32));
+    let run = owner.waiting_run().await;
+    let run = run.rsplit('/').next().unwrap();
+    // Of what a tenant has no directory yet, and of what it has one.
+    let with_runs = world.client_with("c", &Scope::ALL).await;
+    with_runs.waiting_run().await;
 
     let document = openapi();
     let mut with_ids = 0;
     for (path, method, operation) in operations(&document) {
+        let of_runs = path.starts_with("/v1/runs");
+        let id = if of_runs { run } else { id };
         let fill = |id: &str| {
             path.replace("{id}", id)
+                .replace("{approval}", "1.0")
                 .replace("{cell}", "1")
                 .replace("{path}", "one")
                 .replace("{name}", "one")
@@ -159,29 +172,33 @@ async fn every_route_keeps_tenants_apart() {
             continue;
         }
         with_ids += 1;
-        let theirs = request(&other, &method, &fill(id), operation)
-            .with(404)
-            .await;
-        let nobodys = request(&other, &method, &fill(&absent), operation)
-            .with(404)
-            .await;
-        let heads = [&theirs, &nobodys].map(|response| {
-            let mut headers = response.headers().clone();
-            // The lengths are the same, since the ids are of the same length.
-            headers.remove("x-request-id");
-            headers.remove("date");
-            headers
-        });
-        assert_eq!(heads[0], heads[1], "{method} {path}");
-        let theirs = theirs.text().await.unwrap();
-        let nobodys = nobodys.text().await.unwrap();
-        assert_eq!(theirs.replace(id, &absent), nobodys, "{method} {path}");
-        assert!(
-            theirs.contains("session_not_found"),
-            "{method} {path}: {theirs}"
-        );
+        for other in [&other, &with_runs] {
+            let theirs = request(other, &method, &fill(id), operation)
+                .with(404)
+                .await;
+            let nobodys = request(other, &method, &fill(&absent), operation)
+                .with(404)
+                .await;
+            let heads = [&theirs, &nobodys].map(|response| {
+                let mut headers = response.headers().clone();
+                // The lengths are the same, since the ids are of the same length.
+                headers.remove("x-request-id");
+                headers.remove("date");
+                headers
+            });
+            assert_eq!(heads[0], heads[1], "{method} {path}");
+            let theirs = theirs.text().await.unwrap();
+            let nobodys = nobodys.text().await.unwrap();
+            assert_eq!(theirs.replace(id, &absent), nobodys, "{method} {path}");
+            let code = if of_runs {
+                "run_not_found"
+            } else {
+                "session_not_found"
+            };
+            assert!(theirs.contains(code), "{method} {path}: {theirs}");
+        }
     }
-    assert_eq!(with_ids, 21);
+    assert_eq!(with_ids, 29);
 
     // Nothing of all this has changed anything.
     assert_eq!(
@@ -190,6 +207,10 @@ async fn every_route_keeps_tenants_apart() {
             .await,
         "1 1\n"
     );
+    let kept = owner.get(&format!("/v1/runs/{run}")).json_with(200).await;
+    assert_eq!(kept["state"], "waits", "{kept:#}");
+    let listed = other.get("/v1/runs").json_with(200).await;
+    assert_eq!(listed["runs"], json!([]));
     let listed = other.get("/v1/sessions").json_with(200).await;
     assert_eq!(listed["sessions"], json!([]));
     world.ends().await;
@@ -198,10 +219,17 @@ async fn every_route_keeps_tenants_apart() {
 /// The routes of the matrix do something for the owner: a 404 there is not a mistake of the test.
 #[tokio::test]
 async fn every_route_answers_its_owner() {
-    let world = world().await;
-    let owner = world.client("a").await;
+    let model = ScriptedModel::react(one_run).unwrap();
+    let mut options = offering(&model);
+    options.runs.tenant_runs = 20;
+    let world = world_with(options).await;
+    let owner = world.client_with("a", &Scope::ALL).await;
     let document = openapi();
     for (path, method, operation) in operations(&document) {
+        if path.starts_with("/v1/runs") {
+            answers_its_owner_about_a_run(&owner, path, &method, operation).await;
+            continue;
+        }
         let session = owner.session().await;
         owner.run(&session, "x = 1").await;
         owner
@@ -230,4 +258,34 @@ async fn every_route_answers_its_owner() {
         let text = response.text().await.unwrap();
         assert!(documented.is_some(), "{method} {path}: {status} {text}");
     }
+}
+
+async fn answers_its_owner_about_a_run(
+    owner: &Client,
+    path: &str,
+    method: &Method,
+    operation: &Value,
+) {
+    let run = owner.waiting_run().await;
+    let waits = owner.get(&run).json_with(200).await["waits_for"][0].clone();
+    let filled = path
+        .replace("{id}", run.rsplit('/').next().unwrap())
+        .replace("{approval}", waits["id"].as_str().unwrap())
+        .replace("{path}", "one");
+    let name = operation["operationId"].as_str().unwrap();
+    let decision = json!({"hash": waits["hash"], "decision": {"kind": "accept"}});
+    if ["get_artifact", "stream_run"].contains(&name) {
+        let approval = format!("{run}/approvals/{}", waits["id"].as_str().unwrap());
+        owner.post(&approval, decision.clone()).with(204).await;
+        owner.until(&run, "answered").await;
+    }
+    let mut request = request(owner, method, &filled, operation);
+    if name == "decide_approval" {
+        request = request.json(&decision);
+    }
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let documented = operation["responses"].get(status.to_string());
+    let text = response.text().await.unwrap();
+    assert!(documented.is_some(), "{method} {path}: {status} {text}");
 }

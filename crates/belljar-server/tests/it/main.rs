@@ -15,6 +15,7 @@ mod files;
 mod http;
 mod idempotency;
 mod metrics;
+mod runs;
 mod sessions;
 mod support;
 mod tenants;

@@ -39,10 +39,9 @@ fn labels(text: &str) -> Vec<(String, String)> {
         assert!(is_name(name), "{text}");
         assert!(!value.contains(['\\', '\n']), "{text}");
         all.push((name.to_owned(), value.to_owned()));
-        rest = after.strip_prefix(',').unwrap_or_else(|| {
-            assert_eq!(after, "", "{text}");
-            ""
-        });
+        let more = after.strip_prefix(',');
+        assert!(more.is_some() || after.is_empty(), "{text}");
+        rest = more.unwrap_or_default();
     }
     all
 }

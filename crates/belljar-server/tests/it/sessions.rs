@@ -130,6 +130,7 @@ async fn unknown_and_excessive_wishes_are_refused() {
         .problem(400, "bad_body")
         .await;
     for limit in [
+        "cpu_time_ms",
         "memory_bytes",
         "milli_cpus",
         "processes",
@@ -170,6 +171,11 @@ async fn limits_that_are_asked_for_hold() {
     client
         .post(&format!("{path}/cells"), longer)
         .problem(400, "limit_too_high")
+        .await;
+    let none = json!({"code": "1", "wall_time_ms": 0});
+    client
+        .post(&format!("{path}/cells"), none)
+        .problem(400, "bad_body")
         .await;
 }
 

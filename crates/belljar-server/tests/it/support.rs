@@ -45,9 +45,13 @@ pub(crate) async fn world() -> World {
 }
 
 pub(crate) async fn world_with(options: ServerOptions) -> World {
+    world_in(tempfile::tempdir().unwrap(), options).await
+}
+
+/// A service with the data that another one left.
+pub(crate) async fn world_in(data: tempfile::TempDir, options: ServerOptions) -> World {
     // The client wants one, also where it speaks plain HTTP.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let data = tempfile::tempdir().unwrap();
     let tenants = Tenants::open(data.path()).await.unwrap();
     tenants.first_key().await.unwrap();
     let engine = Engine::builder(bare()).build();

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use belljar_test_model::{Scripted, ScriptedModel};
+
+use crate::run::code;
 use crate::support::{BELLJAR, Scratch, default_environment};
 
 /// Every `sh` block of a page, with the `text` block that directly follows it, if one does.
@@ -46,7 +49,16 @@ fn the_examples_of_runs_run() {
 #[test]
 fn the_examples_of_service_run() {
     crate::support::bare();
-    run_examples("docs/service.md", 1);
+    let model = ScriptedModel::start([
+        code("total = sum(int(line) for line in open('sales.csv'))\nopen('total.txt', 'w').write(str(total))\nprint(total)"),
+        Scripted::text("FINAL: The sales are 4217 in all."),
+        code("print(6 * 7)"),
+        Scripted::text("FINAL: It is 42."),
+    ])
+    .unwrap();
+    let variables = [("BELLJAR_BASE_URL", model.base_url())];
+    run_examples_with("docs/service.md", 2, &variables);
+    assert_eq!(model.requests().len(), 4);
 }
 
 /// The settings that the pages show are settings.
@@ -73,6 +85,10 @@ fn the_settings_files_of_pages_are_ones() {
 }
 
 fn run_examples(page: &str, least: usize) {
+    run_examples_with(page, least, &[]);
+}
+
+fn run_examples_with(page: &str, least: usize, variables: &[(&str, String)]) {
     let examples = examples_of(page);
     assert!(
         examples.len() >= least,
@@ -88,7 +104,8 @@ fn run_examples(page: &str, least: usize) {
         let mut command = scratch.prepare("bash");
         command
             .args(["-euo", "pipefail", "-c", &script])
-            .env("PATH", &path);
+            .env("PATH", &path)
+            .envs(variables.iter().map(|(name, value)| (name, value)));
         let mut child = command.spawn().unwrap();
         drop(child.stdin.take());
         let ended = scratch.finish(child);

@@ -3,10 +3,13 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command};
+use std::time::Duration;
 
+use belljar_test_model::{Scripted, ScriptedModel};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::run::code;
 use crate::support::{BELLJAR, Ended, Scratch, bare};
 
 /// A service on a port of its own, and where it listens.
@@ -140,8 +143,8 @@ fn log_of(format: &str) -> (String, String, String) {
     let session: Value = serde_json::from_str(body).unwrap();
     let id = session["id"].as_str().unwrap();
     let path = format!("/v1/sessions/{id}");
-    let escaped: Vec<_> = FORGED.bytes().map(|byte| format!("%{byte:02x}")).collect();
-    let escaped = escaped.concat();
+    let escaped = FORGED.bytes().map(|byte| format!("%{byte:02x}"));
+    let escaped = escaped.collect::<Vec<_>>().concat();
     let send = |method: &str, path: &str, body: &Value| {
         ask_with(&address, &key, method, path, &body.to_string())
     };
@@ -261,4 +264,104 @@ fn a_log_has_one_of_two_formats() {
     let child = command.arg("doctor").env("BELLJAR_LOG_FORMAT", "xml");
     let ended = scratch.finish(child.spawn().unwrap());
     ended.exits_with(2).says("`text` or `json`");
+}
+
+/// The body of an answer, without how it was cut into pieces.
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
+}
+
+fn text_of(json: &str, field: &str) -> String {
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    json[field].as_str().unwrap_or_default().to_owned()
+}
+
+/// A service that is killed loses nothing of a run that it has told of; the next one goes on with it, and
+/// nothing of the first is left.
+#[test]
+fn a_killed_service_goes_on_with_its_runs() {
+    let scratch = Scratch::new();
+    let model = ScriptedModel::start([
+        code("x = 6 * 7"),
+        code("never").slow_first_byte(Duration::from_mins(1)),
+        code("print(x)"),
+        Scripted::text("FINAL: It is 42."),
+    ])
+    .unwrap();
+    let create = [
+        "keys", "create", "--data", "service", "--tenant", "a", "--scope", "runs",
+    ];
+    let key = scratch.belljar(&create).exits_with(0).stdout;
+    let key = key.trim();
+    let start = || {
+        let mut child = scratch
+            .prepare(BELLJAR)
+            .env("BELLJAR_BASE_URL", model.base_url())
+            .args(["serve", "--env", bare(), "--data", "service"])
+            .args(["--listen", "127.0.0.1:0", "--model", "llamacpp/scripted"])
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let address = listens_on(&mut stderr);
+        (child, stderr, address)
+    };
+    let (child, _stderr, address) = start();
+    let task = r#"{"task": "What is six times seven?"}"#;
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let request = format!(
+        "POST /v1/runs HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{task}",
+        task.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut created = String::new();
+    stream.read_to_string(&mut created).unwrap();
+    assert!(created.starts_with("HTTP/1.1 202 "), "{created}");
+    let run = format!("/v1/runs/{}", text_of(body(&created), "id"));
+
+    // What was told up to where the model is asked for the second time.
+    let mut events = TcpStream::connect(&address).unwrap();
+    let request = format!(
+        "GET {run}/events HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\r\n"
+    );
+    events.write_all(request.as_bytes()).unwrap();
+    let mut told = Vec::new();
+    for line in BufReader::new(events).lines().map(Result::unwrap) {
+        if line.starts_with("data: {\"kind\":") {
+            told.push(line);
+            if told
+                .iter()
+                .filter(|line| line.contains("\"kind\":\"asked\""))
+                .count()
+                == 2
+            {
+                break;
+            }
+        }
+    }
+    stop(&scratch, child, Signal::KILL);
+
+    let (child, _stderr, address) = start();
+    let mut all = String::new();
+    for _ in 0..400 {
+        let shown = ask(&address, key, "GET", &run);
+        assert!(shown.starts_with("HTTP/1.1 200 "), "{shown}");
+        if text_of(body(&shown), "state") == "answered" {
+            assert_eq!(text_of(body(&shown), "answer"), "It is 42.");
+            all = ask(&address, key, "GET", &format!("{run}/events"));
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let all: Vec<&str> = all
+        .lines()
+        .filter(|line| line.starts_with("data: "))
+        .collect();
+    assert!(all.len() > told.len(), "{all:#?}");
+    assert_eq!(all[..told.len()], told);
+    assert!(
+        all.iter().any(|line| line.contains("\"output\":\"42\\n\"")),
+        "{all:#?}"
+    );
+    stop(&scratch, child, Signal::TERM).exits_with(0);
 }

@@ -1,0 +1,249 @@
+//! What runs need, where they are kept, and how they begin and are gone on with.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use belljar_journal::{Blobs, Journal, RunId, Timestamp};
+use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
+
+use super::session::{RunSession, make_directory};
+use super::{Control, FILE_BYTES, LiveRun, RunError, read_events};
+use crate::Provider;
+use crate::run::{BRANCH, Run, RunEvent, Start, TaskFile};
+use crate::tool::{Evaluator, HostTool};
+
+/// Lines and bytes of a file that the model is shown before it asks.
+const HEAD_LINES: usize = 3;
+const HEAD_BYTES: usize = 400;
+
+/// Where runs are kept: their journal, the blobs beside it, and a directory for the files of each.
+/// Clones are cheap and share everything.
+#[derive(Clone, Debug)]
+pub struct RunsDirectory {
+    path: PathBuf,
+    journal: Journal,
+    blobs: Blobs,
+}
+
+impl RunsDirectory {
+    /// Opens a directory, which is made if it is not there.
+    pub async fn open(path: &Path) -> Result<Self, RunError> {
+        Ok(Self {
+            journal: Journal::open(path).await?,
+            blobs: Blobs::open(path, FILE_BYTES).await?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The events of its runs.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Their large values.
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// Where the files that a run made are.
+    pub fn artifacts(&self, id: &RunId) -> PathBuf {
+        artifacts_directory(&self.path, id)
+    }
+}
+
+/// What runs need.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pub(super) journal: Journal,
+    pub(super) blobs: Blobs,
+    pub(super) directory: PathBuf,
+    pub(super) engine: Engine,
+    pub(super) provider: Provider,
+    pub(super) evaluator: Option<Evaluator>,
+    pub(super) session: SessionOptions,
+    pub(super) tools: Vec<HostTool>,
+}
+
+impl Agent {
+    /// An agent whose runs are kept in this directory.
+    pub async fn open(
+        directory: &Path,
+        engine: Engine,
+        provider: Provider,
+        evaluator: Option<Evaluator>,
+    ) -> Result<Self, RunError> {
+        let directory = RunsDirectory::open(directory).await?;
+        Ok(Self::new(directory, engine, provider, evaluator))
+    }
+
+    /// An agent whose runs are kept in this directory, which others may have open as well.
+    pub fn new(
+        directory: RunsDirectory,
+        engine: Engine,
+        provider: Provider,
+        evaluator: Option<Evaluator>,
+    ) -> Self {
+        Self {
+            journal: directory.journal,
+            blobs: directory.blobs,
+            directory: directory.path,
+            session: SessionOptions {
+                limits: engine.limits().clone(),
+                checkpoints: Checkpoints::Every,
+                ..SessionOptions::default()
+            },
+            engine,
+            provider,
+            evaluator,
+            tools: Vec::new(),
+        }
+    }
+
+    /// Tools that the code of its runs may call. A run that is resumed has those of them that are
+    /// the same as when it began.
+    #[must_use]
+    pub fn tools(mut self, tools: Vec<HostTool>) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    pub(super) fn tool(&self, name: &str) -> Option<&HostTool> {
+        let mut tools = self.tools.iter();
+        tools.find(|tool| tool.granted.stub.name == name)
+    }
+
+    /// How its sessions are to be; else they have the engine's limits, no network, and a copy after
+    /// each cell.
+    #[must_use]
+    pub fn session_options(mut self, options: SessionOptions) -> Self {
+        self.session = options;
+        self
+    }
+
+    /// Puts a file beside the journal, and looks how it begins.
+    pub async fn file(&self, name: &str, contents: Vec<u8>) -> Result<TaskFile, RunError> {
+        Ok(TaskFile {
+            name: name.to_owned(),
+            bytes: contents.len() as u64,
+            head: head(&contents),
+            contents: self.blobs.put(contents, "application/octet-stream").await?,
+        })
+    }
+
+    /// Begins a run. Its code may call the agent's tools.
+    pub async fn start(&self, start: Start) -> Result<LiveRun, RunError> {
+        self.start_as(new_id(), start).await
+    }
+
+    /// The same under a name of the caller's, which no other run has.
+    pub async fn start_as(&self, id: RunId, mut start: Start) -> Result<LiveRun, RunError> {
+        start.granted = self.tools.iter().map(|tool| tool.granted.clone()).collect();
+        if let Some(branches) = &start.branches {
+            if self.tool(BRANCH).is_some() {
+                return Err(RunError::ToolNamedBranch);
+            }
+            start.granted.push(branches.tool());
+        }
+        let mut live = self.live(id, Run::default(), 0, Some(&start))?;
+        live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ())
+            .await?;
+        Ok(live)
+    }
+
+    /// Goes on with a run from where its journal ends.
+    pub async fn resume(&self, id: &RunId) -> Result<LiveRun, RunError> {
+        let (events, seq) = read_events(&self.journal, id).await?;
+        let run = Run::fold(&events)?;
+        let start = run.start().cloned();
+        self.live(id.clone(), run, seq, start.as_ref())
+    }
+
+    fn live(
+        &self,
+        id: RunId,
+        run: Run,
+        seq: u64,
+        start: Option<&Start>,
+    ) -> Result<LiveRun, RunError> {
+        let directory = run_directory(&self.directory, &id);
+        let lock = lock(&directory).map_err(|error| match error {
+            TryLockError::WouldBlock => RunError::Driven(id.clone()),
+            TryLockError::Error(source) => RunError::File {
+                path: directory.clone(),
+                source,
+            },
+        })?;
+        let mut options = self.session.clone();
+        let has_branches = start.is_some_and(|start| start.branches.is_some());
+        for granted in start.map(|start| &start.granted).into_iter().flatten() {
+            // One that is described otherwise by now is not what the run was given.
+            match self.tool(&granted.stub.name) {
+                Some(tool) if tool.granted == *granted => options.tools.push(granted.stub.clone()),
+                None if has_branches && granted.stub.name == BRANCH => {
+                    options.tools.push(granted.stub.clone());
+                }
+                _ => tracing::warn!(tool = granted.stub.name, "a tool of the run is not there"),
+            }
+        }
+        let (control, decisions) = Control::new();
+        let session = RunSession::new(self.engine.clone(), options, self.blobs.clone(), directory);
+        Ok(LiveRun {
+            session,
+            agent: self.clone(),
+            id,
+            run,
+            seq,
+            control,
+            decisions,
+            unattended: false,
+            _lock: lock,
+        })
+    }
+}
+
+/// Whoever drives a run holds its directory.
+fn lock(directory: &Path) -> Result<File, TryLockError> {
+    make_directory(directory).map_err(TryLockError::Error)?;
+    let held = File::open(directory).map_err(TryLockError::Error)?;
+    held.try_lock()?;
+    Ok(held)
+}
+
+/// Where the snapshot of a run's session is while it goes on.
+fn run_directory(directory: &Path, id: &RunId) -> PathBuf {
+    directory.join("runs").join(id.as_str())
+}
+
+/// Where the files that a run made are, for an agent whose runs are in this directory.
+pub fn artifacts_directory(directory: &Path, id: &RunId) -> PathBuf {
+    run_directory(directory, id).join("artifacts")
+}
+
+/// How a file begins, if it is text.
+fn head(contents: &[u8]) -> String {
+    let start = &contents[..contents.len().min(HEAD_BYTES)];
+    let text = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        // Cut within a character.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return String::new(),
+    };
+    if text.chars().any(|c| c.is_control() && !c.is_whitespace()) {
+        return String::new();
+    }
+    text.lines().take(HEAD_LINES).collect::<Vec<_>>().join("\n")
+}
+
+/// A name for a run: those of later runs come later in the alphabet.
+fn new_id() -> RunId {
+    use std::hash::{BuildHasher, RandomState};
+    let chance = RandomState::new().hash_one(std::process::id());
+    let time = Timestamp::now().0;
+    let name = format!("{time:013x}{:04x}", chance & 0xffff);
+    match name.parse() {
+        Ok(id) => id,
+        Err(_) => unreachable!("hexadecimal digits are a name"),
+    }
+}

@@ -1,0 +1,197 @@
+//! Performs the calls of a step.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::cell::CellEnd;
+use super::{Listener, LiveRun, RunError, millis};
+use crate::dialect::PYTHON;
+use crate::run::{Call, CallResult, RunEvent, cut_middle};
+use crate::tool::{COMPUTE, Computed, PLAN, READ_FILE, ReadFile, read};
+
+impl LiveRun {
+    /// Performs the calls of a step: cells one after the other, the rest at the same time.
+    pub(super) async fn perform(
+        &mut self,
+        step: u32,
+        calls: Vec<(u32, Call)>,
+        listener: Listener<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        let (python, others): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|(_, call)| call.tool == PYTHON);
+        let (others, refused): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|(_, call)| self.run.may_run(call));
+        for (place, _) in refused {
+            self.refuse_call(step, place, listener).await?;
+        }
+        if !others.is_empty() {
+            let begun: Vec<RunEvent> = others
+                .iter()
+                .map(|(place, _)| RunEvent::CallStarted { step, call: *place })
+                .collect();
+            self.record(&begun, listener).await?;
+            if others.iter().any(|(_, call)| call.tool == READ_FILE) {
+                self.ensure_session(listener).await?;
+            }
+            let work = others
+                .iter()
+                .map(async |(place, call)| (*place, self.other(step, *place, call).await));
+            for (place, result) in futures_util::future::join_all(work).await {
+                let result = Box::new(result);
+                let event = RunEvent::CallEnded {
+                    step,
+                    call: place,
+                    result,
+                };
+                self.record(&[event], listener).await?;
+            }
+        }
+        for (place, call) in python {
+            if self.control.is_stopped() {
+                break;
+            }
+            if !self.run.may_run(&call) {
+                self.refuse_call(step, place, listener).await?;
+                continue;
+            }
+            self.ensure_session(listener).await?;
+            let begun = RunEvent::CallStarted { step, call: place };
+            self.record(&[begun], listener).await?;
+            if self.perform_cell(step, place, listener).await?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// What is about to be done is not what a person has approved.
+    async fn refuse_call(
+        &mut self,
+        step: u32,
+        call: u32,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let result = Box::new(CallResult {
+            text: "It was not done: it is not what was approved.".into(),
+            failed: true,
+            ..CallResult::default()
+        });
+        let refused = RunEvent::CallEnded { step, call, result };
+        self.record(&[refused], listener).await
+    }
+
+    /// Runs the cell of a call that was begun. A break: it waits for a person, and nobody is there.
+    pub(super) async fn perform_cell(
+        &mut self,
+        step: u32,
+        place: u32,
+        listener: Listener<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        let calls = self.run.steps().last().map(|step| &step.calls);
+        let at = usize::try_from(place).unwrap_or(usize::MAX);
+        let Some(call) = calls.and_then(|calls| calls.get(at)).cloned() else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let result = match self.run_cell((step, place), &call, listener).await? {
+            CellEnd::Result(result) => result,
+            CellEnd::Differs => {
+                self.note_lost(step, place, true, listener).await?;
+                return Ok(ControlFlow::Continue(()));
+            }
+            CellEnd::Left => return Ok(ControlFlow::Break(())),
+        };
+        // Before the journal has the result: so there always is a snapshot of what it says.
+        if let Some(cell) = &result.cell {
+            self.session.save(cell.number, &cell.manifest).await;
+        }
+        let ended = RunEvent::CallEnded {
+            step,
+            call: place,
+            result,
+        };
+        self.record(&[ended], listener).await?;
+        self.session.keep_snapshot(self.run.last_cell());
+        Ok(ControlFlow::Continue(()))
+    }
+
+    pub(super) async fn note_lost(
+        &mut self,
+        step: u32,
+        call: u32,
+        differs: bool,
+        listener: Listener<'_>,
+    ) -> Result<(), RunError> {
+        let lost = RunEvent::CallLost {
+            step,
+            call,
+            differs,
+        };
+        self.record(&[lost], listener).await
+    }
+
+    /// Makes sure of a session, and journals where a new one had to be started.
+    pub(super) async fn ensure_session(&mut self, listener: Listener<'_>) -> Result<(), RunError> {
+        match self.session.ensure(&self.run, &self.control).await? {
+            Some(event) => self.record(&[event], listener).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A call that needs no cell.
+    async fn other(&self, step: u32, place: u32, call: &Call) -> CallResult {
+        let started = Instant::now();
+        let language = self.run.language();
+        let result = match call.tool.as_str() {
+            PLAN => {
+                let mut plan = self.run.plan().clone();
+                match plan.call(&call.arguments) {
+                    Ok(update) => Ok((update.text(language), None)),
+                    Err(fault) => Err(fault.to_string()),
+                }
+            }
+            COMPUTE => self.compute(call).await,
+            READ_FILE => match serde_json::from_value::<ReadFile>(call.arguments.clone()) {
+                Ok(wanted) => {
+                    let contents = self.session.get(&wanted.file_path);
+                    read(&wanted, contents.as_deref()).map(|text| (text, None))
+                }
+                Err(error) => Err(format!("Error: {error}")),
+            },
+            other => match self.run.direct(call) {
+                Some(tool) => self.call_directly(tool, step, place, call).await,
+                None => Err(format!("There is no tool `{other}`.")),
+            },
+        };
+        let failed = result.is_err();
+        let (mut text, value) = result.unwrap_or_else(|text| (text, None));
+        if let Some(start) = self.run.start() {
+            cut_middle(&mut text, start.result_bytes(), language);
+        }
+        CallResult {
+            text,
+            failed,
+            value,
+            cell: None,
+            took_ms: millis(started),
+        }
+    }
+
+    async fn compute(&self, call: &Call) -> Result<(String, Option<Value>), String> {
+        let Some(evaluator) = &self.agent.evaluator else {
+            return Err("There is no tool for expressions here; use `python`.".into());
+        };
+        let code = call.code().unwrap_or_default();
+        let last = self.run.computations().last_result.as_ref();
+        let computed = evaluator.evaluate(code, last).await;
+        let computed =
+            computed.map_err(|error| format!("The expression could not be evaluated: {error}"))?;
+        let text = computed.text();
+        match computed {
+            Computed::Value { value, .. } => Ok((text, value)),
+            Computed::Error { .. } => Err(text),
+        }
+    }
+}

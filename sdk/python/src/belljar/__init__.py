@@ -1,0 +1,55 @@
+"""Live Python sessions behind walls: the client of the Belljar service.
+
+    from belljar import Belljar
+
+    with Belljar() as b:
+        s = b.session()
+        print(s.run("6 * 7").value)
+
+`AsyncBelljar` is the same, awaited.
+"""
+
+from . import models
+from ._async import AsyncBelljar, AsyncEvents, AsyncFiles, AsyncSession
+from ._core import Checkpoints, Event, Limits, OnFailure, WhenBusy
+from ._errors import (
+    BelljarError,
+    CellFailed,
+    NotFound,
+    RateLimited,
+    SessionBusy,
+    SessionEnded,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+from ._sync import Belljar, Events, Files, Session
+from .models import Display, Outcome
+
+__all__ = [
+    "AsyncBelljar",
+    "AsyncEvents",
+    "AsyncFiles",
+    "AsyncSession",
+    "Belljar",
+    "BelljarError",
+    "CellFailed",
+    "Checkpoints",
+    "Display",
+    "Event",
+    "Events",
+    "Files",
+    "Limits",
+    "NotFound",
+    "OnFailure",
+    "Outcome",
+    "RateLimited",
+    "Session",
+    "SessionBusy",
+    "SessionEnded",
+    "Unauthorized",
+    "Unavailable",
+    "Unreachable",
+    "WhenBusy",
+    "models",
+]

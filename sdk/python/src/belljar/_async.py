@@ -1,0 +1,405 @@
+"""The clients. `_sync.py` is made from `_async.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect  # async
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import httpx
+
+from . import _core, models
+from ._core import Access, Call, CellReading, Event, Json, ModelT
+from ._errors import BelljarError, NotFound, SessionEnded
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class AsyncBelljar:
+    """A Belljar service.
+
+    `url` and `api_key` come from the variables `BELLJAR_URL` (`http://127.0.0.1:7878` by default) and
+    `BELLJAR_API_KEY` where they are not given. What fails in a way that may pass is tried again up to
+    `retries` times, and has one effect. Closing it ends the sessions that it started.
+    """
+
+    def __init__(self, url: str | None = None, api_key: str | None = None, *, retries: int = 4) -> None:
+        self._access = Access.of(url, api_key)
+        self._retries = retries
+        self._answered = False
+        self._started: dict[str, AsyncSession] = {}
+        # A stream is a connection, and a tenant has 64 of them.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._http = httpx.AsyncClient(base_url=self._access.url, headers=self._access.headers(), limits=limits)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._access.url!r})"
+
+    async def __aenter__(self) -> AsyncBelljar:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What went wrong first is what is told.
+        with contextlib.suppress(*([BelljarError] if kind else [])):
+            await self.close()
+
+    async def close(self) -> None:
+        """Ends the sessions that were started here, but for those that are kept, and the connections."""
+        try:
+            for session in list(self._started.values()):
+                await session.close()
+        finally:
+            await self._http.aclose()
+
+    async def session(
+        self,
+        *,
+        limits: _core.Limits | None = None,
+        checkpoints: _core.Checkpoints | None = None,
+        allow: list[str] | None = None,
+    ) -> AsyncSession:
+        """Starts a session. What is left out is as the service has it; `allow` are hosts that it may reach."""
+        body = _core.new_session(limits, checkpoints, allow)
+        return self._hold(await self._ask(models.SessionView, Call.change("POST", "/v1/sessions", json=body)))
+
+    async def session_from_snapshot(self, snapshot: bytes | str | os.PathLike[str]) -> AsyncSession:
+        """Starts a session from a snapshot: its bytes, or the path of its file."""
+        upload, _ = _core.source(snapshot, "snapshot")
+        headers = {"Content-Type": "application/vnd.belljar.snapshot"}
+        call = Call.change("POST", "/v1/sessions/from-snapshot", upload=upload, headers=headers)
+        return self._hold(await self._ask(models.SessionView, call))
+
+    async def attach(self, id: str) -> AsyncSession:
+        """A session that is there already. Closing this client does not end it."""
+        call = Call("GET", f"/v1/sessions/{_core.part(id)}")
+        return AsyncSession(self, await self._ask(models.SessionView, call))
+
+    async def sessions(self) -> AsyncIterator[models.SessionView]:
+        """All sessions of the tenant, the oldest first."""
+        query: dict[str, str | int] = {"limit": 200}
+        while True:
+            page = await self._ask(models.SessionPage, Call("GET", "/v1/sessions", query=query))
+            for session in page.sessions:
+                yield session
+            if page.next_cursor is None:
+                return
+            query["cursor"] = page.next_cursor
+
+    def _hold(self, view: models.SessionView) -> AsyncSession:
+        session = AsyncSession(self, view)
+        self._started[view.id] = session
+        return session
+
+    async def _ask(self, model: type[ModelT], call: Call) -> ModelT:
+        return _core.parse(model, (await self._send(call)).content)
+
+    async def _send(self, call: Call, to: BinaryIO | None = None) -> httpx.Response:
+        """An answer that is a success: read whole, or into a file, or not yet where it is a stream."""
+        attempts = _core.Attempts(self._retries)
+        while True:
+            try:
+                return await self._once(call, to)
+            except httpx.ConnectError as failure:
+                error = self._access.unreachable(failure)
+                if not self._answered:
+                    # There is none, most likely: better to say so at once.
+                    raise error from None
+            except httpx.TransportError as failure:
+                error = self._access.unreachable(failure)
+            except BelljarError as refusal:
+                error = refusal
+            await asyncio.sleep(attempts.wait(error, call.final))
+
+    async def _once(self, call: Call, to: BinaryIO | None) -> httpx.Response:
+        content = call.upload.achunks() if call.upload is not None else None
+        request = self._http.build_request(call.method, call.path, content=content, **call.options())
+        response = await self._http.send(request, stream=True)
+        self._answered = True
+        if response.is_success and call.stream:
+            return response
+        try:
+            if response.is_success and to is not None:
+                to.seek(0)
+                to.truncate()
+                async for chunk in response.aiter_bytes():
+                    to.write(chunk)
+            else:
+                await response.aread()
+        finally:
+            await response.aclose()
+        if not response.is_success:
+            raise self._access.problem(response)
+        return response
+
+    async def _save(self, call: Call, to: str | os.PathLike[str]) -> httpx.Response:
+        """Writes an answer to a file, which is there whole or not at all."""
+        path = Path(to)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+            try:
+                response = await self._send(call, file)  # type: ignore[arg-type]
+                file.close()
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+        return response
+
+
+class AsyncSession:
+    """One live interpreter with a workspace. `async with` ends it."""
+
+    def __init__(self, client: AsyncBelljar, view: models.SessionView) -> None:
+        self.id = view.id
+        self.limits = view.limits
+        self._client = client
+        self._path = f"/v1/sessions/{_core.part(view.id)}"
+        self.files = AsyncFiles(client, self._path)
+        """The files of its workspace."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    async def __aenter__(self) -> AsyncSession:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with contextlib.suppress(*([BelljarError] if kind else [])):
+            await self.close()
+
+    async def close(self) -> None:
+        """Ends the session, whatever it does. One that has ended is left as it is."""
+        with contextlib.suppress(NotFound, SessionEnded):
+            await self._client._send(Call.change("DELETE", self._path))
+        self.keep()
+
+    def keep(self) -> None:
+        """Lets the session live on when the client that started it is closed. `attach` finds it by its `id`."""
+        self._client._started.pop(self.id, None)
+
+    async def info(self) -> models.SessionView:
+        """What the session is doing."""
+        return await self._ask(models.SessionView, Call("GET", self._path))
+
+    async def run(
+        self,
+        code: str,
+        *,
+        stream: Callable[[Event], object] | None = None,
+        wall_time: float | None = None,
+        when_busy: _core.WhenBusy = "wait",
+        on_failure: _core.OnFailure = "keep",
+    ) -> models.Outcome:
+        """Runs a cell to its end.
+
+        An exception in the code is part of the outcome; `raise_for_status` raises it. `stream` is called with
+        each event as it comes. `wall_time` is in seconds, at most the session's limit. Who stops waiting
+        (Ctrl-C, a cancelled task) interrupts the cell.
+        """
+        events = self.stream(code, wall_time=wall_time, when_busy=when_busy, on_failure=on_failure)
+        try:
+            async for event in events:
+                if stream is not None:
+                    told = stream(event)
+                    if inspect.isawaitable(told):  # async
+                        await told  # async
+        except BelljarError as error:
+            if error.code != "events_gone":
+                raise
+            # It told more than is kept while the connection was lost; the outcome is kept.
+            return await self._outcome(events.reading)
+        except asyncio.CancelledError:
+            if events.cell is not None:
+                with contextlib.suppress(BelljarError, httpx.HTTPError):
+                    await self._client._once(Call.change("POST", f"{self._path}/interrupt", read=5.0), None)
+            raise
+        finally:
+            await events.close()
+        if events.outcome is None:
+            raise BelljarError("bad_answer", "the service told no outcome")
+        return events.outcome
+
+    def stream(
+        self,
+        code: str,
+        *,
+        wall_time: float | None = None,
+        when_busy: _core.WhenBusy = "wait",
+        on_failure: _core.OnFailure = "keep",
+    ) -> AsyncEvents:
+        """Runs a cell and gives its events as they come, the outcome last.
+
+        A connection that breaks is made again, and goes on with the event after the last one. The cell starts
+        with the first event that is asked for, and runs to its end whether anyone listens: `interrupt` stops it.
+        """
+        body = _core.cell(code, wall_time, when_busy, on_failure)
+        longest = self.limits.wall_time_ms / 1000
+        access, retries = self._client._access, self._client._retries
+        return AsyncEvents(self._client, CellReading(access, self._path, body, longest, retries))
+
+    async def _outcome(self, reading: CellReading) -> models.Outcome:
+        while True:
+            cell = await self._ask(models.CellView, reading.show())
+            if cell.outcome is not None:
+                return cell.outcome
+            if cell.state == "failed":
+                raise BelljarError("internal", "the service failed while the cell ran")
+            await asyncio.sleep(0.5)
+
+    async def interrupt(self) -> bool:
+        """Interrupts the cell that runs, as Ctrl-C would. False if none does."""
+        call = Call.change("POST", f"{self._path}/interrupt")
+        return (await self._ask(models.Interrupted, call)).interrupted
+
+    async def manifest(self) -> list[models.NameInfo]:
+        """The names of the namespace."""
+        return (await self._ask(models.Manifest, Call("GET", f"{self._path}/manifest"))).names
+
+    async def cell(self, number: int) -> models.CellView:
+        """One of the last cells, with its outcome."""
+        return await self._ask(models.CellView, Call("GET", f"{self._path}/cells/{number}"))
+
+    async def checkpoint(self, name: str) -> None:
+        """Keeps a copy of the session, variables and files, under a name."""
+        await self._change("checkpoints", {"name": name})
+
+    async def checkpoints(self) -> list[models.CheckpointView]:
+        """The copies that are kept, the newest last."""
+        return (await self._ask(models.CheckpointList, Call("GET", f"{self._path}/checkpoints"))).checkpoints
+
+    async def forget(self, name: str) -> None:
+        """Gives a copy up."""
+        await self._client._send(Call.change("DELETE", f"{self._path}/checkpoints/{_core.part(name)}"))
+
+    async def restore(self, name: str | None = None, *, cell: int | None = None) -> None:
+        """Goes back to a copy: by its name, or the newest one made after a cell."""
+        body = {"name": name, "cell": cell}
+        await self._change("restore", {key: value for key, value in body.items() if value is not None})
+
+    async def fork(self, count: int = 1) -> list[AsyncSession]:
+        """New sessions with all that this one has; it goes on as it is."""
+        forks = await self._ask(models.Forks, Call.change("POST", f"{self._path}/fork", json={"count": count}))
+        return [self._client._hold(view) for view in forks.sessions]
+
+    async def snapshot(self, to: str | os.PathLike[str]) -> int:
+        """Saves the session to a file; how many names and files could not be saved."""
+        response = await self._client._save(Call("GET", f"{self._path}/snapshot"), to)
+        return int(response.headers.get("belljar-left-out", 0))
+
+    async def archive(self, to: str | os.PathLike[str]) -> None:
+        """Saves the files of the workspace as a tar archive."""
+        await self._client._save(Call("GET", f"{self._path}/archive"), to)
+
+    async def hibernate(self) -> models.LeftOut:
+        """Puts the session to sleep, and tells what it will lack when it wakes. Its next use wakes it."""
+        return await self._ask(models.LeftOut, Call.change("POST", f"{self._path}/hibernate"))
+
+    async def wake(self) -> None:
+        """Wakes the session, if it sleeps."""
+        await self._client._send(Call.change("POST", f"{self._path}/wake"))
+
+    async def _ask(self, model: type[ModelT], call: Call) -> ModelT:
+        return await self._client._ask(model, call)
+
+    async def _change(self, what: str, body: Json) -> None:
+        await self._client._send(Call.change("POST", f"{self._path}/{what}", json=body))
+
+
+class AsyncEvents:
+    """The events of a cell, as they come. `async with` lets go of the connection early; the cell runs on."""
+
+    def __init__(self, client: AsyncBelljar, reading: CellReading) -> None:
+        self._client = client
+        self.reading = reading
+        self._events = self._read()
+
+    @property
+    def cell(self) -> int | None:
+        """The number of the cell, once it has begun."""
+        return self.reading.number
+
+    @property
+    def outcome(self) -> models.Outcome | None:
+        """Its outcome, once it has one."""
+        return self.reading.outcome
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await self._events.__anext__()
+
+    async def __aenter__(self) -> AsyncEvents:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Lets go of the connection."""
+        await self._events.aclose()
+
+    async def _read(self) -> _core.AsyncReading:
+        reading = self.reading
+        while reading.outcome is None:
+            response = await self._client._send(reading.call())
+            _core.listen(response)
+            broke: Exception | None = None
+            try:
+                async for chunk in response.aiter_bytes():
+                    for event in reading.feed(chunk):
+                        yield event
+            except httpx.TransportError as error:
+                broke = error
+            finally:
+                await response.aclose()
+            if reading.outcome is None:
+                await asyncio.sleep(reading.lost(broke))
+
+
+class AsyncFiles:
+    """The files of a session's workspace."""
+
+    def __init__(self, client: AsyncBelljar, session: str) -> None:
+        self._client = client
+        self._path = f"{session}/files"
+
+    async def put(self, source: bytes | str | os.PathLike[str], name: str | None = None) -> None:
+        """Puts a file of this machine, or bytes, into the workspace; under its own name if none is given."""
+        upload, name = _core.source(source, name)
+        headers = {"Content-Type": "application/octet-stream"}
+        await self._client._send(Call.change("PUT", self._one(name), upload=upload, headers=headers))
+
+    async def get(self, name: str) -> bytes:
+        """The contents of a file."""
+        return (await self._client._send(Call("GET", self._one(name)))).content
+
+    async def save(self, name: str, to: str | os.PathLike[str]) -> None:
+        """Writes a file of the workspace to a file of this machine."""
+        await self._client._save(Call("GET", self._one(name)), to)
+
+    async def list(self, directory: str = "") -> models.FileList:
+        """What is in the workspace, or in a directory of it."""
+        query = {"path": directory} if directory else {}
+        return await self._client._ask(models.FileList, Call("GET", self._path, query=query))
+
+    async def delete(self, name: str) -> None:
+        """Deletes a file or an empty directory."""
+        await self._client._send(Call.change("DELETE", self._one(name)))
+
+    async def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
+        """Puts a data frame into the workspace, as `.csv` or `.parquet`."""
+        await self.put(_core.from_frame(name, frame), name)
+
+    async def get_frame(self, name: str) -> pandas.DataFrame:
+        """A data frame from a `.csv` or `.parquet` of the workspace."""
+        _core.frame_kind(name)
+        return _core.to_frame(name, await self.get(name))
+
+    def _one(self, name: str) -> str:
+        return f"{self._path}/{_core.file_path(name)}"

@@ -1,0 +1,353 @@
+"""What both clients share: what is asked, how answers are read, when something is tried again. No input and
+no output happen here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import random
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
+from urllib.parse import quote
+
+import httpx
+from pydantic import ValidationError
+
+from . import _errors, models
+from ._errors import BelljarError
+
+if TYPE_CHECKING:
+    import pandas
+
+URL = "http://127.0.0.1:7878"
+CONNECT = 5.0
+# Seconds after which an answer that says nothing is given up. Streams give a sign of life every 15.
+SILENCE = 60.0
+# What takes its time in the host: copies of sessions, and whatever waits for a cell to end.
+PATIENCE = 600.0
+# Seconds; who is told to wait for longer decides that for themselves.
+LONGEST_WAIT = 60.0
+CHUNK = 1 << 16
+
+Event = Union[
+    models.StartedEvent,
+    models.OutputEvent,
+    models.TruncatedEvent,
+    models.DisplayEvent,
+    models.CalledEvent,
+    models.CallDeniedEvent,
+    models.CallCancelledEvent,
+    models.DeniedEvent,
+    models.OutcomeEvent,
+]
+"""One fact about a running cell. `type` tells them apart; the last one is always an `OutcomeEvent`."""
+
+Reading = Generator[Event, None, None]
+AsyncReading = AsyncGenerator[Event, None]
+Json = dict[str, Any]
+ModelT = TypeVar("ModelT", bound=models.Model)
+WhenBusy = Literal["wait", "refuse"]
+OnFailure = Literal["keep", "restore"]
+Checkpoints = Literal["off", "auto", "every"]
+
+
+class Limits(TypedDict, total=False):
+    """What a session may use, at most as much as the service gives."""
+
+    memory_bytes: int
+    milli_cpus: int
+    processes: int
+    workspace_bytes: int
+    wall_time_ms: int
+    cpu_time_ms: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request, which can be sent again."""
+
+    method: str
+    path: str
+    json: Json | None = None
+    upload: Upload | None = None
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    read: float = PATIENCE
+    stream: bool = False
+    # Codes that the caller has asked for.
+    final: frozenset[str] = frozenset()
+
+    @classmethod
+    def change(cls, method: str, path: str, **more: Any) -> Call:
+        """One that changes something: sent twice, it has one effect."""
+        headers = {**more.pop("headers", {}), "Idempotency-Key": uuid.uuid4().hex}
+        return cls(method, path, headers=headers, **more)
+
+    def options(self) -> dict[str, Any]:
+        """As httpx takes it, but for the upload."""
+        headers = dict(self.headers)
+        if self.upload is not None:
+            headers["Content-Length"] = str(self.upload.size)
+        timeout = httpx.Timeout(SILENCE, connect=CONNECT, read=self.read)
+        return {"json": self.json, "params": dict(self.query), "headers": headers, "timeout": timeout}
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Bytes, or a file that is read when it is sent."""
+
+    source: bytes | Path
+
+    @property
+    def size(self) -> int:
+        return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
+
+    def chunks(self) -> Iterator[bytes]:
+        with io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+    async def achunks(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks():
+            yield chunk
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the service is, and the key for it."""
+
+    url: str
+    key: str = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str | None, key: str | None) -> Access:
+        url = (url or os.environ.get("BELLJAR_URL") or URL).rstrip("/")
+        key = (key or os.environ.get("BELLJAR_API_KEY") or "").strip()
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"the address of a Belljar service starts with http:// or https://, not {url!r}")
+        if not key:
+            raise _errors.Unauthorized(
+                "unauthorized",
+                "there is no key: set BELLJAR_API_KEY, or call Belljar(api_key=...). `belljar serve` prints one"
+                " at its first start; `belljar keys create --tenant NAME --scope sessions` makes others",
+            )
+        return cls(url, key)
+
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}", "User-Agent": "belljar-python/0.1.0"}
+
+    def unreachable(self, error: Exception) -> BelljarError:
+        why = str(error) or type(error).__name__
+        if isinstance(error, httpx.ConnectError):
+            detail = (
+                f"no Belljar service answers at {self.url} ({why}). Start one with `belljar serve`, or say where"
+                " it is: BELLJAR_URL, or Belljar(url=...)"
+            )
+        else:
+            detail = f"the connection to {self.url} broke ({why})"
+        return _errors.error(_errors.UNREACHABLE, detail, retry=True)
+
+    def problem(self, response: httpx.Response) -> BelljarError:
+        """What an answer that is no success says. Its body has been read."""
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        status, after = response.status_code, response.headers.get("retry-after", "")
+        more: Json = {
+            "status": status,
+            "retry_after": float(after) if after.isdigit() else None,
+            "request_id": response.headers.get("x-request-id"),
+        }
+        if not isinstance(body, dict) or not isinstance(body.get("code"), str):
+            # A proxy speaks, not the service.
+            detail = f"{self.url} answered {status} {response.reason_phrase}, and that is no answer of a Belljar service"
+            return _errors.error("no_service", detail, retry=status in (408, 429, 502, 503, 504), **more)
+        return self._told(body, **more)
+
+    def fault(self, body: Any) -> BelljarError:
+        """What a stream says in the place of an outcome."""
+        return self._told(body if isinstance(body, dict) else {}, status=None)
+
+    def _told(self, body: Json, **more: Any) -> BelljarError:
+        code, remedy = str(body.get("code", "internal")), str(body.get("type", ""))
+        return _errors.error(
+            code,
+            str(body.get("detail", "")),
+            title=str(body.get("title", "")),
+            retry=body.get("retry") is True,
+            remedy=f"{self.url}{remedy}" if remedy.startswith("/") else None,
+            **more,
+        )
+
+
+class Attempts:
+    """When a request is sent again: as long as that may help, a little later each time."""
+
+    def __init__(self, retries: int) -> None:
+        self.left = retries
+        self.pause = 0.25
+
+    def wait(self, error: BelljarError, final: frozenset[str] = frozenset()) -> float:
+        """Seconds to wait; raises the error if it is not worth it."""
+        after = error.retry_after or 0.0
+        if not error.retry or error.code in final or self.left <= 0 or after > LONGEST_WAIT:
+            raise error
+        self.left -= 1
+        pause, self.pause = self.pause, min(2 * self.pause, 8.0)
+        # Clients that were refused together don't come back together.
+        return max(after, pause) * random.uniform(1.0, 1.5)
+
+
+class CellReading:
+    """How far a cell has been read: events one by one, each once, over as many connections as it takes."""
+
+    def __init__(self, access: Access, session: str, body: Json, wall_time: float, retries: int) -> None:
+        final = frozenset({"session_busy"}) if body.get("when_busy") == "refuse" else frozenset[str]()
+        self._access = access
+        self._path = f"{session}/cells"
+        self._headers = {"Accept": "text/event-stream"}
+        # The answer begins with the cell, and others may be before it.
+        read = wall_time + SILENCE
+        self._first = Call.change(
+            "POST", self._path, json=body, headers=self._headers, read=read, stream=True, final=final
+        )
+        self._retries = retries
+        self._attempts = Attempts(retries)
+        self._last = 0
+        self._line: list[bytes] = []
+        self._fields: dict[str, str] = {}
+        self.number: int | None = None
+        self.outcome: models.Outcome | None = None
+
+    def call(self) -> Call:
+        """What to ask for: the cell, or what follows after the last event."""
+        self._line, self._fields = [], {}
+        if self.number is None:
+            return self._first
+        headers = {**self._headers, "Last-Event-ID": str(self._last)}
+        return Call("GET", f"{self._path}/{self.number}/events", headers=headers, read=SILENCE, stream=True)
+
+    def show(self) -> Call:
+        """Asks for the cell itself."""
+        return Call("GET", f"{self._path}/{self.number}")
+
+    def lost(self, error: Exception | None) -> float:
+        """The connection is gone. Seconds to wait; raises an error if it broke too often without an event."""
+        why = error or httpx.RemoteProtocolError("the stream ended before the cell did")
+        return self._attempts.wait(self._access.unreachable(why))
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that these bytes complete."""
+        self._line.append(chunk)
+        if b"\n" not in chunk:
+            return []
+        *lines, rest = b"".join(self._line).split(b"\n")
+        self._line = [rest]
+        events = (self._take(line.rstrip(b"\r").decode()) for line in lines)
+        return [event for event in events if event is not None]
+
+    def _take(self, line: str) -> Event | None:
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        if "data" not in fields or not fields.get("id", "").isdigit() or int(fields["id"]) <= self._last:
+            return None
+        self._last = int(fields["id"])
+        self._attempts = Attempts(self._retries)
+        kind, data = fields.get("event", ""), fields["data"]
+        if kind == "fault":
+            raise self._access.fault(json.loads(data))
+        if kind not in models.EVENTS:
+            return None
+        event: Event = parse(models.EVENTS[kind], data)  # type: ignore[assignment]
+        if isinstance(event, models.StartedEvent):
+            self.number = event.cell
+        elif isinstance(event, models.OutcomeEvent):
+            self.outcome = event
+        return event
+
+
+def parse(model: type[ModelT], text: str | bytes) -> ModelT:
+    """An answer as its type."""
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        detail = f"the service answered something else than a {model.__name__}; is it another version? {error}"
+        raise BelljarError("bad_answer", detail) from error
+
+
+def listen(response: httpx.Response) -> None:
+    """The answer has begun, and will give signs of life: to wait for it took more patience than it takes now."""
+    response.request.extensions["timeout"]["read"] = SILENCE
+
+
+def part(name: str) -> str:
+    """A name as a part of a path. What would lead elsewhere is none."""
+    if name in ("", ".", ".."):
+        raise ValueError(f"{name!r} is no name")
+    return quote(name, safe="")
+
+
+def file_path(path: str) -> str:
+    """A path inside a workspace."""
+    return "/".join(part(one) for one in path.split("/"))
+
+
+def source(given: bytes | str | os.PathLike[str], name: str | None) -> tuple[Upload, str]:
+    """What is to be put, and its name in the workspace."""
+    if isinstance(given, bytes):
+        if name is None:
+            raise ValueError("bytes need a name: files.put(data, 'name.csv')")
+        return Upload(given), name
+    path = Path(given)
+    return Upload(path), name if name is not None else path.name
+
+
+def cell(code: str, wall_time: float | None, when_busy: WhenBusy, on_failure: OnFailure) -> Json:
+    body: Json = {"code": code, "when_busy": when_busy, "on_failure": on_failure}
+    if wall_time is not None:
+        body["wall_time_ms"] = max(1, round(1000 * wall_time))
+    return body
+
+
+def new_session(limits: Limits | None, checkpoints: Checkpoints | None, allow: list[str] | None) -> Json:
+    body: Json = {}
+    if limits:
+        body["limits"] = dict(limits)
+    if checkpoints is not None:
+        body["checkpoints"] = checkpoints
+    if allow:
+        body["network"] = {"allow": list(allow)}
+    return body
+
+
+def frame_kind(name: str) -> str:
+    """In what form a data frame is in a file. Python's own is not among them: who reads it runs it."""
+    for kind in ("csv", "parquet"):
+        if name.endswith(f".{kind}"):
+            return kind
+    raise ValueError(f"a data frame is put and got as .csv or .parquet, not as {name!r}")
+
+
+def from_frame(name: str, frame: pandas.DataFrame) -> bytes:
+    """A data frame as the bytes of a file."""
+    kind = frame_kind(name)
+    return bytes(frame.to_parquet()) if kind == "parquet" else str(frame.to_csv(index=False)).encode()
+
+
+def to_frame(name: str, data: bytes) -> pandas.DataFrame:
+    """A data frame from the bytes of a file."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise ImportError("data frames need pandas on this side: pip install pandas") from error
+    return getattr(pandas, f"read_{frame_kind(name)}")(io.BytesIO(data))
