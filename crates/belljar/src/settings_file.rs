@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(
             told,
             "c.toml:4: there is no setting `budget.stepz`\nhint: did you mean `steps`? \
-             allowed here: steps, tokens, money, seconds, calls"
+             allowed here: steps, tokens, money, seconds, calls, cell_calls"
         );
         for (text, part) in [
             (
