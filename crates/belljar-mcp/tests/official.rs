@@ -61,7 +61,7 @@ async fn uses(spec: Value, revision: &str) {
         "{offered:?}"
     );
     let add = offered.iter().find(|tool| tool.name == "add").unwrap();
-    let signature = "tools.official_add(a: int, b: int = ...) -> dict";
+    let signature = "tools.official_add(a: int, b: int = 2) -> dict";
     assert_eq!(add.signature.as_deref(), Some(signature));
     assert_eq!(add.description, "Adds two numbers.");
     assert_eq!(add.effects, ToolEffects::None);
