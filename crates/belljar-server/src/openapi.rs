@@ -61,6 +61,11 @@ pub fn openapi() -> Value {
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.extend(types);
         schemas.sort_keys();
+        // Variants refuse unknown fields too, which the derived schema says of structures alone.
+        let variants = schemas["DecisionAsked"]["oneOf"].as_array_mut();
+        for variant in variants.into_iter().flatten() {
+            variant["additionalProperties"] = false.into();
+        }
     }
     say_what_holds_for_all(&mut document);
     document

@@ -94,7 +94,7 @@ codes! {
     TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "The tenant sends and gets as many files as it may";
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "As many requests of the tenant are being carried out as may";
     TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "The tenant starts sessions faster than it may";
-    NoModel "no_model" NOT_IMPLEMENTED never "The service has no model for runs";
+    NoModel "no_model" CONFLICT never "The service has no model for runs";
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service has no place left";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";
     Draining "draining" SERVICE_UNAVAILABLE again "The service is about to stop";

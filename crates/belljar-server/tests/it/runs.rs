@@ -771,7 +771,7 @@ async fn without_a_model_there_are_no_runs() {
     let client = client(&world, "a").await;
     let refused = client
         .post("/v1/runs", json!({"task": "Do it."}))
-        .problem(501, "no_model")
+        .problem(409, "no_model")
         .await;
     assert!(refused["detail"].as_str().unwrap().contains("--model"));
     world.ends().await;
