@@ -5,14 +5,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use belljar_sandbox::CellRun;
 use belljar_sandbox::protocol::{Event, Fate, Outcome};
-use futures_util::stream;
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
@@ -20,15 +18,10 @@ use crate::bounds::Place;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
+use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
 
 /// What is kept of the events of one cell; when there is more, the oldest are given up.
 const MAX_CELL_BYTES: usize = 4 << 20;
-
-/// How often a stream looks whether its key is still good.
-pub(crate) const KEY_CHECK: Duration = Duration::from_secs(1);
-
-/// A sign of life is sent when nothing else was for so long.
-pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 /// A cell that runs or has run.
 #[derive(Debug)]
@@ -144,7 +137,7 @@ impl CellRecord {
         service: &Arc<Service>,
         caller: &Caller,
     ) -> Result<Response, Problem> {
-        let place = service.bounds.stream(&caller.tenant)?;
+        let listener = Listener::new(service, caller)?;
         let (given_up, last) = (self.log().given_up, self.last_event());
         if after < given_up {
             let detail = format!(
@@ -152,30 +145,14 @@ impl CellRecord {
             );
             return Err(Problem::new(Code::EventsGone, detail));
         }
-        if after > last {
-            let detail = format!("`Last-Event-ID` is {after}, and the last event is {last}");
-            return Err(Problem::new(Code::BadHeader, detail));
-        }
-        let reader = Reader {
+        check_after(after, last)?;
+        let reader = CellReader {
             record: Arc::clone(self),
             told: self.told.subscribe(),
             after,
-            service: Arc::clone(service),
-            key: caller.prefix.clone(),
-            checked: Instant::now(),
-            spoke: Instant::now(),
-            _place: place,
+            listener,
         };
-        let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
-            let part = reader.next().await?;
-            Some((Ok::<_, std::convert::Infallible>(part), reader))
-        }));
-        let mut response = body.into_response();
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/event-stream"),
-        );
-        Ok(response)
+        Ok(reader.answer())
     }
 
     fn tell(&self, kind: &str, event: &impl serde::Serialize) {
@@ -188,8 +165,7 @@ impl CellRecord {
     /// The last event goes in with the end: who sees the one sees the other.
     fn add(&self, kind: &str, json: &str, end: Option<CellEnd>) {
         let number = self.last_event() + 1;
-        // JSON has no line ends of its own.
-        let rendered = Bytes::from(format!("id: {number}\nevent: {kind}\ndata: {json}\n\n"));
+        let rendered = streams::event(number, kind, json);
         {
             let mut log = self.log();
             log.bytes += rendered.len();
@@ -284,27 +260,18 @@ fn without_host_paths(outcome: &mut Outcome) {
 }
 
 /// Somebody who reads the events of a cell.
-struct Reader {
+struct CellReader {
     record: Arc<CellRecord>,
     told: watch::Receiver<u64>,
     after: u64,
-    service: Arc<Service>,
-    key: String,
-    /// When the key was last looked at.
-    checked: Instant,
-    /// When something was last sent.
-    spoke: Instant,
-    _place: Place,
+    listener: Listener,
 }
 
-impl Reader {
+impl Reader for CellReader {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.checked.elapsed() >= KEY_CHECK {
-                if !self.service.tenants.is_valid(&self.key).await {
-                    return None;
-                }
-                self.checked = Instant::now();
+            if self.listener.is_due() && !self.listener.has_key().await {
+                return None;
             }
             {
                 let log = self.record.log();
@@ -312,17 +279,15 @@ impl Reader {
                 let index = usize::try_from(self.after.checked_sub(log.given_up)?).ok()?;
                 if let Some(event) = log.events.get(index) {
                     self.after += 1;
-                    self.spoke = Instant::now();
-                    return Some(event.clone());
+                    return Some(self.listener.say(event.clone()));
                 }
                 if log.end.is_some() {
                     return None;
                 }
             }
             let _ = tokio::time::timeout(KEY_CHECK, self.told.changed()).await;
-            if self.spoke.elapsed() >= SIGN_OF_LIFE {
-                self.spoke = Instant::now();
-                return Some(Bytes::from_static(b":\n\n"));
+            if let Some(sign) = self.listener.sign_of_life() {
+                return Some(sign);
             }
         }
     }

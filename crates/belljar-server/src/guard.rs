@@ -117,7 +117,7 @@ pub(crate) async fn guard(
             "answered"
         );
     });
-    service.metrics.request(&service, &answered);
+    service.metrics.request(&answered);
     response
 }
 

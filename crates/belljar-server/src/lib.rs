@@ -30,6 +30,7 @@ mod runs;
 mod server;
 mod service;
 mod sessions;
+mod streams;
 mod tenants;
 mod work;
 

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use belljar_sandbox::protocol::{Outcome, Status};
 
-use crate::bounds::{Memory, Taken};
+use crate::bounds::Memory;
 use crate::problem::Code;
 use crate::service::Service;
 use crate::sessions::lock;
@@ -28,8 +28,6 @@ const TICKS: f64 = 100.0;
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     counts: Mutex<Counts>,
-    /// Whose sessions are counted. Until the first request there are none.
-    service: OnceLock<Weak<Service>>,
 }
 
 #[derive(Debug, Default)]
@@ -78,8 +76,7 @@ pub(crate) struct Answered<'a> {
 }
 
 impl Metrics {
-    pub(crate) fn request(&self, service: &Arc<Service>, answered: &Answered<'_>) {
-        self.service.get_or_init(|| Arc::downgrade(service));
+    pub(crate) fn request(&self, answered: &Answered<'_>) {
         let route = answered.route.unwrap_or("none");
         let mut counts = lock(&self.counts);
         if !counts.routes.contains_key(route) {
@@ -103,10 +100,10 @@ impl Metrics {
         counts.cell_durations.add(duration);
     }
 
-    /// In the text format of Prometheus, with these sessions, cells and places at present.
-    pub(crate) fn text(&self, (sessions, cells, places): (usize, usize, Vec<Taken>)) -> String {
-        let service = self.service.get().and_then(Weak::upgrade);
-        let (made, asleep) = service.map_or((0, 0), |service| service.sessions.made_and_asleep());
+    /// In the text format of Prometheus, with what the service has at present.
+    pub(crate) fn text(&self, service: &Service) -> String {
+        let (sessions, cells, places) = service.bounds.totals();
+        let (made, asleep) = service.sessions.made_and_asleep();
         let mut page = Page::default();
         page.family(
             "belljar_build_info",

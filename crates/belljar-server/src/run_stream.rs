@@ -2,22 +2,19 @@
 //! has ended and after the service was started again.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::body::Bytes;
+use axum::response::Response;
 use belljar_agent::{RunEvent, RunsDirectory};
 use belljar_journal::{Entry, Error, Journal, RunId};
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::bounds::Place;
-use crate::cells::{KEY_CHECK, SIGN_OF_LIFE};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::runs::for_clients;
 use crate::service::{Caller, Service};
+use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
 
 /// A stream of the events after one, to the end of the run.
 pub(crate) async fn stream(
@@ -26,67 +23,45 @@ pub(crate) async fn stream(
     service: &Arc<Service>,
     caller: &Caller,
 ) -> Result<Response, Problem> {
-    let place = service.bounds.stream(&caller.tenant)?;
+    let listener = Listener::new(service, caller)?;
     let journal = directory.journal();
     let fault = |error| Problem::internal("the journal of a run", error);
     let last = journal.last_seq(&id).await.map_err(fault)?;
-    if after > last {
-        let detail = format!("`Last-Event-ID` is {after}, and the last event is {last}");
-        return Err(Problem::new(Code::BadHeader, detail));
-    }
+    check_after(after, last)?;
     let newest = journal.read(&id, last - 1, 1).await.map_err(fault)?;
     let is_over = newest.first().is_some_and(|entry| entry.kind == "ended");
-    let reader = Reader {
+    let reader = RunReader {
         journal: journal.clone(),
         after,
         over: is_over && after == last,
         parts: None,
         id,
-        service: Arc::clone(service),
-        key: caller.prefix.clone(),
-        checked: Instant::now(),
-        spoke: Instant::now(),
-        _place: place,
+        listener,
     };
-    let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
-        let part = reader.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(part), reader))
-    }));
-    let mut response = body.into_response();
-    let kind = HeaderValue::from_static("text/event-stream");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    Ok(response)
+    Ok(reader.answer())
 }
 
 /// Somebody who reads the events of a run.
-struct Reader {
+struct RunReader {
     journal: Journal,
     after: u64,
     /// What is heard between events, while the run goes on.
     parts: Option<broadcast::Receiver<Bytes>>,
     id: RunId,
     over: bool,
-    service: Arc<Service>,
-    key: String,
-    /// When the key was last looked at.
-    checked: Instant,
-    /// When something was last sent.
-    spoke: Instant,
-    _place: Place,
+    listener: Listener,
 }
 
-impl Reader {
+impl Reader for RunReader {
     async fn next(&mut self) -> Option<Bytes> {
         while !self.over {
-            if self.checked.elapsed() >= KEY_CHECK {
-                let runs = &self.service.runs;
-                if runs.has_left(&self.id) || !self.service.tenants.is_valid(&self.key).await {
-                    return None;
-                }
-                self.checked = Instant::now();
-            }
+            let runs = &self.listener.service.runs;
             if self.parts.is_none() {
-                self.parts = self.service.runs.parts(&self.id);
+                self.parts = runs.parts(&self.id);
+            }
+            if self.listener.is_due() && (runs.has_left(&self.id) || !self.listener.has_key().await)
+            {
+                return None;
             }
             let told = tokio::select! {
                 biased;
@@ -94,24 +69,23 @@ impl Reader {
                 entry = next_event(&self.journal, &self.id, self.after) => Some(self.render(entry)?),
                 () = tokio::time::sleep(KEY_CHECK) => None,
             };
-            if told.is_some() {
-                self.spoke = Instant::now();
-                return told;
+            if let Some(told) = told {
+                return Some(self.listener.say(told));
             }
-            if self.spoke.elapsed() >= SIGN_OF_LIFE {
-                self.spoke = Instant::now();
-                return Some(Bytes::from_static(b":\n\n"));
+            if let Some(sign) = self.listener.sign_of_life() {
+                return Some(sign);
             }
         }
         None
     }
+}
 
+impl RunReader {
     fn render(&mut self, entry: Result<Entry, Error>) -> Option<Bytes> {
         let rendered = entry.map_err(|error| error.to_string()).and_then(|entry| {
             let (seq, kind) = (entry.seq, entry.kind.as_str());
             self.over = kind == "ended";
             self.after = seq;
-            // JSON has no line ends of its own.
             let json = match kind {
                 "ended" | "model_failed" => {
                     let event = entry.decode::<RunEvent>().and_then(|mut event| {
@@ -122,7 +96,7 @@ impl Reader {
                 }
                 _ => entry.body.get().to_owned(),
             };
-            Ok(format!("id: {seq}\nevent: {kind}\ndata: {json}\n\n").into())
+            Ok(streams::event(seq, kind, &json))
         });
         let cut = |error| tracing::error!(run = %self.id, error, "a stream was cut");
         rendered.map_err(cut).ok()

@@ -168,7 +168,7 @@ async fn health(State(service): State<Arc<Service>>) -> impl IntoResponse {
 }
 
 async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
-    let text = service.metrics.text(service.bounds.totals());
+    let text = service.metrics.text(&service);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }
 

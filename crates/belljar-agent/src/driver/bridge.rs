@@ -251,7 +251,7 @@ impl LiveRun {
         let Some(tool) = self.agent.tool(tool).cloned() else {
             return;
         };
-        let key = format!("{}/{}/{}/{number}", self.id, bridge.step, bridge.call);
+        let key = self.key(bridge.step, bridge.call, number);
         let call = Invocation { arguments, key };
         let given = async move { (tool.perform(call).await, Vec::new()) };
         bridge.perform(number, given);
@@ -455,6 +455,11 @@ impl LiveRun {
         })
     }
 
+    /// Names a call among all of all runs; number 0 is that of the model itself.
+    fn key(&self, step: u32, call: u32, number: u32) -> String {
+        format!("{}/{step}/{call}/{number}", self.id)
+    }
+
     /// Performs a call of the model itself; what it is told.
     pub(super) async fn call_directly(
         &self,
@@ -468,7 +473,7 @@ impl LiveRun {
         };
         let given = tool.perform(Invocation {
             arguments: call.arguments.as_object().cloned().unwrap_or_default(),
-            key: format!("{}/{step}/{place}/0", self.id),
+            key: self.key(step, place, 0),
         });
         match given.await {
             Ok(Given::Value(Value::String(text))) => Ok((text, None)),
@@ -490,32 +495,19 @@ impl LiveRun {
         wanted: Wanted,
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
-        let Wanted {
-            approval,
-            hash,
-            decision,
-            taken,
-        } = wanted;
-        let checked = self.run.check_decision(&approval, &hash, &decision);
-        let number = match checked {
-            Ok(asked) => asked.call_number(),
-            Err(error) => {
-                let _ = taken.send(Err(error));
+        let decided = self.record_decision(wanted.approval, wanted.hash, wanted.decision, listener);
+        let number = match decided.await {
+            Ok(number) => number,
+            Err(RunError::Decision(refused)) => {
+                let _ = wanted.taken.send(Err(refused));
                 return Ok(());
             }
+            Err(error) => {
+                let _ = wanted.taken.send(Err(DecisionError::Over));
+                return Err(error);
+            }
         };
-        let event = RunEvent::ApprovalDecided {
-            approval,
-            hash,
-            decision,
-        };
-        let recorded_it = self.record(&[event], listener).await;
-        let told: Result<(), DecisionError> = match &recorded_it {
-            Ok(()) => Ok(()),
-            Err(_) => Err(DecisionError::Over),
-        };
-        let _ = taken.send(told);
-        recorded_it?;
+        let _ = wanted.taken.send(Ok(()));
         let (Some(bridge), Some(number)) = (bridge, number) else {
             return Ok(());
         };

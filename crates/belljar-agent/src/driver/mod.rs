@@ -164,13 +164,29 @@ impl LiveRun {
         hash: &str,
         decision: Decision,
     ) -> Result<(), RunError> {
-        self.run.check_decision(approval, hash, &decision)?;
+        let (approval, hash) = (approval.to_owned(), hash.to_owned());
+        self.record_decision(approval, hash, decision, &mut |_| ())
+            .await
+            .map(drop)
+    }
+
+    /// Journals a decision, if it can be taken; the number of the call that it is for.
+    async fn record_decision(
+        &mut self,
+        approval: String,
+        hash: String,
+        decision: Decision,
+        listener: Listener<'_>,
+    ) -> Result<Option<u32>, RunError> {
+        let asked = self.run.check_decision(&approval, &hash, &decision)?;
+        let number = asked.call_number();
         let event = RunEvent::ApprovalDecided {
-            approval: approval.to_owned(),
-            hash: hash.to_owned(),
+            approval,
+            hash,
             decision,
         };
-        self.record(&[event], &mut |_| ()).await
+        self.record(&[event], listener).await?;
+        Ok(number)
     }
 
     /// Drives it to its end, or to where it waits for a person and nobody is there.

@@ -42,16 +42,21 @@ pub struct Approvals {
 impl Approvals {
     /// What a person is to be asked before this code runs, outside of a run; none where nobody is.
     pub fn ask_for_code(&self, code: &str) -> Option<Approval> {
+        self.ask_for_code_of(0, 0, code)
+    }
+
+    /// The same for the code of a call of a run. Where nobody is ever asked, it is not looked at.
+    pub(crate) fn ask_for_code_of(&self, step: u32, call: u32, code: &str) -> Option<Approval> {
         if self.policy == Policy::Never && self.capabilities.is_empty() {
             return None;
         }
         let risk = risk(code);
         self.ask_for_cell(&risk)
-            .then(|| Approval::of_cell(0, 0, code, risk))
+            .then(|| Approval::of_cell(step, call, code, risk))
     }
 
     /// Whether a person is asked before a cell with this risk runs.
-    pub(crate) fn ask_for_cell(&self, risk: &Risk) -> bool {
+    fn ask_for_cell(&self, risk: &Risk) -> bool {
         self.policy == Policy::Always
             || risk.findings.iter().any(|finding| {
                 let capability = finding.capability;

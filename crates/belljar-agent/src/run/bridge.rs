@@ -10,7 +10,6 @@ use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_call, 
 use super::branches::{BRANCH, Branches};
 use super::event::{RunEvent, ToolAnswer};
 use super::machine::{Call, CallState, Run, Step};
-use super::risk::risk;
 use crate::dialect::PYTHON;
 use crate::tool::GrantedTool;
 
@@ -89,21 +88,23 @@ impl Run {
             return asks.then(|| Approval::of_call((step, place, 0), &tool.stub.name, arguments));
         }
         let code = call.code().filter(|_| call.tool == PYTHON)?;
-        let risk = risk(code);
-        let asks = self.approvals.ask_for_cell(&risk);
-        asks.then(|| Approval::of_cell(step, place, code, risk))
+        self.approvals.ask_for_code_of(step, place, code)
+    }
+
+    /// The hash that an approval of a call has to have.
+    fn hash_of(&self, call: &Call) -> String {
+        match (self.direct(call), call.arguments.as_object()) {
+            (Some(tool), Some(arguments)) => hash_of_call(&tool.stub.name, arguments),
+            _ => hash_of_code(call.code().unwrap_or_default()),
+        }
     }
 
     /// Whether a call may be performed as it is.
     pub(crate) fn may_run(&self, call: &Call) -> bool {
-        let Some(approved) = &call.approved else {
-            return self.needed(0, 0, call).is_none();
-        };
-        let hash = match (self.direct(call), call.arguments.as_object()) {
-            (Some(tool), Some(arguments)) => hash_of_call(&tool.stub.name, arguments),
-            _ => hash_of_code(call.code().unwrap_or_default()),
-        };
-        *approved == hash
+        match &call.approved {
+            Some(approved) => *approved == self.hash_of(call),
+            None => self.needed(0, 0, call).is_none(),
+        }
     }
 
     /// Whether a decision can be taken.
@@ -259,10 +260,7 @@ impl Run {
                 let call = self.call(approval.step, approval.call).cloned();
                 let call = call.filter(|call| call.state == CallState::Waiting);
                 let call = call.ok_or("for a call that does not wait")?;
-                let tool = self.direct(&call).map(|tool| &tool.stub.name);
-                let arguments = call.arguments.as_object();
-                let hash = tool.zip(arguments).map(|(tool, of)| hash_of_call(tool, of));
-                if hash.as_ref() != Some(&approval.hash) {
+                if self.direct(&call).is_none() || self.hash_of(&call) != approval.hash {
                     return Err("for another call");
                 }
             }

@@ -128,16 +128,7 @@ async fn every_route_keeps_tenants_apart() {
             .unwrap()
     );
 
-    let session = owner.session().await;
-    owner.run(&session, "x = 1").await;
-    owner
-        .put(&format!("{session}/files/one"), "1")
-        .with(204)
-        .await;
-    owner
-        .post(&format!("{session}/checkpoints"), json!({"name": "one"}))
-        .with(204)
-        .await;
+    let session = furnished(&owner).await;
     let id = session.rsplit('/').next().unwrap();
     let (node, random) = id.split_once('-').unwrap();
     assert_eq!((node.len(), random.len()), (8, 32));
@@ -230,16 +221,7 @@ async fn every_route_answers_its_owner() {
             answers_its_owner_about_a_run(&owner, path, &method, operation).await;
             continue;
         }
-        let session = owner.session().await;
-        owner.run(&session, "x = 1").await;
-        owner
-            .put(&format!("{session}/files/one"), "1")
-            .with(204)
-            .await;
-        owner
-            .post(&format!("{session}/checkpoints"), json!({"name": "one"}))
-            .with(204)
-            .await;
+        let session = furnished(&owner).await;
         let filled = path
             .replace("{id}", session.rsplit('/').next().unwrap())
             .replace("{cell}", "1")
@@ -288,4 +270,19 @@ async fn answers_its_owner_about_a_run(
     let documented = operation["responses"].get(status.to_string());
     let text = response.text().await.unwrap();
     assert!(documented.is_some(), "{method} {path}: {status} {text}");
+}
+
+/// A session with a cell, a file and a checkpoint.
+async fn furnished(owner: &Client) -> String {
+    let session = owner.session().await;
+    owner.run(&session, "x = 1").await;
+    owner
+        .put(&format!("{session}/files/one"), "1")
+        .with(204)
+        .await;
+    owner
+        .post(&format!("{session}/checkpoints"), json!({"name": "one"}))
+        .with(204)
+        .await;
+    session
 }
