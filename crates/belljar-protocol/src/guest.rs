@@ -22,6 +22,9 @@ pub enum HostFrame<'a> {
         /// Directories with packages that the session was given.
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         packages: &'a [PathBuf],
+        /// Whether the host has no time for a copy after it that nobody asks for.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        busy: bool,
     },
     /// Bind values before the first cell.
     Seed {

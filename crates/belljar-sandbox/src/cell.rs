@@ -21,6 +21,7 @@ use crate::call::WaitingCall;
 use crate::capture::Capture;
 use crate::error::Error;
 use crate::guest::{ANSWER_TIME, Guest, GuestError, READ_BYTES, exited};
+use crate::options::Checkpoints;
 use crate::packages;
 use crate::session::Cell;
 use crate::shared::Shared;
@@ -155,11 +156,13 @@ impl<'a> CellDriver<'a> {
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let nonce = self.nonce.clone();
         let packages = packages::paths(self.shared, &self.guest.layers);
+        let busy = self.shared.checkpoints == Checkpoints::Auto && !self.guest.copies.allow();
         self.send(&HostFrame::Run {
             cell: self.cell,
             nonce: &nonce,
             code,
             packages: &packages,
+            busy,
         })
         .map_err(Error::Session)?;
         self.perform().await

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::copies::restore;
 use crate::error::Error;
 use crate::guest::Guest;
-use crate::life::Wires;
+use crate::life::{Live, Wires};
 use crate::measure::private_bytes_of;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -110,6 +110,16 @@ impl Session {
         });
         list.await
             .map_err(|error| Error::io("looking up memory")(error.into()))
+    }
+
+    /// Gives up the copies that have no name, but the newest of all, if the session is at rest: for a host
+    /// that is short of memory ([`HostMemory`](crate::HostMemory)).
+    pub fn give_up_older_checkpoints(&self) {
+        if let Ok(Some(Live { guest, .. })) = self.life().now()
+            && let Ok(mut guest) = guest.try_lock()
+        {
+            guest.copies.give_up_older();
+        }
     }
 
     /// Goes back to a copy, by its cell or its name: variables, modules, the directory it worked

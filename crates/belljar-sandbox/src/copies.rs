@@ -7,9 +7,11 @@ use belljar_protocol::{GuestFrame, KeptCopy, WokenCopy};
 use belljar_walls::{Process, SessionCgroup};
 use tokio::sync::oneshot;
 
+use crate::allowance;
 use crate::checkpoints::CheckpointRef;
 use crate::family::Orphans;
 use crate::guest::{DEATH_TIME, Guest};
+use crate::host_memory;
 use crate::options::Checkpoints;
 use crate::shared::{Shared, is_gone};
 
@@ -58,6 +60,8 @@ pub(crate) struct Copies {
     frozen: VecDeque<FrozenCopy>,
     /// Whether the guest makes copies that nobody asked for.
     unasked: bool,
+    /// Whether the guest may make one more, out of what all sessions of the host may.
+    allowed: bool,
     asked: VecDeque<Asked>,
     ids: u64,
     /// The last cell that the guest told of a copy of, without being asked.
@@ -99,13 +103,23 @@ impl Copies {
     }
 
     /// Gives up the two oldest copies that have no name, if the session has used more than half of its
-    /// memory: the next cell may need as much as the copies hold. The newest is always kept.
+    /// memory: the next cell may need as much as the copies hold. Where the host itself is short of memory,
+    /// all but the newest: many sessions with four copies each would take what new ones need.
     fn make_room(&mut self, cgroup: Option<&SessionCgroup>) {
-        if self.frozen.len() > 1 && cgroup.is_some_and(SessionCgroup::is_half_full) {
+        if host_memory::is_short() {
+            self.give_up_older();
+        } else if self.frozen.len() > 1 && cgroup.is_some_and(SessionCgroup::is_half_full) {
             // Two, since one was just made; what they held is free a moment later.
             self.give_up_oldest();
             self.give_up_oldest();
         }
+    }
+
+    /// Whether the guest may make a copy after the next cell, which nobody asks for. One that it did not make
+    /// after the last cell is still its own.
+    pub(crate) fn allow(&mut self) -> bool {
+        self.allowed = self.allowed || allowance::take();
+        self.allowed
     }
 
     /// Whether copies can be made at all.
@@ -190,6 +204,7 @@ impl Copies {
             if !self.unasked || told.cell <= self.newest || told.cell > last {
                 return Err(nobody_asked());
             }
+            self.allowed = false;
             self.newest = told.cell;
             self.ids += 1;
             Asked {
@@ -244,6 +259,15 @@ impl Copies {
             !over
         });
         self.frozen.len() < before
+    }
+
+    /// Ends all copies that have no name, but the newest of all.
+    pub(crate) fn give_up_older(&mut self) {
+        let newest = self.frozen.back().map(|copy| copy.id);
+        let pinned = self.pinned;
+        self.give_up(|copy| {
+            copy.name.is_none() && Some(copy.id) != newest && Some(copy.id) != pinned
+        });
     }
 
     /// Ends the oldest copy that has no name, if it is not the newest of all.

@@ -43,6 +43,7 @@
 //! is bounded by [`Limits`], and what it sends is not believed. Code in a session is taken to be
 //! hostile: see `ARCHITECTURE.md` for the processes that stand between it and the host.
 
+mod allowance;
 mod call;
 mod capture;
 mod cell;
@@ -58,6 +59,7 @@ mod files;
 mod fork;
 mod furniture;
 mod guest;
+mod host_memory;
 mod life;
 mod limits;
 mod lock;
@@ -84,6 +86,7 @@ pub use environment::{
 };
 pub use error::Error;
 pub use files::Listing;
+pub use host_memory::HostMemory;
 pub use limits::Limits;
 pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};

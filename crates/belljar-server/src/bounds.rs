@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::http::{HeaderMap, HeaderValue};
+use belljar_sandbox::HostMemory;
 
 use crate::options::ServerOptions;
 use crate::problem::{Code, Problem};
@@ -17,8 +18,10 @@ use crate::tenants::TenantName;
 /// has just begun holds. Few sessions use what they may; those that do are seen in what is available.
 const RESERVED_SHARE: u64 = 100;
 
-/// Memory of the host that no session is started from.
+/// Memory of the host that no session is started from: this, or a sixteenth of all of it. Sessions that are
+/// there grow.
 const KEPT_FREE: u64 = 256 << 20;
+const KEPT_FREE_SHARE: u64 = 16;
 
 /// Requests of a tenant that are being carried out. One goes on though its client hangs up, so that the number of
 /// connections is no bound.
@@ -44,7 +47,7 @@ pub(crate) struct Bounds {
     max_runs: usize,
     tenant_runs: usize,
     used: Mutex<Used>,
-    memory: fn() -> Option<Memory>,
+    memory: fn() -> Option<HostMemory>,
 }
 
 #[derive(Debug, Default)]
@@ -111,7 +114,7 @@ impl Bounds {
             max_runs: options.runs.max_runs,
             tenant_runs: options.runs.tenant_runs,
             used: Mutex::default(),
-            memory: Memory::of_this_host,
+            memory: HostMemory::now,
         })
     }
 
@@ -146,8 +149,9 @@ impl Bounds {
         }
         let each = memory_bytes / RESERVED_SHARE;
         let all = each.saturating_mul(count as u64);
-        if let Some(memory) = memory
-            && (reserved + all + KEPT_FREE > memory.total || all + KEPT_FREE > memory.available)
+        if let Some(HostMemory { total, available }) = memory
+            && let wanted = all + KEPT_FREE.max(total / KEPT_FREE_SHARE)
+            && (reserved + wanted > total || wanted > available)
         {
             let detail = "there is not enough free memory for another session";
             return Err(Problem::new(Code::MemoryShort, detail).after(5));
@@ -380,36 +384,11 @@ impl Drop for Place {
     }
 }
 
-/// Memory of the host, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Memory {
-    pub(crate) total: u64,
-    pub(crate) available: u64,
-}
-
-impl Memory {
-    pub(crate) fn of_this_host() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let field = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-            Some(kilobytes * 1024)
-        };
-        Some(Self {
-            total: field("MemTotal:")?,
-            available: field("MemAvailable:")?,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bounds(memory: fn() -> Option<Memory>) -> Arc<Bounds> {
+    fn bounds(memory: fn() -> Option<HostMemory>) -> Arc<Bounds> {
         let options = ServerOptions {
             tenant_sessions: 3,
             max_sessions: 4,
@@ -457,8 +436,8 @@ mod tests {
     #[test]
     fn memory_is_set_aside() {
         let short = bounds(|| {
-            Some(Memory {
-                total: 8 << 30,
+            Some(HostMemory {
+                total: KEPT_FREE * KEPT_FREE_SHARE,
                 available: KEPT_FREE + (10 << 20),
             })
         });
@@ -525,13 +504,5 @@ mod tests {
         drop(bounds.sessions(&tenant("a"), 2, 0).unwrap());
         assert_eq!(refused(&bounds, "a", 1), Code::TooManyCreates);
         assert!(bounds.sessions(&tenant("b"), 1, 0).is_ok());
-    }
-
-    #[test]
-    fn what_the_kernel_tells_is_read() {
-        let text = "MemTotal:       24 kB\nMemFree: 1 kB\nMemAvailable:   12 kB\n";
-        let memory = Memory::parse(text).unwrap();
-        assert_eq!((memory.total, memory.available), (24 << 10, 12 << 10));
-        assert!(Memory::of_this_host().is_some());
     }
 }

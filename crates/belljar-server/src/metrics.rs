@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use belljar_sandbox::HostMemory;
 use belljar_sandbox::protocol::{Outcome, Status};
 
-use crate::bounds::Memory;
 use crate::problem::Code;
 use crate::service::Service;
 use crate::sessions::lock;
@@ -154,7 +154,7 @@ impl Metrics {
                 page.sample(&[("place", taken.place), ("of", taken.of)], limit);
             }
         }
-        if let Some(memory) = Memory::of_this_host() {
+        if let Some(memory) = HostMemory::now() {
             page.one(
                 "belljar_host_memory_bytes",
                 "gauge",

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use belljar_sandbox::{AllowListError, Engine};
+use belljar_sandbox::{AllowListError, Engine, HostMemory};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,9 @@ use crate::tenants::{Tenants, TenantsError};
 
 /// How often it is looked whether cells still run.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How often it is looked whether the host is short of memory.
+const MEMORY_LOOK: Duration = Duration::from_secs(2);
 
 /// Why a service can't start.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +126,10 @@ impl Server {
             )));
         }
         self.service.runs.go_on();
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            never = save_memory(&self.service) => match never {},
+        }
         self.service.drain();
         let deadline = Instant::now() + self.service.options.drain;
         let cells = async {
@@ -148,6 +154,16 @@ impl Drop for Server {
     /// One that is not told to stop leaves its runs as one that dies.
     fn drop(&mut self) {
         self.service.runs.abandon();
+    }
+}
+
+/// Looks after the memory of the host. Sessions that nobody uses keep copies, too.
+async fn save_memory(service: &Service) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(MEMORY_LOOK).await;
+        if HostMemory::now().is_some_and(HostMemory::is_short) {
+            service.sessions.save_memory();
+        }
     }
 }
 

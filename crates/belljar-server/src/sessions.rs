@@ -244,12 +244,22 @@ impl Sessions {
         (made, asleep.count())
     }
 
+    /// Gives up what they keep for comfort, where the host is short of memory.
+    pub(crate) fn save_memory(&self) {
+        for session in self.all().iter().filter_map(|held| held.session().ok()) {
+            session.give_up_older_checkpoints();
+        }
+    }
+
     /// Ends all of them.
     pub(crate) fn end_all(&self) {
-        let all: Vec<_> = lock(&self.known).by_id.values().cloned().collect();
-        for held in all {
+        for held in self.all() {
             held.is_over();
         }
+    }
+
+    fn all(&self) -> Vec<Arc<Held>> {
+        lock(&self.known).by_id.values().cloned().collect()
     }
 }
 

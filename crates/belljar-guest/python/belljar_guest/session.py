@@ -96,7 +96,7 @@ class Session:
             if kind == "run":
                 if "packages" in request:
                     self.show_packages(request["packages"])
-                self.run(request["cell"], request["nonce"], request["code"])
+                self.run(request["cell"], request["nonce"], request["code"], "busy" in request)
             elif kind == "seed":
                 send({"type": "seeded", "refused": self.seed(request["values"])})
             elif kind == "keep":
@@ -139,7 +139,7 @@ class Session:
                 if type(sys.path) is list:
                     sys.path.append(path)
 
-    def run(self, cell, nonce, code):
+    def run(self, cell, nonce, code, busy):
         if self.calls.limit:
             self.calls.begin()
         report = self.perform(self.cells, self.manifest, cell, nonce, code)
@@ -153,7 +153,8 @@ class Session:
             self._answer(report)
         else:
             self._answer(report)
-            if self.checkpoints == "auto" and self._may_pause() and self._keep(cell):
+            # A host with no time to spare says so: a copy costs several times what a small cell does.
+            if self.checkpoints == "auto" and not busy and self._may_pause() and self._keep(cell):
                 settle(self)
 
     def _may_pause(self):

@@ -6,6 +6,8 @@
 //! … burst [SESSIONS]            sessions that are asked for at once, each to the result of a cell
 //! … hold [SESSIONS] [SECONDS]   live sessions, each with a cell every ten seconds
 //! … overload [SECONDS]          ten times as many cells as can be run, then a look whether it recovers
+//! … kills [KILLS]               the service is killed and started again under load; runs go on
+//! … soak [SECONDS]              sessions and runs that end in every way; what grows is told
 //! ```
 //!
 //! Arrivals are open-loop: a request has its time, and its latency counts from then, however late it is
@@ -16,10 +18,14 @@
     reason = "a tool for measuring, which may fail by panicking"
 )]
 
+mod kills;
 mod latencies;
 mod pipe;
+mod processes;
+mod runs;
 mod scenarios;
 mod service;
+mod soak;
 
 use service::Service;
 
@@ -32,15 +38,18 @@ async fn main() {
             .map_or(usual, |text| text.parse().unwrap())
     };
     let [binary, scenario, ..] = &arguments[..] else {
-        println!("usage: load BELLJAR round-trip|burst|hold|overload [N] [SECONDS]");
+        println!("usage: load BELLJAR round-trip|burst|hold|overload|kills|soak [N] [SECONDS]");
         return;
     };
-    let service = Service::start(binary);
+    let model = runs::model();
+    let mut service = Service::start(binary, &model.base_url());
     match scenario.as_str() {
         "round-trip" => scenarios::round_trip(&service).await,
         "burst" => scenarios::burst(&service, number(2, 200)).await,
         "hold" => scenarios::hold(&service, number(2, 1000), number(3, 600)).await,
         "overload" => scenarios::overload(&service, number(2, 30)).await,
+        "kills" => kills::kills(&mut service, number(2, 50)).await,
+        "soak" => soak::soak(&service, number(2, 3600)).await,
         other => println!("there is no `{other}`"),
     }
     service.stop();

@@ -1,7 +1,8 @@
 //! What is measured.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -65,6 +66,16 @@ pub(crate) async fn burst(service: &Service, sessions: u64) {
     ready.line("sessions at once, from the burst to the result of a cell with pandas");
 }
 
+/// How often which.
+#[derive(Debug, Default)]
+struct Errors(Mutex<BTreeMap<String, usize>>);
+
+impl Errors {
+    fn add(&self, what: &str) {
+        *self.0.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+    }
+}
+
 /// Many live sessions, each with a cell every ten seconds.
 pub(crate) async fn hold(service: &Service, sessions: u64, seconds: u64) {
     let began = Instant::now();
@@ -88,7 +99,7 @@ pub(crate) async fn hold(service: &Service, sessions: u64, seconds: u64) {
         service.size()
     );
     let start = tokio::time::Instant::now() + Duration::from_secs(2);
-    let errors = AtomicUsize::new(0);
+    let errors = Errors::default();
     let rounds = seconds / BETWEEN.as_secs();
     let watched = async {
         for _ in 0..seconds / 60 {
@@ -108,18 +119,9 @@ pub(crate) async fn hold(service: &Service, sessions: u64, seconds: u64) {
                 Said::Done(outcome) if outcome["status"] == "success" => {
                     latencies.add(due.elapsed());
                 }
-                Said::Done(outcome) => {
-                    errors.fetch_add(1, Ordering::Relaxed);
-                    println!("an outcome: {}", outcome["status"]);
-                }
-                Said::No(status) => {
-                    errors.fetch_add(1, Ordering::Relaxed);
-                    println!("refused: {status}");
-                }
-                Said::Failed(error) => {
-                    errors.fetch_add(1, Ordering::Relaxed);
-                    println!("failed: {error}");
-                }
+                Said::Done(outcome) => errors.add(outcome["status"].as_str().unwrap()),
+                Said::No(status) => errors.add(status.as_str()),
+                Said::Failed(_) => errors.add("no answer"),
             }
         }
         latencies
@@ -130,7 +132,7 @@ pub(crate) async fn hold(service: &Service, sessions: u64, seconds: u64) {
         all.extend(latencies);
     }
     all.line("a cell over HTTP, from when it was due");
-    println!("errors: {}", errors.load(Ordering::Relaxed));
+    println!("errors: {errors:?}");
 }
 
 /// How the cells of some seconds went.

@@ -3,14 +3,20 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Once;
+use std::time::{Duration, Instant};
 
-use reqwest::{Client, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
+
+use crate::processes;
 
 const TENANTS: usize = 10;
 
 pub(crate) struct Service {
     child: Child,
+    binary: String,
+    arguments: Vec<String>,
+    model: String,
     directory: tempfile::TempDir,
     requests: Requests,
 }
@@ -41,7 +47,8 @@ pub(crate) enum Said {
 }
 
 impl Service {
-    pub(crate) fn start(binary: &str) -> Self {
+    /// A service with its own directory, on a port that stays the same when it is started again.
+    pub(crate) fn start(binary: &str, model: &str) -> Self {
         static TLS: Once = Once::new();
         TLS.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -50,8 +57,8 @@ impl Service {
         let data = directory.path().join("service");
         let keys = (0..TENANTS).map(|n| {
             let made = Command::new(binary)
-                .args(["keys", "create", "--scope", "sessions", "--tenant"])
-                .arg(format!("tenant-{n}"))
+                .args(["keys", "create", "--scope", "sessions", "--scope", "runs"])
+                .arg(format!("--tenant=tenant-{n}"))
                 .arg("--data")
                 .arg(&data)
                 .output()
@@ -60,36 +67,55 @@ impl Service {
             String::from_utf8(made.stdout).unwrap().trim().to_owned()
         });
         let keys: Vec<String> = keys.collect();
-        let mut child = Command::new(binary)
-            .args(["serve", "--listen", "127.0.0.1:0", "--max-sessions", "2000"])
-            .args(["--tenant-sessions", "200", "--memory", "512"])
-            .arg("--data")
-            .arg(&data)
-            .env("BELLJAR_LOG", "error")
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let url = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| {
-                let (_, url) = line.split_once("listening on ")?;
-                Some(url.trim_end_matches(']').to_owned())
-            })
-            .unwrap();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                println!("the service says: {line}");
-            }
-        });
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let arguments = ["serve", "--listen", &address, "--max-sessions", "2000"]
+            .into_iter()
+            .chain(["--tenant-sessions", "200", "--memory", "512"])
+            .chain(["--data", data.to_str().unwrap()])
+            .chain(["--model", "llamacpp/scripted"])
+            .map(str::to_owned);
+        let arguments: Vec<String> = arguments.collect();
         let client = Client::builder().no_proxy().build().unwrap();
         Self {
-            child,
+            child: launch(binary, &arguments, model),
+            model: model.to_owned(),
+            binary: binary.to_owned(),
+            arguments,
             directory,
-            requests: Requests { url, keys, client },
+            requests: Requests {
+                url: format!("http://{address}"),
+                keys,
+                client,
+            },
         }
+    }
+
+    /// Kills it; whether nothing of it is left soon after.
+    pub(crate) fn kill(&mut self) -> bool {
+        let family = processes::descendants(self.child.id());
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let left = family.iter().filter(|process| process.is_alive());
+            if left.count() == 0 {
+                return true;
+            }
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn start_again(&mut self) {
+        self.child = launch(&self.binary, &self.arguments, &self.model);
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The same service, for tasks of their own.
@@ -97,24 +123,8 @@ impl Service {
         self.requests.clone()
     }
 
-    /// Memory of the service's own process, in MiB, its open files, and all processes there are.
-    pub(crate) fn size(&self) -> (u64, usize, usize) {
-        let process = format!("/proc/{}", self.child.id());
-        let status = std::fs::read_to_string(format!("{process}/status")).unwrap_or_default();
-        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let memory = memory.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
-        let count = |path: &str| std::fs::read_dir(path).map_or(0, Iterator::count);
-        let is_process = |entry: std::io::Result<std::fs::DirEntry>| {
-            let name = entry.ok()?.file_name();
-            name.to_str()?.parse::<u32>().ok()
-        };
-        let processes =
-            std::fs::read_dir("/proc").map_or(0, |all| all.filter_map(is_process).count());
-        (
-            memory.unwrap_or(0) / 1024,
-            count(&format!("{process}/fd")),
-            processes,
-        )
+    pub(crate) fn size(&self) -> processes::Size {
+        processes::size(self.child.id())
     }
 
     pub(crate) fn stop(mut self) {
@@ -126,16 +136,44 @@ impl Service {
     }
 }
 
+/// Starts it, and waits until it listens.
+fn launch(binary: &str, arguments: &[String], model: &str) -> Child {
+    let mut child = Command::new(binary)
+        .args(arguments)
+        .env("BELLJAR_LOG", "error")
+        .env("BELLJAR_BASE_URL", model)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let listens = |line: std::io::Result<String>| line.is_ok_and(|line| line.contains("listening"));
+    assert!(lines.by_ref().any(listens), "the service did not start");
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            println!("the service says: {line}");
+        }
+    });
+    child
+}
+
 impl Requests {
     /// A key for each tenant in turn.
     pub(crate) fn key(&self, n: u64) -> &str {
         &self.keys[usize::try_from(n).unwrap() % TENANTS]
     }
 
-    async fn post(&self, key: &str, path: &str, body: &Value) -> Said {
-        let request = self.client.post(format!("{}{path}", self.url));
-        let sent = request.bearer_auth(key).json(body).send().await;
-        let response = match sent {
+    pub(crate) fn request(&self, method: Method, key: &str, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        request.bearer_auth(key)
+    }
+
+    pub(crate) async fn post(&self, key: &str, path: &str, body: &Value) -> Said {
+        Self::send(self.request(Method::POST, key, path).json(body)).await
+    }
+
+    pub(crate) async fn send(request: RequestBuilder) -> Said {
+        let response = match request.send().await {
             Ok(response) => response,
             Err(error) => return Said::Failed(error.to_string()),
         };

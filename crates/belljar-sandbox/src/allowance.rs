@@ -1,0 +1,72 @@
+//! How many copies all sessions together may make without being asked.
+//!
+//! A copy costs the host several times what a small cell does: page tables, and pages that are copied once
+//! either side writes. A few sessions don't feel that. A thousand would spend all processors on it.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::lock::lock;
+
+/// Copies a second for each processor: about a fifth of its time.
+const PER_PROCESSOR: f64 = 10.0;
+
+/// Seconds for which what is not used is kept.
+const KEPT: f64 = 4.0;
+
+/// What is left, and when that was.
+#[derive(Debug)]
+struct Allowance {
+    per_second: f64,
+    left: f64,
+    at: Instant,
+}
+
+impl Allowance {
+    fn new(processors: usize, now: Instant) -> Self {
+        let per_second = PER_PROCESSOR * f64::from(u16::try_from(processors).unwrap_or(u16::MAX));
+        Self {
+            per_second,
+            left: per_second * KEPT,
+            at: now,
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let more = now.duration_since(self.at).as_secs_f64() * self.per_second;
+        self.left = (self.left + more).min(self.per_second * KEPT);
+        self.at = now;
+        let some = self.left >= 1.0;
+        self.left -= f64::from(u8::from(some));
+        some
+    }
+}
+
+fn of_this_host<T>(look: impl FnOnce(&mut Allowance) -> T) -> T {
+    static OF_THIS_HOST: Mutex<Option<Allowance>> = Mutex::new(None);
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    look(lock(&OF_THIS_HOST).get_or_insert_with(|| Allowance::new(processors(), Instant::now())))
+}
+
+/// Takes one copy, if one is left.
+pub(crate) fn take() -> bool {
+    of_this_host(|allowance| allowance.take(Instant::now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_taken_comes_back_with_time() {
+        let start = Instant::now();
+        let mut allowance = Allowance::new(2, start);
+        let mut taken = |now| std::iter::from_fn(|| allowance.take(now).then_some(())).count();
+        assert_eq!(taken(start), 80);
+        assert_eq!(taken(start), 0);
+        assert_eq!(taken(start + Duration::from_secs(1)), 20);
+        assert_eq!(taken(start + Duration::from_hours(1)), 80);
+    }
+}

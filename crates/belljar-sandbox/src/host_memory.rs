@@ -1,0 +1,76 @@
+//! Memory of the host.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How long an answer holds: many sessions ask.
+const HOLDS: Duration = Duration::from_millis(200);
+
+/// Memory of the host, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostMemory {
+    /// What the host has.
+    pub total: u64,
+    /// What can be had without taking it from anybody.
+    pub available: u64,
+}
+
+impl HostMemory {
+    /// As it is now; `None` where the kernel does not tell.
+    pub fn now() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    }
+
+    /// Whether less than a quarter is left: what sessions keep for comfort alone is then given up.
+    pub fn is_short(self) -> bool {
+        self.available < self.total / 4
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kilobytes * 1024)
+        };
+        Some(Self {
+            total: field("MemTotal:")?,
+            available: field("MemAvailable:")?,
+        })
+    }
+}
+
+/// Whether the host is short of memory, as it was a moment ago.
+pub(crate) fn is_short() -> bool {
+    static LAST: Mutex<Option<(Instant, bool)>> = Mutex::new(None);
+    let mut last = crate::lock::lock(&LAST);
+    match *last {
+        Some((at, short)) if at.elapsed() < HOLDS => short,
+        _ => {
+            let short = HostMemory::now().is_some_and(HostMemory::is_short);
+            *last = Some((Instant::now(), short));
+            short
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_kernel_tells() {
+        let text = "MemTotal:       24 kB\nMemFree: 1 kB\nMemAvailable:   12 kB\n";
+        let memory = HostMemory::parse(text).unwrap();
+        assert_eq!((memory.total, memory.available), (24 << 10, 12 << 10));
+        assert!(!memory.is_short());
+        let available = 5 << 10;
+        assert!(
+            HostMemory {
+                available,
+                ..memory
+            }
+            .is_short()
+        );
+        assert!(HostMemory::now().is_some());
+    }
+}
