@@ -102,6 +102,13 @@ impl Server {
         self
     }
 
+    /// Whether no call goes on, no task is kept and no decision is waited for: another server in the place of this
+    /// one would answer the same, but for its sessions.
+    pub fn is_idle(&self) -> bool {
+        let calls = MOST_CALLS - self.calls.available_permits();
+        calls == 0 && self.tasks.are_none() && self.waiting.are_none()
+    }
+
     pub(crate) fn sessions(&self) -> Arc<Sessions> {
         Arc::clone(&self.sessions)
     }
