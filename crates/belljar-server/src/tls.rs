@@ -87,7 +87,7 @@ impl Tls {
         let current = Arc::new(Current(RwLock::new(Arc::new(read))));
         let config = ServerConfig::builder_with_provider(provider);
         let config = config.with_safe_default_protocol_versions();
-        let config = config.map_err(|error| wrong(certificate, error))?;
+        let config = config.map_err(|error| wrong(certificate, &error))?;
         let mut config = config
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&current) as _);
@@ -159,12 +159,12 @@ fn read(
     let chain = chain.and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| not_pem(certificate, error))?;
     if chain.is_empty() {
-        return Err(wrong(certificate, "there is no certificate in it (PEM)"));
+        return Err(wrong(certificate, &"there is no certificate in it (PEM)"));
     }
     let private = PrivateKeyDer::from_pem_file(key);
     let private = private.map_err(|error| not_pem(key, error))?;
     let private = provider.key_provider.load_private_key(private);
-    let private = private.map_err(|error| wrong(key, error))?;
+    let private = private.map_err(|error| wrong(key, &error))?;
     let pair = CertifiedKey::new(chain, private);
     match pair.keys_match() {
         Ok(()) => Ok(pair),
@@ -172,7 +172,7 @@ fn read(
             key: key.to_owned(),
             certificate: certificate.to_owned(),
         }),
-        Err(error) => Err(wrong(certificate, error)),
+        Err(error) => Err(wrong(certificate, &error)),
     }
 }
 
@@ -182,12 +182,12 @@ fn not_pem(path: &Path, error: pem::Error) -> TlsError {
             path: path.to_owned(),
             source,
         },
-        pem::Error::NoItemsFound => wrong(path, "there is no key in it (PEM, without a password)"),
-        error => wrong(path, error),
+        pem::Error::NoItemsFound => wrong(path, &"there is no key in it (PEM, without a password)"),
+        error => wrong(path, &error),
     }
 }
 
-fn wrong(path: &Path, what: impl ToString) -> TlsError {
+fn wrong(path: &Path, what: &impl ToString) -> TlsError {
     TlsError::File {
         path: path.to_owned(),
         what: what.to_string(),

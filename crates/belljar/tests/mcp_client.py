@@ -305,6 +305,8 @@ async def over_http():
     with service() as (url, key):
         for mode, revision in REVISIONS.items():
             for scenario in [analysis, wrong, cancelled]:
+                if mode == "auto" and scenario is not wrong:
+                    continue
                 start = time.monotonic()
                 headers = {"Authorization": "Bearer " + key(f"{mode}-{scenario.__name__}")}
                 async with httpx2.AsyncClient(headers=headers, timeout=120) as http:

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
@@ -28,10 +28,10 @@ pub(super) async fn handle(
         service.bounds.request(tenant)?
     };
     if service.is_draining() && request.method() != Method::DELETE {
-        let detail = "no new work is taken; what runs goes on for a while";
-        return Err(Problem::new(Code::Draining, detail).after(5));
+        return Err(draining());
     }
     let (parts, body) = request.into_parts();
+    let closes = parts.method == Method::DELETE;
     let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant).await?;
     let body = upload.into_bytes();
     let opened = service.mcp.of(&service, &caller).await?;
@@ -49,12 +49,17 @@ pub(super) async fn handle(
         .with_cancellation_token(opened.stop.clone());
     let connections = Arc::clone(&opened.connections);
     let http = StreamableHttpService::new(move || Ok(Arc::clone(&server)), connections, config);
-    let answer = tokio::select! {
+    let mut answer = tokio::select! {
         answer = http.handle(Request::from_parts(parts, Body::from(body))) => answer,
         () = opened.stop.cancelled() => {
-            return Err(Problem::new(Code::Unauthorized, "the key was revoked meanwhile"));
+            let revoked = Problem::new(Code::Unauthorized, "the key was revoked meanwhile");
+            return Err(if service.is_draining() { draining() } else { revoked });
         }
     };
+    if closes && answer.status() == StatusCode::ACCEPTED {
+        // It is done, and clients take the other for a refusal.
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+    }
     let answer = answer.map(|body| {
         Body::new(body.map_frame(move |frame| {
             let _held_until_the_end = &place;
@@ -62,6 +67,11 @@ pub(super) async fn handle(
         }))
     });
     Ok(answer.into_response())
+}
+
+fn draining() -> Problem {
+    let detail = "no new work is taken; what runs goes on for a while";
+    Problem::new(Code::Draining, detail).after(5)
 }
 
 /// Whether a message opens a connection; read as the library reads it.

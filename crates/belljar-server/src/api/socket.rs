@@ -40,7 +40,7 @@ const MAX_CELLS: usize = 16;
 const MAX_ID: usize = 255;
 
 /// How long a client may take for one message.
-const SEND_TIME: Duration = Duration::from_secs(60);
+const SEND_TIME: Duration = Duration::from_mins(1);
 
 /// How long the last word may take.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
@@ -341,10 +341,11 @@ impl Socket {
                 data: serde_json::from_str(json).ok()?,
             })
         });
-        match told {
-            Some(told) => self.say(web, &told).await,
-            None => Ok(tracing::error!("an event can't be read again")),
-        }
+        let Some(told) = told else {
+            tracing::error!("an event can't be read again");
+            return Ok(());
+        };
+        self.say(web, &told).await
     }
 
     async fn refuse(
@@ -360,7 +361,10 @@ impl Socket {
     async fn say(&mut self, web: &mut WebSocket, answer: &Answer<'_>) -> Result<(), Closing> {
         match serde_json::to_string(answer) {
             Ok(json) => self.send(web, Message::Text(json.into())).await,
-            Err(error) => Ok(tracing::error!(%error, "a message can't be written")),
+            Err(error) => {
+                tracing::error!(%error, "a message can't be written");
+                Ok(())
+            }
         }
     }
 

@@ -289,7 +289,7 @@ async fn places_are_those_of_the_tenant() {
     for ended in [&mcp, &second] {
         let id = ended.connection.as_ref().unwrap();
         let request = client.delete("/mcp").header("mcp-session-id", id);
-        request.with(202).await;
+        request.with(204).await;
         ended.request("tools/list", json!({})).with(404).await;
     }
     // Its session ended with it.
