@@ -40,6 +40,8 @@ const MOST_FILES: usize = 32;
 /// The most bytes of files that come back.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
+const NOT_BEGUN: &str = "The run could not begin";
+
 /// The agent that a connection may ask, and how its runs are to be.
 #[derive(Debug)]
 pub struct Runs {
@@ -47,6 +49,7 @@ pub struct Runs {
     start: Start,
     places: Arc<Semaphore>,
     left: AtomicU32,
+    for_tenants: bool,
 }
 
 /// A run that begins, and its place among those at once.
@@ -66,7 +69,36 @@ impl Runs {
             start,
             places: Arc::new(Semaphore::new(AT_ONCE as usize)),
             left: AtomicU32::new(IN_ALL),
+            for_tenants: false,
         }
+    }
+
+    /// For clients that are not the operator: what the host or the model's server said goes to the log alone.
+    #[must_use]
+    pub fn for_tenants(mut self) -> Self {
+        self.for_tenants = true;
+        self
+    }
+
+    /// What went wrong with a run, as the client may know it.
+    pub(crate) fn explain(&self, what: &str, error: &RunError) -> String {
+        if self.for_tenants {
+            tracing::error!(%error, "{what}");
+            return format!("{what}: this is a fault of the service; its log tells more.");
+        }
+        format!("{what}: {error}")
+    }
+
+    /// How a run ended, as the client may know it.
+    fn ending(&self, run: &Run) -> Option<Ending> {
+        let mut ending = run.ending()?.clone();
+        if self.for_tenants
+            && let ExitReason::ModelFailed { error } = &mut ending.reason
+        {
+            tracing::error!(%error, "a model could not be asked");
+            "the model could not be asked".clone_into(error);
+        }
+        Some(ending)
     }
 
     /// Waits until none goes on.
@@ -116,7 +148,7 @@ impl Runs {
             .agent
             .start(start)
             .await
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| self.explain(NOT_BEGUN, &error))?;
         Ok(Begun { live, place })
     }
 
@@ -138,15 +170,11 @@ impl Runs {
                 self.agent
                     .file(&name, contents)
                     .await
-                    .map_err(|error| failed(&error))?,
+                    .map_err(|error| self.explain(NOT_BEGUN, &error))?,
             );
         }
         Ok(given)
     }
-}
-
-fn failed(error: &RunError) -> String {
-    format!("The run could not begin: {error}")
 }
 
 /// Drives a run to its end. When it is to stop it ends with the best answer that it has. What it does
@@ -237,12 +265,13 @@ struct RunFile {
 
 /// The result of a call that made this run. Its files go into the session, if there is one.
 pub(crate) async fn run_result(
+    runs: &Runs,
     run: &Run,
     id: &str,
     directory: &Path,
     held: Option<&Held>,
 ) -> Option<CallToolResult> {
-    let ending = run.ending()?;
+    let ending = &runs.ending(run)?;
     let spent = run.spent();
     let mut report = RunReport {
         run: id.to_owned(),

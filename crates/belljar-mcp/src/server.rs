@@ -102,6 +102,13 @@ impl Server {
         self
     }
 
+    /// Whether no call goes on, no task is kept and no decision is waited for: another server in the place of this
+    /// one would answer the same, but for its sessions.
+    pub fn is_idle(&self) -> bool {
+        let calls = MOST_CALLS - self.calls.available_permits();
+        calls == 0 && self.tasks.are_none() && self.waiting.are_none()
+    }
+
     pub(crate) fn sessions(&self) -> Arc<Sessions> {
         Arc::clone(&self.sessions)
     }
@@ -142,6 +149,7 @@ impl Server {
     /// Begins to run a cell, once a person has approved it where one must.
     async fn run_python(&self, args: RunPython) -> Result<Work, String> {
         let permit = self.call_permit()?;
+        let place = self.sessions.places().cell()?;
         let held = self.session(args.session_id.as_deref()).await?;
         let limit = held.session.limits().wall_time;
         let stop = self.over.child_token();
@@ -150,7 +158,7 @@ impl Server {
         let sessions = self.sessions();
         let stopped = stop.clone();
         let running = tokio::spawn(async move {
-            let _permit = permit;
+            let _held_until_the_end = (permit, place);
             let approved = tokio::select! {
                 approved = asks.ask_for_code(&args.code) => approved,
                 () = stopped.cancelled() => Err(cancelled()),
@@ -167,7 +175,7 @@ impl Server {
                     cell_result(&held.id, &args.code, outcome)
                 }
                 Err(NoOutcome::Cancelled) => refusal("The call was cancelled before it began."),
-                Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&held, &error)),
+                Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&held, error)),
             }
         });
         Ok(Work {
@@ -180,14 +188,14 @@ impl Server {
     }
 
     /// Begins a run of the agent.
-    async fn ask_agent(&self, args: AskAgent, runs: &Runs) -> Result<Work, String> {
+    async fn ask_agent(&self, args: AskAgent, runs: &Arc<Runs>) -> Result<Work, String> {
         let permit = self.call_permit()?;
         let held = match &args.session_id {
             Some(id) => Some(self.sessions.find(id)?),
             None => self.default_session().await,
         };
         // Its session is one more of those that there may be.
-        let session_place = self.sessions.place()?;
+        let places = self.sessions.places().run()?;
         let approvals = self.approvals.lock();
         let approvals = approvals.unwrap_or_else(PoisonError::into_inner).clone();
         let Begun { live, place } = runs.begin(&args, held.as_deref(), approvals).await?;
@@ -195,14 +203,14 @@ impl Server {
         let (said, heard) = watch::channel(String::new());
         let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
         let (id, directory) = (live.id().clone(), live.artifacts());
-        let stopped = stop.clone();
+        let (stopped, runs) = (stop.clone(), Arc::clone(runs));
         let running = tokio::spawn(async move {
-            let _held_until_the_end = (permit, session_place, place);
+            let _held_until_the_end = (permit, places, place);
             match drive(live, asks, stopped, said).await {
-                Ok(run) => run_result(&run, id.as_str(), &directory, held.as_deref())
+                Ok(run) => run_result(&runs, &run, id.as_str(), &directory, held.as_deref())
                     .await
                     .unwrap_or_else(|| refusal(format!("The run {id} did not come to its end."))),
-                Err(error) => refusal(format!("The run {id} failed: {error}")),
+                Err(error) => refusal(runs.explain(&format!("The run {id} failed"), &error)),
             }
         });
         Ok(Work {
@@ -285,7 +293,7 @@ impl Server {
                 "The session has {limit} checkpoints already: use one of their names again ({}).",
                 names(&held).await
             )),
-            Err(error) => Err(self.sessions.explain(&held, &error)),
+            Err(error) => Err(self.sessions.explain(&held, error)),
         }
     }
 
@@ -305,7 +313,7 @@ impl Server {
                 "The session has no checkpoint of this name; those it has: {}.",
                 names(&held).await
             )),
-            Err(error) => Err(self.sessions.explain(&held, &error)),
+            Err(error) => Err(self.sessions.explain(&held, error)),
         }
     }
 
@@ -332,21 +340,28 @@ impl Server {
                 let args: tools::ListFiles = parse(name, arguments)?;
                 let held = self.session(args.session_id.as_deref()).await?;
                 let answer = files::list(&held, args).await;
-                answer.map_err(|error| self.sessions.explain(&held, &error))
+                answer.map_err(|error| self.sessions.explain(&held, error))
             }
             "read_file" => {
                 let args: tools::ReadFile = parse(name, arguments)?;
                 let held = self.session(args.session_id.as_deref()).await?;
                 let answer = files::read(&held, args).await;
-                answer.map_err(|error| self.sessions.explain(&held, &error))
+                answer.map_err(|error| self.sessions.explain(&held, error))
             }
             _ => {
                 let args: tools::WriteFile = parse(name, arguments)?;
                 let held = self.session(args.session_id.as_deref()).await?;
                 let answer = files::write(&held, args).await;
-                answer.map_err(|error| self.sessions.explain(&held, &error))
+                answer.map_err(|error| self.sessions.explain(&held, error))
             }
         }
+    }
+}
+
+impl Drop for Server {
+    /// Tasks go on in the background, and nobody can ask for them any more.
+    fn drop(&mut self) {
+        self.over.cancel();
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use belljar_sandbox::{Engine, Error, Session, SessionOptions};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+
+use crate::places::{AtMost, Place, Places};
 
 /// The most of a stream that a result has: it goes into the window of a model.
 const MAX_OUTPUT: usize = 32 << 10;
@@ -18,8 +20,7 @@ const MAX_FILE: u64 = 8 << 20;
 pub struct Sessions {
     engine: Engine,
     options: SessionOptions,
-    most: usize,
-    places: Arc<Semaphore>,
+    places: Box<dyn Places>,
     known: Mutex<HashMap<String, Arc<Held>>>,
 }
 
@@ -30,10 +31,16 @@ pub(crate) struct Held {
     pub(crate) session: Session,
     /// Whoever has it may run a cell, so that an interrupt hits no cell but his own.
     turn: tokio::sync::Mutex<()>,
-    _place: OwnedSemaphorePermit,
+    /// When a call last named it.
+    used: Mutex<Instant>,
+    _place: Place,
 }
 
 impl Held {
+    fn used(&self) -> MutexGuard<'_, Instant> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits until no call uses the interpreter; `None` if the call is cancelled before that.
     pub(crate) async fn turn(
         &self,
@@ -49,15 +56,23 @@ impl Held {
 
 impl Sessions {
     /// Sessions of this engine, each with these options, at most so many at once.
-    pub fn new(engine: Engine, mut options: SessionOptions, most: usize) -> Self {
+    pub fn new(engine: Engine, options: SessionOptions, most: usize) -> Self {
+        Self::with_places(engine, options, Box::new(AtMost::new(most)))
+    }
+
+    /// The same, where somebody else counts them.
+    pub fn with_places(
+        engine: Engine,
+        mut options: SessionOptions,
+        places: Box<dyn Places>,
+    ) -> Self {
         let limits = &mut options.limits;
         limits.output_kept_bytes = limits.output_kept_bytes.min(MAX_OUTPUT);
         limits.transfer_bytes = limits.transfer_bytes.min(MAX_FILE);
         Self {
             engine,
             options,
-            most,
-            places: Arc::new(Semaphore::new(most)),
+            places,
             known: Mutex::default(),
         }
     }
@@ -68,26 +83,36 @@ impl Sessions {
         self.engine.shutdown().await;
     }
 
+    /// Ends those that no call has named for so long and that nothing runs in. How many are left.
+    pub fn end_idle(&self, after: Duration) -> usize {
+        let mut known = self.known();
+        known.retain(|_, held| Arc::strong_count(held) > 1 || held.used().elapsed() < after);
+        known.len()
+    }
+
+    pub(crate) fn places(&self) -> &dyn Places {
+        &*self.places
+    }
+
     pub(crate) async fn create(&self) -> Result<Arc<Held>, String> {
-        let place = self.place()?;
+        let places = self.places.sessions(1)?;
         let session = self.engine.session_with(self.options.clone()).await;
-        Ok(self.hold(session.map_err(|error| error.to_string())?, place))
+        let session = session.map_err(|error| self.places.explain(error))?;
+        let held = self.hold([session], places).pop();
+        held.ok_or_else(|| "There is no place for it.".into())
     }
 
     pub(crate) async fn fork(&self, held: &Held, count: u32) -> Result<Vec<Arc<Held>>, String> {
-        let mut places = Vec::new();
-        for _ in 0..count {
-            places.push(self.place()?);
-        }
+        let places = self.places.sessions(count as usize)?;
         let forks = held.session.fork(count).await;
-        let forks = forks.map_err(|error| self.explain(held, &error))?;
-        let forks = forks.into_iter().zip(places);
-        Ok(forks.map(|(fork, place)| self.hold(fork, place)).collect())
+        let forks = forks.map_err(|error| self.explain(held, error))?;
+        Ok(self.hold(forks, places))
     }
 
     pub(crate) fn find(&self, id: &str) -> Result<Arc<Held>, String> {
         let known = self.known();
         if let Some(held) = known.get(id) {
+            *held.used() = Instant::now();
             return Ok(Arc::clone(held));
         }
         let mut ids: Vec<&str> = known.keys().map(String::as_str).collect();
@@ -108,32 +133,34 @@ impl Sessions {
     }
 
     /// What went wrong, in words; a session that has ended is given up.
-    pub(crate) fn explain(&self, held: &Held, error: &Error) -> String {
+    pub(crate) fn explain(&self, held: &Held, error: Error) -> String {
         if matches!(error, Error::Ended(_)) {
             self.forget(held);
         }
-        error.to_string()
+        self.places.explain(error)
     }
 
-    /// A place for a session, which is free again when this is dropped.
-    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, String> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map_err(|_| {
-            format!(
-                "There may be {} sessions at once, and no more: end some with close_session.",
-                self.most
-            )
-        })
-    }
-
-    fn hold(&self, session: Session, place: OwnedSemaphorePermit) -> Arc<Held> {
-        let held = Arc::new(Held {
-            id: new_id("s"),
-            session,
-            turn: tokio::sync::Mutex::default(),
-            _place: place,
-        });
-        self.known().insert(held.id.clone(), Arc::clone(&held));
+    /// Each session with a place.
+    fn hold(
+        &self,
+        sessions: impl IntoIterator<Item = Session>,
+        places: Vec<Place>,
+    ) -> Vec<Arc<Held>> {
+        let held: Vec<_> = sessions
+            .into_iter()
+            .zip(places)
+            .map(|(session, place)| {
+                Arc::new(Held {
+                    id: new_id("s"),
+                    session,
+                    turn: tokio::sync::Mutex::default(),
+                    used: Mutex::new(Instant::now()),
+                    _place: place,
+                })
+            })
+            .collect();
+        let new = held.iter().map(|held| (held.id.clone(), Arc::clone(held)));
+        self.known().extend(new);
         held
     }
 

@@ -31,10 +31,18 @@ pub(crate) struct Tasks {
 impl Tasks {
     /// Whether one more can be made.
     pub(crate) fn have_room(&self) -> bool {
+        self.count() < MOST
+    }
+
+    pub(crate) fn are_none(&self) -> bool {
+        self.count() == 0
+    }
+
+    fn count(&self) -> usize {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         kept.retain(|gone| *gone > now);
-        kept.len() < MOST
+        kept.len()
     }
 
     /// Makes a task of work that goes on.

@@ -94,6 +94,10 @@ impl Waiting {
         InputRequiredResult::new(Some([(KEY.to_owned(), request)].into()), Some(id))
     }
 
+    pub(crate) fn are_none(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Goes on with a call that comes again: with the same arguments, since the person has decided on
     /// these.
     pub(crate) fn take(

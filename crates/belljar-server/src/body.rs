@@ -145,6 +145,14 @@ impl Upload {
         }
     }
 
+    /// A body of JSON as it came.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self.contents {
+            Contents::Memory(memory) => memory,
+            Contents::File(_) => Vec::new(),
+        }
+    }
+
     fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let Contents::Memory(memory) = &self.contents else {
             return Err(Problem::internal(

@@ -65,6 +65,7 @@ struct TenantUse {
     cells: usize,
     streams: usize,
     requests: usize,
+    connections: usize,
     transfers: usize,
     runs: usize,
     kept_bytes: usize,
@@ -90,6 +91,7 @@ enum What {
     Cell,
     Stream,
     Request,
+    Connection,
     Transfer,
     Run,
     Kept { bytes: usize },
@@ -201,6 +203,19 @@ impl Bounds {
         Ok(self.place(tenant, What::Request))
     }
 
+    /// A place for a connection of the Model Context Protocol. There is no use for more of them than for sessions.
+    pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+        let mut used = self.used();
+        let of_tenant = self.refill(&mut used, tenant);
+        if of_tenant.connections >= self.tenant_sessions {
+            let most = self.tenant_sessions;
+            let detail = format!("a tenant may have {most} connections of MCP at once");
+            return Err(Problem::new(Code::TooManySessions, detail).after(5));
+        }
+        of_tenant.connections += 1;
+        Ok(self.place(tenant, What::Connection))
+    }
+
     /// A place for a file or a large body on its way.
     pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
@@ -273,7 +288,7 @@ impl Bounds {
     /// How many sessions there are, how many cells run or wait, and all that is taken.
     pub(crate) fn totals(&self) -> (usize, usize, Vec<Taken>) {
         type Count = fn(&TenantUse) -> usize;
-        let kinds: [(&'static str, Count, Option<usize>, usize); 6] = [
+        let kinds: [(&'static str, Count, Option<usize>, usize); 7] = [
             (
                 "sessions",
                 |tenant| tenant.sessions,
@@ -288,6 +303,12 @@ impl Bounds {
                 self.tenant_streams,
             ),
             ("requests", |tenant| tenant.requests, None, TENANT_REQUESTS),
+            (
+                "connections",
+                |tenant| tenant.connections,
+                None,
+                self.tenant_sessions,
+            ),
             (
                 "transfers",
                 |tenant| tenant.transfers,
@@ -333,6 +354,7 @@ impl Bounds {
                 cells: 0,
                 streams: 0,
                 requests: 0,
+                connections: 0,
                 transfers: 0,
                 runs: 0,
                 kept_bytes: 0,
@@ -376,6 +398,7 @@ impl Drop for Place {
                 What::Cell => of_tenant.cells -= 1,
                 What::Stream => of_tenant.streams -= 1,
                 What::Request => of_tenant.requests -= 1,
+                What::Connection => of_tenant.connections -= 1,
                 What::Transfer => of_tenant.transfers -= 1,
                 What::Run => of_tenant.runs -= 1,
                 What::Kept { bytes } => of_tenant.kept_bytes -= bytes,

@@ -138,6 +138,12 @@ impl CellRecord {
         caller: &Caller,
     ) -> Result<Response, Problem> {
         let listener = Listener::new(service, caller)?;
+        let position = self.after(after)?;
+        Ok(CellReader { position, listener }.answer())
+    }
+
+    /// The place after an event, to read from.
+    pub(crate) fn after(self: &Arc<Self>, after: u64) -> Result<Position, Problem> {
         let (given_up, last) = (self.log().given_up, self.last_event());
         if after < given_up {
             let detail = format!(
@@ -146,13 +152,11 @@ impl CellRecord {
             return Err(Problem::new(Code::EventsGone, detail));
         }
         check_after(after, last)?;
-        let reader = CellReader {
+        Ok(Position {
             record: Arc::clone(self),
             told: self.told.subscribe(),
             after,
-            listener,
-        };
-        Ok(reader.answer())
+        })
     }
 
     fn tell(&self, kind: &str, event: &impl serde::Serialize) {
@@ -259,11 +263,47 @@ fn without_host_paths(outcome: &mut Outcome) {
     }
 }
 
-/// Somebody who reads the events of a cell.
-struct CellReader {
+/// How far somebody is who reads the events of a cell.
+#[derive(Debug)]
+pub(crate) struct Position {
     record: Arc<CellRecord>,
     told: watch::Receiver<u64>,
     after: u64,
+}
+
+impl Position {
+    pub(crate) fn cell(&self) -> u32 {
+        self.record.number
+    }
+
+    /// The next event, as a stream has it; `None` after the last, and for a reader who is too slow to get all: it is
+    /// told so when it comes again.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            {
+                let log = self.record.log();
+                let index = usize::try_from(self.after.checked_sub(log.given_up)?).ok()?;
+                if let Some(event) = log.events.get(index) {
+                    self.after += 1;
+                    return Some(event.clone());
+                }
+                if log.end.is_some() {
+                    return None;
+                }
+            }
+            let _ = self.told.changed().await;
+        }
+    }
+
+    /// Whether all has been read.
+    pub(crate) fn is_at_the_end(&self) -> bool {
+        self.after == self.record.last_event()
+    }
+}
+
+/// Somebody who reads a stream of the events of a cell.
+struct CellReader {
+    position: Position,
     listener: Listener,
 }
 
@@ -273,21 +313,13 @@ impl Reader for CellReader {
             if self.listener.is_due() && !self.listener.has_key().await {
                 return None;
             }
-            {
-                let log = self.record.log();
-                // A reader who is too slow to get all is cut off, and is told so when it comes again.
-                let index = usize::try_from(self.after.checked_sub(log.given_up)?).ok()?;
-                if let Some(event) = log.events.get(index) {
-                    self.after += 1;
-                    return Some(self.listener.say(event.clone()));
+            match tokio::time::timeout(KEY_CHECK, self.position.next()).await {
+                Ok(event) => return event.map(|event| self.listener.say(event)),
+                Err(_) => {
+                    if let Some(sign) = self.listener.sign_of_life() {
+                        return Some(sign);
+                    }
                 }
-                if log.end.is_some() {
-                    return None;
-                }
-            }
-            let _ = tokio::time::timeout(KEY_CHECK, self.told.changed()).await;
-            if let Some(sign) = self.listener.sign_of_life() {
-                return Some(sign);
             }
         }
     }

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
+use crate::api::{MCP, key_of_protocols};
 use crate::metrics::Answered;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
@@ -129,6 +130,19 @@ fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
         let detail = "the header `Host` names another service; the operator adds names by --host";
         return Err(Problem::new(Code::WrongHost, detail));
     }
+    // Only browsers send it. A page of another site has no business here, whatever its browser lets it try.
+    let origins = headers.get_all(header::ORIGIN).iter();
+    for origin in origins {
+        let origin = origin.to_str().unwrap_or_default();
+        let host = origin
+            .strip_prefix("https://")
+            .or_else(|| origin.strip_prefix("http://"));
+        if !host.is_some_and(|host| hosts.has(host)) {
+            let detail =
+                "the header `Origin` names another site; the operator adds names by --host";
+            return Err(Problem::new(Code::WrongOrigin, detail));
+        }
+    }
     Ok(())
 }
 
@@ -138,7 +152,9 @@ pub(crate) async fn authorize(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let key = key_of(request.headers()).map(str::to_owned);
+    let headers = request.headers();
+    let key = key_of(headers).or_else(|| key_of_protocols(headers));
+    let key = key.map(str::to_owned);
     let caller = match caller(&service, key, scope_of(&request)).await {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
@@ -192,6 +208,9 @@ async fn caller(
 /// The scope that a route needs; what is no route needs none to be told so.
 fn scope_of(request: &Request) -> Option<Scope> {
     let path = request.extensions().get::<MatchedPath>()?.as_str();
+    if path == MCP {
+        return Some(Scope::Sessions);
+    }
     let first = path.strip_prefix("/v1/")?.split('/').next()?;
     match first {
         "sessions" => Some(Scope::Sessions),

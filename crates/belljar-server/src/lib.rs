@@ -6,7 +6,7 @@
 //!
 //! # What is promised
 //!
-//! - Nothing is answered without a key. What belongs to another tenant is answered as what is not there.
+//! - Nothing is answered without a key, to a page of another site, or under another name than the service's. What belongs to another tenant is answered as what is not there.
 //! - What a request may cost is bounded before it costs anything: bodies, headers, time, sessions, cells,
 //!   memory of the host. Who is refused is told when to come again.
 //! - An answer never has a path or a text of the host in it: faults have a stable code and a page.
@@ -20,6 +20,7 @@ mod cells;
 mod connection;
 mod guard;
 mod idempotency;
+mod mcp;
 mod metrics;
 mod node;
 mod openapi;
@@ -32,6 +33,7 @@ mod service;
 mod sessions;
 mod streams;
 mod tenants;
+mod tls;
 mod work;
 
 pub use openapi::openapi;
@@ -39,3 +41,4 @@ pub use options::{OfferedModel, RunsOptions, ServerOptions};
 pub use problem::{Code, ERRORS_PAGE};
 pub use server::{Server, ServerError};
 pub use tenants::{KeyInfo, NewKey, Scope, TenantName, Tenants, TenantsError};
+pub use tls::{Tls, TlsError};

@@ -1,10 +1,13 @@
 //! How a service is to be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_agent::{Approvals, Budget, Dialect, Provider};
 use belljar_sandbox::SessionOptions;
 use belljar_sandbox::protocol::Language;
+
+use crate::tls::Tls;
 
 /// What a service gives to its tenants. The defaults suit one machine.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub struct ServerOptions {
     /// Names by which clients may call the service, besides the address it listens on: what a reverse
     /// proxy passes on as `Host`.
     pub hosts: Vec<String>,
+    /// The certificate of the public listener, which speaks plain HTTP without one.
+    pub tls: Option<Arc<Tls>>,
     /// The most sessions of all tenants together: 1000.
     pub max_sessions: usize,
     /// The most sessions of a tenant: 100.
@@ -26,6 +31,8 @@ pub struct ServerOptions {
     pub tenant_streams: usize,
     /// Sessions that a tenant may start in a second, on average; twice as many at once: 20.
     pub creates_per_second: u32,
+    /// How long what was opened over the Model Context Protocol stays when it is not used: an hour.
+    pub mcp_idle: Duration,
     /// How long cells may go on when the service is told to stop: 30 s.
     pub drain: Duration,
     /// What runs are given.
@@ -90,11 +97,13 @@ impl Default for ServerOptions {
             session: SessionOptions::default(),
             allow: Vec::new(),
             hosts: Vec::new(),
+            tls: None,
             max_sessions: 1000,
             tenant_sessions: 100,
             tenant_cells: 64,
             tenant_streams: 64,
             creates_per_second: 20,
+            mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),
         }

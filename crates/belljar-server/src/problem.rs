@@ -49,6 +49,7 @@ macro_rules! codes {
 codes! {
     Unauthorized "unauthorized" UNAUTHORIZED never "A valid key is needed";
     ScopeMissing "scope_missing" FORBIDDEN never "The key may not do this";
+    WrongOrigin "wrong_origin" FORBIDDEN never "Pages of other sites may not use the service";
     RouteNotFound "route_not_found" NOT_FOUND never "There is no such route";
     SessionNotFound "session_not_found" NOT_FOUND never "There is no such session";
     CellNotFound "cell_not_found" NOT_FOUND never "There is no such cell";
@@ -86,6 +87,7 @@ codes! {
     RunBusy "run_busy" CONFLICT again "The run is just being taken up or left";
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file is too large to be transferred";
     SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot can't be loaded";
+    UpgradeNeeded "upgrade_needed" UPGRADE_REQUIRED never "This is a WebSocket";
     EventsGone "events_gone" GONE never "Events after this one are no longer kept";
     TooManySessions "too_many_sessions" TOO_MANY_REQUESTS again "The tenant has as many sessions as it may";
     TooManyRuns "too_many_runs" TOO_MANY_REQUESTS again "As many runs of the tenant go on as may";
@@ -153,6 +155,11 @@ impl Problem {
         )
     }
 
+    /// As one sentence, where there is no body to put it into.
+    pub(crate) fn words(&self) -> String {
+        format!("{}: {}.", self.code.title(), self.detail)
+    }
+
     pub(crate) fn body(&self) -> ProblemBody<'_> {
         ProblemBody {
             kind: format!("/errors/{}", self.code.as_str()),
@@ -177,6 +184,9 @@ impl IntoResponse for Problem {
         );
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.code == Code::UpgradeNeeded {
+            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         }
         if let Some(seconds) = self.retry_after.or(self.code.retry().then_some(1)) {
             headers.insert(header::RETRY_AFTER, seconds.into());

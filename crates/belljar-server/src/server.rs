@@ -114,6 +114,7 @@ impl Server {
         let token = CancellationToken::new();
         let mut serving = vec![tokio::spawn(connection::serve(
             listener,
+            self.service.options.tls.clone(),
             router,
             token.clone(),
         ))];
@@ -121,6 +122,7 @@ impl Server {
             let router = admin_router(&self.service);
             serving.push(tokio::spawn(connection::serve(
                 admin,
+                None,
                 router,
                 token.clone(),
             )));
@@ -140,6 +142,7 @@ impl Server {
         let runs = self.service.runs.leave(deadline);
         tokio::join!(cells, runs);
         self.service.sessions.end_all();
+        self.service.over.cancel();
         token.cancel();
         for task in serving {
             // It has nothing to say.

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use belljar_sandbox::Engine;
+use tokio_util::sync::CancellationToken;
 
 use crate::bounds::Bounds;
 use crate::idempotency::Idempotency;
+use crate::mcp::Mcp;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
@@ -28,10 +30,13 @@ pub(crate) struct Service {
     pub(crate) runs: Arc<Runs>,
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) idempotency: Idempotency,
+    pub(crate) mcp: Mcp,
     pub(crate) metrics: Metrics,
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
     draining: AtomicBool,
+    /// Cancelled when nothing goes on any more.
+    pub(crate) over: CancellationToken,
     /// Held while this service has its data directory.
     _lock: File,
 }
@@ -60,9 +65,11 @@ impl Service {
             tenants,
             sessions: Sessions::new(node),
             idempotency: Idempotency::default(),
+            mcp: Mcp::default(),
             metrics: Metrics::default(),
             spool: spool(data),
             draining: AtomicBool::new(false),
+            over: CancellationToken::new(),
             _lock: lock,
         })
     }

@@ -53,9 +53,14 @@ impl Listener {
         self.service.tenants.is_valid(&self.key).await
     }
 
+    /// Something was sent.
+    pub(crate) fn spoke(&mut self) {
+        self.spoke = Instant::now();
+    }
+
     /// What is to be sent now.
     pub(crate) fn say(&mut self, part: Bytes) -> Bytes {
-        self.spoke = Instant::now();
+        self.spoke();
         part
     }
 
@@ -78,6 +83,14 @@ pub(crate) fn check_after(after: u64, last: u64) -> Result<(), Problem> {
 /// One event as a stream has it. JSON has no line ends of its own.
 pub(crate) fn event(number: u64, kind: &str, json: &str) -> Bytes {
     format!("id: {number}\nevent: {kind}\ndata: {json}\n\n").into()
+}
+
+/// Number, kind and JSON of an event that was rendered so.
+pub(crate) fn parts(event: &[u8]) -> Option<(&str, &str, &str)> {
+    let text = std::str::from_utf8(event).ok()?;
+    let (number, rest) = text.strip_prefix("id: ")?.split_once("\nevent: ")?;
+    let (kind, json) = rest.split_once("\ndata: ")?;
+    Some((number, kind, json.trim_end()))
 }
 
 /// Somebody who reads events.

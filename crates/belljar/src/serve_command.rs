@@ -4,12 +4,13 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_agent::{Policy, Provider};
 use belljar_sandbox::{Checkpoints, Network};
-use belljar_server::{OfferedModel, RunsOptions, Server, ServerOptions, Tenants};
+use belljar_server::{OfferedModel, RunsOptions, Server, ServerOptions, Tenants, Tls};
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,7 +31,8 @@ With SIGTERM or Ctrl-C it takes no new work, lets running cells end, and exits; 
 
 Exit code: 0; 2 if it can't start.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen. Anyone who can reach it can try keys: stay on loopback behind a proxy with TLS
+    /// Where to listen. Anyone who can reach it can try keys: give it a certificate, or stay on loopback behind
+    /// a proxy with TLS
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
     /// Where to answer /healthz and /metrics, without keys [default: nowhere]
@@ -42,6 +44,13 @@ pub(crate) struct ServeArgs {
     /// A name that clients call the service by, such as that of a proxy (may be given several times)
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
+    /// The certificate to show, with those that it was signed by after it (PEM). It is read again when it
+    /// changes [default: no TLS]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
     /// The most sessions at once
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     max_sessions: u32,
@@ -77,8 +86,23 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     session.hibernate_after = Some(Duration::from_secs(60 * args.idle));
     // What --allow lists is what sessions may ask for.
     session.network = Network::None;
+    let tls = match (&args.tls_certificate, &args.tls_key) {
+        (Some(certificate), Some(key)) => {
+            let tls = Tls::open(certificate, key).context("the certificate can't be used")?;
+            Some(Arc::new(tls))
+        }
+        _ => None,
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    if tls.is_none() && !args.listen.ip().is_loopback() {
+        note(
+            "[warning: without TLS, keys, code and results can be read on their way: give --tls-certificate and \
+             --tls-key, or listen on loopback behind a proxy with TLS]",
+        );
+    }
     let options = ServerOptions {
         session,
+        tls,
         allow: args.session.allowed().to_vec(),
         hosts: args.host,
         max_sessions: args.max_sessions as usize,
@@ -112,7 +136,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let server = Server::new(engine, tenants, &data, options).await?;
     note(&format!(
-        "[listening on http://{}]",
+        "[listening on {scheme}://{}]",
         listener.local_addr().context("the listener")?
     ));
     let stop = async {

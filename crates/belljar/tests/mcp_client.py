@@ -1,14 +1,19 @@
-"""`belljar mcp`, used by the official client library. Run by `.ci/mcp-client`: PROGRAM is the first
+"""`belljar mcp`, and `/mcp` of `belljar serve`, used by the official client library. Run by `.ci/mcp-client`: PROGRAM is the first
 argument. Every scenario runs with a client of each protocol revision."""
 
 import base64
+import contextlib
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from typing import Literal
 
 import anyio
+import httpx2
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from mcp.client.extension import ClientExtension, ResultClaim
 from mcp_types import CallToolResult, ElicitResult, Request, Result
 
@@ -276,6 +281,42 @@ async def approved(mode):
         await refused(client, "run_python", "this client can't ask one", code="x = 1")
 
 
+@contextlib.contextmanager
+def service():
+    """A service, as where it is and what makes a key for a new tenant of it."""
+    with tempfile.TemporaryDirectory() as data:
+        command = [PROGRAM, "serve", "--data", data, "--listen", "127.0.0.1:0", "--drain", "1"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            url = next(line.split("listening on ")[1] for line in process.stderr if "listening on" in line)
+
+            def key(tenant):
+                make = [PROGRAM, "keys", "create", "--data", data, "--tenant", tenant, "--scope", "sessions"]
+                return subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()
+
+            yield url.strip().rstrip("]"), key
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+async def over_http():
+    """The same over HTTP, each scenario as a tenant of its own."""
+    with service() as (url, key):
+        for mode, revision in REVISIONS.items():
+            for scenario in [analysis, wrong, cancelled]:
+                if mode == "auto" and scenario is not wrong:
+                    continue
+                start = time.monotonic()
+                headers = {"Authorization": "Bearer " + key(f"{mode}-{scenario.__name__}")}
+                async with httpx2.AsyncClient(headers=headers, timeout=120) as http:
+                    transport = streamable_http_client(url + "/mcp", http_client=http)
+                    async with Client(transport, mode=mode, read_timeout_seconds=120) as client:
+                        assert client.protocol_version == revision, client.protocol_version
+                        await scenario(client)
+                print(f"ok  {revision} ({mode}) http {scenario.__name__} {time.monotonic() - start:.1f} s", flush=True)
+
+
 async def main():
     for mode, revision in REVISIONS.items():
         for scenario, arguments in [
@@ -299,6 +340,7 @@ async def main():
     start = time.monotonic()
     await as_task()
     print(f"ok  2026-07-28 as_task {time.monotonic() - start:.1f} s", flush=True)
+    await over_http()
 
 
 anyio.run(main)

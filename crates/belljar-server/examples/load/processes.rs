@@ -24,6 +24,17 @@ impl Process {
         read(self.id).is_some_and(|(_, state, began)| state != "Z" && began == self.began)
     }
 
+    /// Whether it is in a session, as its cgroup tells; else it is one that all of them need.
+    pub(crate) fn is_in_a_session(&self) -> bool {
+        let cgroups = fs::read_to_string(format!("/proc/{}/cgroup", self.id)).unwrap_or_default();
+        cgroups.lines().any(|line| {
+            let below = line
+                .split_once("/belljar-")
+                .and_then(|(_, rest)| rest.split_once('/'));
+            below.is_some()
+        })
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.id
     }

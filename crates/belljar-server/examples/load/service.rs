@@ -17,7 +17,8 @@ pub(crate) struct Service {
     binary: String,
     arguments: Vec<String>,
     model: String,
-    directory: tempfile::TempDir,
+    /// Removed once the service is gone.
+    _directory: tempfile::TempDir,
     requests: Requests,
 }
 
@@ -83,7 +84,7 @@ impl Service {
             model: model.to_owned(),
             binary: binary.to_owned(),
             arguments,
-            directory,
+            _directory: directory,
             requests: Requests {
                 url: format!("http://{address}"),
                 keys,
@@ -132,7 +133,14 @@ impl Service {
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
         let ended = self.child.wait();
         println!("the service ended: {ended:?}");
-        drop(self.directory);
+    }
+}
+
+impl Drop for Service {
+    /// Also where an expectation fails.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

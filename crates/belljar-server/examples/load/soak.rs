@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::processes::{Size, descendants};
+use crate::processes::{Process, Size, descendants};
 use crate::runs::whole_run;
 use crate::service::{Requests, Said, Service};
 
@@ -18,6 +18,9 @@ const WITH_RUNS: u64 = 2;
 
 /// How often it is looked at.
 const SAMPLE: Duration = Duration::from_secs(10);
+
+/// Every so many samples, any process is ended.
+const KILL_ANY: usize = 30;
 
 /// The pause of a client between two sessions: the machine is not to be full.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -81,8 +84,11 @@ pub(crate) async fn soak(service: &Service, seconds: u64) {
                 samples.last().unwrap().1
             );
         }
-        // Somebody ends a process of a session from outside.
-        let family = descendants(service.id());
+        // Somebody ends a process from outside: of a session, and now and then one that all sessions need.
+        let mut family = descendants(service.id());
+        if !samples.len().is_multiple_of(KILL_ANY) {
+            family.retain(Process::is_in_a_session);
+        }
         if let Some(one) = family.get(samples.len() * 7 % family.len().max(1))
             && let Some(id) = i32::try_from(one.id()).ok().and_then(Pid::from_raw)
         {

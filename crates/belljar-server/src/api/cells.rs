@@ -19,28 +19,29 @@ use crate::cells::{CellEnd, CellRecord};
 use crate::idempotency::Slot;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
+use crate::sessions::Held;
 
 /// A cell to run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCell {
     /// Python source.
-    code: String,
+    pub(super) code: String,
     /// How long it may run, if shorter than the session's limit.
     #[schema(minimum = 1)]
-    wall_time_ms: Option<u64>,
+    pub(super) wall_time_ms: Option<u64>,
     /// What to do while another cell runs.
     #[serde(default)]
-    when_busy: WhenBusyAsked,
+    pub(super) when_busy: WhenBusyAsked,
     /// What becomes of the variables if it does not succeed.
     #[serde(default)]
-    on_failure: OnFailureAsked,
+    pub(super) on_failure: OnFailureAsked,
 }
 
 /// What to do with a cell while another one runs.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum WhenBusyAsked {
+pub(super) enum WhenBusyAsked {
     /// Run it after that one.
     #[default]
     Wait,
@@ -51,7 +52,7 @@ enum WhenBusyAsked {
 /// What becomes of the variables when a cell does not end in success.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum OnFailureAsked {
+pub(super) enum OnFailureAsked {
     /// They stay as the cell left them.
     #[default]
     Keep,
@@ -160,10 +161,26 @@ pub(super) async fn run(
     Json(asked): Json<RunCell>,
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
+    let record = begin(&service, &held, asked).await?;
+    if let Some(Extension(slot)) = slot {
+        slot.is_cell(&record);
+    }
+    if wants_stream(&headers) {
+        return record.stream(0, &service, &caller);
+    }
+    Ok(record.answer().await)
+}
+
+/// Begins to run a cell, once it is its turn.
+pub(super) async fn begin(
+    service: &Arc<Service>,
+    held: &Arc<Held>,
+    asked: RunCell,
+) -> Result<Arc<CellRecord>, Problem> {
     let session = held.session()?;
     let mut wall_time = milliseconds(session.limits().wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
-    let place = service.bounds.cell(&caller.tenant)?;
+    let place = service.bounds.cell(&held.tenant)?;
     let run = session.run(Cell {
         code: asked.code,
         wall_time: Some(Duration::from_millis(wall_time)),
@@ -179,14 +196,7 @@ pub(super) async fn run(
     });
     // What runs does not keep the session from being deleted.
     drop(session);
-    let record = CellRecord::begin(run, &held, place, &service).await?;
-    if let Some(Extension(slot)) = slot {
-        slot.is_cell(&record);
-    }
-    if wants_stream(&headers) {
-        return record.stream(0, &service, &caller);
-    }
-    Ok(record.answer().await)
+    CellRecord::begin(run, held, place, service).await
 }
 
 /// Shows a cell that runs or has run.

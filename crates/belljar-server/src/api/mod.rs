@@ -4,9 +4,11 @@ mod approvals;
 mod cells;
 mod checkpoints;
 mod files;
+mod mcp;
 mod runs;
 mod sessions;
 mod snapshots;
+mod socket;
 
 use std::sync::Arc;
 
@@ -15,9 +17,12 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+pub(crate) use sessions::usual_options;
+pub(crate) use socket::key_of_protocols;
 
 use crate::body::Takes;
 use crate::guard::{Hosts, authorize, guard};
@@ -28,6 +33,8 @@ use crate::service::Service;
 use crate::work::work;
 
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
+/// Where messages of the Model Context Protocol go.
+pub(crate) const MCP: &str = "/mcp";
 const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
 
 fn routes() -> OpenApiRouter<Arc<Service>> {
@@ -39,6 +46,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(cells::list, cells::run))
         .routes(routes!(cells::show))
         .routes(routes!(cells::events))
+        .routes(routes!(socket::open))
         .routes(routes!(checkpoints::list, checkpoints::create))
         .routes(routes!(checkpoints::forget))
         .routes(routes!(checkpoints::restore))
@@ -73,6 +81,8 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(Arc::clone(service), work))
+        // Its messages are not requests of ours: they are read and answered as its protocol says.
+        .route(MCP, any(mcp::handle))
         .layer(from_fn_with_state(Arc::clone(service), authorize))
         .with_state(Arc::clone(service));
     Router::new()

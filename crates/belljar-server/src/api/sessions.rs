@@ -401,7 +401,7 @@ pub(super) fn one_place(
 }
 
 /// What a session is started with that a tenant asks for without options.
-pub(super) fn usual_options(service: &Service, tenant: &TenantName) -> SessionOptions {
+pub(crate) fn usual_options(service: &Service, tenant: &TenantName) -> SessionOptions {
     SessionOptions {
         // Tenants never share a template.
         tenant: Some(tenant.as_str().to_owned()),

@@ -365,3 +365,27 @@ fn a_killed_service_goes_on_with_its_runs() {
     );
     stop(&scratch, child, Signal::TERM).exits_with(0);
 }
+
+/// A start with files that are no certificate says which, and what is wrong; one that keys can be read from on their way
+/// says so.
+#[test]
+fn tls_is_asked_for_clearly() {
+    let scratch = Scratch::new();
+    let serve = ["serve", "--env", bare(), "--data", "service"];
+    let files = ["--tls-certificate", "one.pem", "--tls-key", "two.pem"];
+    let refused = |arguments: &[&str]| scratch.belljar(&[&serve, arguments].concat()).exits_with(2);
+    refused(&files).says("one.pem: No such file");
+    scratch.write("one.pem", "nonsense");
+    refused(&files).says("one.pem: there is no certificate");
+    refused(&files[..2]).says("--tls-key");
+
+    let mut command = scratch.prepare(BELLJAR);
+    command.args(serve).args(["--listen", "0.0.0.0:0"]);
+    let mut child = command.spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    stderr.read_line(&mut first).unwrap();
+    assert!(first.contains("warning: without TLS"), "{first}");
+    listens_on(&mut stderr);
+    stop(&scratch, child, Signal::TERM).exits_with(0);
+}

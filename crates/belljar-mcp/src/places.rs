@@ -1,0 +1,70 @@
+//! How much a client may have at once, and who counts it.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use belljar_sandbox::Error;
+use tokio::sync::Semaphore;
+
+/// A place that is taken until this is dropped.
+pub type Place = Box<dyn Any + Send + Sync>;
+
+/// Who gives places to the sessions of a client, and words to what goes wrong with them. A refusal is told to the
+/// model.
+pub trait Places: Debug + Send + Sync {
+    /// Places for so many sessions: all of them, or none.
+    fn sessions(&self, count: usize) -> Result<Vec<Place>, String>;
+
+    /// A place for a cell that runs, or waits for its turn.
+    fn cell(&self) -> Result<Place, String>;
+
+    /// Places for a run and its session.
+    fn run(&self) -> Result<Vec<Place>, String>;
+
+    /// What went wrong with a session, as its client may know it.
+    fn explain(&self, error: Error) -> String;
+}
+
+/// For a client that is alone: so many sessions at once, and whatever the system says.
+#[derive(Debug)]
+pub(crate) struct AtMost {
+    most: usize,
+    free: Arc<Semaphore>,
+}
+
+impl AtMost {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            free: Arc::new(Semaphore::new(most)),
+        }
+    }
+}
+
+impl Places for AtMost {
+    fn sessions(&self, count: usize) -> Result<Vec<Place>, String> {
+        let one = || Arc::clone(&self.free).try_acquire_owned();
+        let places: Result<_, _> = (0..count)
+            .map(|_| one().map(|it| Box::new(it) as _))
+            .collect();
+        places.map_err(|_| {
+            format!(
+                "There may be {} sessions at once, and no more: end some with close_session.",
+                self.most
+            )
+        })
+    }
+
+    fn cell(&self) -> Result<Place, String> {
+        Ok(Box::new(()))
+    }
+
+    fn run(&self) -> Result<Vec<Place>, String> {
+        self.sessions(1)
+    }
+
+    fn explain(&self, error: Error) -> String {
+        error.to_string()
+    }
+}

@@ -1,0 +1,205 @@
+//! The Model Context Protocol over HTTP: what each key has open.
+//!
+//! A connection that was opened by `initialize` has sessions of its own, which end with it. The stateless revision
+//! has no connections: its requests share the sessions of their key. All of it ends with the key, and counts as what
+//! its tenant has.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use belljar_agent::Start;
+use belljar_mcp::{Places, Runs, Server, Sessions};
+use belljar_sandbox::Error;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use tokio_util::sync::CancellationToken;
+
+use crate::bounds::{Bounds, Place};
+use crate::problem::Problem;
+use crate::service::{Caller, Service};
+use crate::sessions::lock;
+use crate::streams::KEY_CHECK;
+use crate::tenants::{Scope, TenantName};
+
+/// What all keys have open.
+#[derive(Debug, Default)]
+pub(crate) struct Mcp(Mutex<HashMap<String, Arc<Opened>>>);
+
+/// What a key has open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) connections: Arc<LocalSessionManager>,
+    /// For requests that belong to no connection.
+    pub(crate) shared: Arc<Server>,
+    sessions: Arc<Sessions>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Mcp {
+    /// What the key of a caller has open.
+    pub(crate) async fn of(
+        &self,
+        service: &Arc<Service>,
+        caller: &Caller,
+    ) -> Result<Arc<Opened>, Problem> {
+        if let Some(opened) = lock(&self.0).get(&caller.prefix) {
+            return Ok(Arc::clone(opened));
+        }
+        let (shared, sessions) = server(service, caller, None).await?;
+        let mut connections = LocalSessionManager::default();
+        let config = &mut connections.session_config;
+        config.keep_alive = Some(idle(service));
+        // An answer that was sent is not kept: nobody but its client would say how many there are.
+        config.completed_cache_ttl = Duration::ZERO;
+        let new = Arc::new(Opened {
+            connections: Arc::new(connections),
+            shared,
+            sessions,
+            stop: service.over.child_token(),
+        });
+        let mut all = lock(&self.0);
+        // Another request may have been faster.
+        let opened = all.entry(caller.prefix.clone()).or_insert_with(|| {
+            tokio::spawn(mind(
+                Arc::downgrade(service),
+                Arc::clone(&new),
+                caller.prefix.clone(),
+            ));
+            new
+        });
+        Ok(Arc::clone(opened))
+    }
+
+    /// Forgets what a key had open, if nobody uses it.
+    fn forget_unused(&self, key: &str, opened: &Arc<Opened>) -> bool {
+        let mut all = lock(&self.0);
+        // This map, and who asks.
+        let unused = Arc::strong_count(opened) <= 2;
+        if unused {
+            all.remove(key);
+        }
+        unused
+    }
+}
+
+/// Ends what a key has open: with the key, or piece by piece when it is not used.
+async fn mind(service: Weak<Service>, opened: Arc<Opened>, key: String) {
+    loop {
+        let stopped = tokio::time::timeout(KEY_CHECK, opened.stop.cancelled()).await;
+        let Some(service) = service.upgrade() else {
+            return;
+        };
+        if stopped.is_ok() || !service.tenants.is_valid(&key).await {
+            opened.stop.cancel();
+            lock(&service.mcp.0).remove(&key);
+            break;
+        }
+        let sessions = opened.sessions.end_idle(service.options.mcp_idle);
+        let connections = opened.connections.sessions.read().await.len();
+        let idle = sessions + connections == 0 && opened.shared.is_idle();
+        if idle && service.mcp.forget_unused(&key, &opened) {
+            return;
+        }
+    }
+    // A request that was let in before may still open one.
+    while Arc::strong_count(&opened) > 1 || !opened.connections.sessions.read().await.is_empty() {
+        let connections = opened.connections.sessions.read().await;
+        let ids: Vec<_> = connections.keys().cloned().collect();
+        drop(connections);
+        for id in ids {
+            // It may have ended by itself.
+            let _ = opened.connections.close_session(&id).await;
+        }
+        tokio::time::sleep(KEY_CHECK).await;
+    }
+}
+
+/// When a connection that nothing is said on ends: not while a cell runs that says nothing.
+fn idle(service: &Service) -> Duration {
+    let cell = service.options.session.limits.wall_time;
+    service.options.mcp_idle.max(2 * cell)
+}
+
+/// A server for one connection, or for all requests without one.
+pub(crate) async fn server(
+    service: &Arc<Service>,
+    caller: &Caller,
+    connection: Option<Place>,
+) -> Result<(Arc<Server>, Arc<Sessions>), Problem> {
+    let options = crate::api::usual_options(service, &caller.tenant);
+    let places = TenantPlaces {
+        bounds: Arc::clone(&service.bounds),
+        tenant: caller.tenant.clone(),
+        memory_bytes: options.limits.memory_bytes,
+        _connection: connection,
+    };
+    let sessions = Sessions::with_places(service.engine.clone(), options, Box::new(places));
+    let sessions = Arc::new(sessions);
+    let mut server = Server::new(Arc::clone(&sessions));
+    server = server.approvals(service.options.runs.approvals.clone());
+    if caller.scopes.contains(&Scope::Runs)
+        && let Ok(model) = service.runs.model(None)
+    {
+        let directory = service.runs.make_directory(&caller.tenant).await?;
+        let agent = service.runs.agent(&caller.tenant, &directory, model);
+        let options = service.runs.options();
+        let start = Start {
+            task: String::new(),
+            files: Vec::new(),
+            model: model.name.clone(),
+            dialect: model.dialect,
+            language: options.language,
+            budget: options.budget.clone(),
+            context_window: model.provider.profile().context_window,
+            max_tokens: model.max_tokens,
+            temperature: model.temperature,
+            review: model.review,
+            tools: Vec::new(),
+            packages: Vec::new(),
+            granted: Vec::new(),
+            branches: None,
+            approvals: options.approvals.clone(),
+        };
+        server = server.runs(Runs::new(agent, start).for_tenants());
+    }
+    Ok((Arc::new(server), sessions))
+}
+
+/// Places of a tenant.
+#[derive(Debug)]
+struct TenantPlaces {
+    bounds: Arc<Bounds>,
+    tenant: TenantName,
+    memory_bytes: u64,
+    /// That of the connection itself.
+    _connection: Option<Place>,
+}
+
+impl Places for TenantPlaces {
+    fn sessions(&self, count: usize) -> Result<Vec<belljar_mcp::Place>, String> {
+        let places = self.bounds.sessions(&self.tenant, count, self.memory_bytes);
+        let places = places.map_err(|problem| problem.words())?;
+        Ok(places
+            .into_iter()
+            .map(|place| Box::new(place) as _)
+            .collect())
+    }
+
+    fn cell(&self) -> Result<belljar_mcp::Place, String> {
+        let place = self.bounds.cell(&self.tenant);
+        Ok(Box::new(place.map_err(|problem| problem.words())?))
+    }
+
+    fn run(&self) -> Result<Vec<belljar_mcp::Place>, String> {
+        let run = self.bounds.run(&self.tenant);
+        let run = run.map_err(|problem| problem.words())?;
+        let mut places = self.sessions(1)?;
+        places.push(Box::new(run));
+        Ok(places)
+    }
+
+    fn explain(&self, error: Error) -> String {
+        Problem::from(error).words()
+    }
+}
