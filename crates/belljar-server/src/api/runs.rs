@@ -366,6 +366,8 @@ pub(super) async fn create(
         let detail = "money is limited, but what the model costs is not known";
         return Err(Problem::new(Code::BadBody, detail));
     }
+    let priced = profile.prices.is_some();
+    service.bounds.cut(&caller.tenant, &mut budget, priced);
     let usual = &runs.options().approvals;
     let mut start = Start {
         task: asked.task,
@@ -391,6 +393,7 @@ pub(super) async fn create(
         },
     };
     let places = runs.places(&caller.tenant)?;
+    runs.check_disk(&caller.tenant).await?;
     let mut transfer = None;
     if asked.files.iter().any(|file| file.session_id.is_some()) {
         transfer = Some(service.bounds.transfer(&caller.tenant)?);

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod admin;
 mod bounds;
 mod cells;
 mod checkpoints;
@@ -15,6 +16,7 @@ mod files;
 mod http;
 mod idempotency;
 mod metrics;
+mod quotas;
 mod runs;
 mod sessions;
 mod support;
