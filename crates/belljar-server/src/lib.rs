@@ -33,6 +33,7 @@ mod service;
 mod sessions;
 mod streams;
 mod tenants;
+mod turns;
 mod work;
 
 pub use openapi::{openapi, openapi_admin};

@@ -18,6 +18,7 @@ use crate::problem::Problem;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
 use crate::tenants::{Scope, TenantName, Tenants, TenantsError};
+use crate::turns::Turns;
 
 /// One node's service.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub(crate) struct Service {
     pub(crate) sessions: Sessions,
     pub(crate) runs: Arc<Runs>,
     pub(crate) bounds: Arc<Bounds>,
+    pub(crate) turns: Arc<Turns>,
     pub(crate) idempotency: Idempotency,
     pub(crate) metrics: Metrics,
     /// Where bodies and archives are kept on their way.
@@ -62,6 +64,7 @@ impl Service {
             options,
             tenants,
             sessions: Sessions::new(node),
+            turns: Turns::new(),
             idempotency: Idempotency::default(),
             metrics: Metrics::default(),
             spool: spool(data),

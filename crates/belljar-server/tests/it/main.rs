@@ -12,6 +12,7 @@ mod cells;
 mod checkpoints;
 mod documents;
 mod drain;
+mod fairness;
 mod files;
 mod http;
 mod idempotency;
