@@ -279,19 +279,24 @@ impl Runs {
         })
     }
 
+    /// An id for a run.
+    pub(crate) fn new_id(&self) -> Result<RunId, Problem> {
+        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
+        let id = format!("{}-{random}", self.node).parse();
+        id.map_err(|error| Problem::internal("the name of a run", error))
+    }
+
     /// Begins a run. Whose it is is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
         agent: &Agent,
+        id: RunId,
         start: Start,
         places: Places,
-    ) -> Result<RunId, Problem> {
-        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
-        let id = format!("{}-{random}", self.node).parse::<RunId>();
-        let id = id.map_err(|error| Problem::internal("the name of a run", error))?;
-        let live = agent.start_as(id.clone(), start).await.map_err(fault)?;
+    ) -> Result<(), Problem> {
+        let live = agent.start_as(id, start).await.map_err(fault)?;
         self.drive(live, places);
-        Ok(id)
+        Ok(())
     }
 
     /// Goes on with a run that nobody drives.

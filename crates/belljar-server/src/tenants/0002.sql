@@ -15,6 +15,17 @@ CREATE TABLE spent (
     PRIMARY KEY (day, tenant, quota)
 ) STRICT, WITHOUT ROWID;
 
+-- The runs that requests with an `Idempotency-Key` have begun; `hash` is of the request.
+CREATE TABLE run_keys (
+    tenant TEXT    NOT NULL,
+    key    TEXT    NOT NULL,
+    hash   BLOB    NOT NULL CHECK (length(hash) = 32),
+    run    TEXT    NOT NULL,
+    at     INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_keys_by_age ON run_keys (at);
+
 -- What was done by those who administer. `at` is in seconds since 1970.
 CREATE TABLE audit (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -16,6 +16,9 @@ pub(super) const COMMAND_LINE: &str = "command line";
 /// The actor of what the service does itself.
 pub(crate) const SERVICE: &str = "service";
 
+/// How long it is known which run a request has begun, in seconds.
+const KEPT: i64 = 24 * 60 * 60;
+
 /// Something that was done by those who administer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AuditEvent {
@@ -145,6 +148,56 @@ impl Tenants {
         events.map_err(|error| self.fault(error))
     }
 
+    /// The run that a request with this key has begun, or was about to begin: its id, and the hash of the request.
+    pub(crate) async fn run_of_key(
+        &self,
+        tenant: &TenantName,
+        key: &str,
+    ) -> Result<Option<(String, Vec<u8>)>, TenantsError> {
+        let row = sqlx::query(
+            "SELECT run, hash FROM run_keys WHERE tenant = $1 AND key = $2 AND at > $3",
+        )
+        .bind(tenant.as_str())
+        .bind(key)
+        .bind(now() - KEPT)
+        .fetch_optional(&self.pool)
+        .await;
+        let found = row.and_then(|row| {
+            row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .transpose()
+        });
+        found.map_err(|error| self.fault(error))
+    }
+
+    /// Says which run a request with this key is about to begin.
+    pub(crate) async fn keep_run_of_key(
+        &self,
+        tenant: &TenantName,
+        key: &str,
+        hash: &[u8],
+        run: &str,
+    ) -> Result<(), TenantsError> {
+        let done = async {
+            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            sqlx::query("DELETE FROM run_keys WHERE at <= $1")
+                .bind(now() - KEPT)
+                .execute(&mut *transaction)
+                .await?;
+            sqlx::query(
+                "INSERT INTO run_keys (tenant, key, hash, run, at) VALUES ($1, $2, $3, $4, $5)",
+            )
+            .bind(tenant.as_str())
+            .bind(key)
+            .bind(hash)
+            .bind(run)
+            .bind(now())
+            .execute(&mut *transaction)
+            .await?;
+            transaction.commit().await
+        };
+        done.await.map_err(|error| self.fault(error))
+    }
+
     /// The number of the last audit event: who sees another one looks whether quotas have changed.
     pub(crate) async fn last_act(&self) -> Result<i64, TenantsError> {
         let last = sqlx::query("SELECT ifnull(max(id), 0) FROM audit")
@@ -231,6 +284,7 @@ mod tests {
             "DROP TABLE quotas",
             "DROP TABLE spent",
             "DROP TABLE audit",
+            "DROP TABLE run_keys",
             "PRAGMA user_version = 1",
         ] {
             sqlx::raw_sql(statement)
