@@ -31,12 +31,13 @@ async fn sample(client: &Client, session: &str) -> [Duration; 2] {
 /// Uses all that a tenant may use at once, again and again: cells that compute, sessions that are started.
 async fn flood(client: Client, sessions: Arc<Vec<String>>, stop: Arc<AtomicBool>) -> usize {
     let (mut tasks, done) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
-    for session in sessions.iter().cloned() {
+    for session in sessions.iter() {
+        let cells = format!("{session}/cells");
         let (client, stop, done) = (client.clone(), Arc::clone(&stop), Arc::clone(&done));
         tasks.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 let body = json!({"code": "sum(i * i for i in range(300_000))"});
-                let request = client.post(&format!("{session}/cells"), body);
+                let request = client.post(&cells, body);
                 request.send().await.unwrap().bytes().await.unwrap();
                 done.fetch_add(1, Ordering::Relaxed);
             }
