@@ -210,7 +210,9 @@ impl<'a> CellDriver<'a> {
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
         shared.set_running(self.cell);
+        let busy = cgroup.and_then(SessionCgroup::busy);
         let end = self.drive(started, cpu_before).await;
+        drop(busy);
         shared.set_running(0);
         if matches!(end, End::Report(_)) {
             // It is told below that the session has ended, if this fails.

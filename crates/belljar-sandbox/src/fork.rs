@@ -177,13 +177,13 @@ impl Beginning {
 
     /// Makes what it needs, and waits for its room.
     async fn prepare(&mut self, shared: &Shared, offer: Offer) -> Result<(), Error> {
-        let Some(cgroups) = self.warm.cgroups() else {
+        let (Some(cgroups), Some(parent)) = (self.warm.cgroups(), &shared.cgroup) else {
             return Err(Error::Fork("there are no cgroups".into()));
         };
         let limits = cgroup_limits(&shared.limits);
         let cgroup = self
             .cgroup
-            .insert(cgroups.session(&self.id.to_string(), limits)?);
+            .insert(cgroups.beside(parent, &self.id.to_string(), limits)?);
         let joins = cgroup.joins().map_err(Error::io("a fork's cgroups"))?;
         let plumbing = Plumbing::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {

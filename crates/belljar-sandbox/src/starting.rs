@@ -1,6 +1,7 @@
 //! Starting one session: its init, its cgroups, its pipes, and the fork that goes behind the walls.
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
@@ -142,6 +143,14 @@ impl Live {
     }
 }
 
+/// The cgroup that the sessions of a tenant share the processors in. A tenant's name may be anything; should two have
+/// the same number, they share.
+fn group_of(tenant: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    tenant.hash(&mut hasher);
+    format!("tenant-{:016x}", hasher.finish())
+}
+
 impl Warm {
     /// Starts a session; once more where the template died under it.
     pub(crate) async fn start_session(
@@ -187,7 +196,9 @@ impl Warm {
         self.ask_for_init(id, options).await?;
 
         // While the init makes its mounts:
-        let cgroup = cgroups.session(&id.to_string(), cgroup_limits(limits))?;
+        let group = options.tenant.as_deref().map(group_of);
+        let name = id.to_string();
+        let cgroup = cgroups.session(&name, group.as_deref(), cgroup_limits(limits))?;
         let cgroup = starting.cgroup.insert(cgroup);
         let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
         let joins = cgroup.joins().map_err(Error::io("a session's cgroups"))?;

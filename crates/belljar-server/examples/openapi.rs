@@ -1,6 +1,11 @@
-//! Prints the OpenAPI document of the service: `docs/openapi.json`.
+//! Prints the OpenAPI document of the service: `docs/openapi.json`; with the argument `admin` that for those who
+//! administer it: `docs/openapi-admin.json`.
 #![allow(clippy::print_stdout, reason = "it is there to print")]
 
 fn main() {
-    println!("{:#}", belljar_server::openapi());
+    let document = match std::env::args().nth(1).as_deref() {
+        Some("admin") => belljar_server::openapi_admin(),
+        _ => belljar_server::openapi(),
+    };
+    println!("{document:#}");
 }

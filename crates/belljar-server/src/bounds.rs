@@ -4,15 +4,20 @@
 //! the other would.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::http::{HeaderMap, HeaderValue};
 use belljar_sandbox::HostMemory;
 
+use belljar_agent::Budget;
+use belljar_sandbox::protocol::Outcome;
+
+use crate::accounts::{Accounts, DAY, DayOfTenant, exceeded, until_tomorrow};
 use crate::options::ServerOptions;
 use crate::problem::{Code, Problem};
-use crate::tenants::TenantName;
+use crate::tenants::{Amounts, Quota, TenantName};
 
 /// The share of a session's memory limit that is set aside for it: a hundredth, about what a session that
 /// has just begun holds. Few sessions use what they may; those that do are seen in what is available.
@@ -57,9 +62,10 @@ struct Used {
     transfers: usize,
     runs: usize,
     tenants: HashMap<TenantName, TenantUse>,
+    accounts: Accounts,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct TenantUse {
     sessions: usize,
     cells: usize,
@@ -69,9 +75,32 @@ struct TenantUse {
     transfers: usize,
     runs: usize,
     kept_bytes: usize,
-    /// Sessions that may be started now.
-    creates: f64,
-    refilled: Instant,
+    /// Memory limits of its sessions together.
+    memory: u64,
+    creates: Bucket,
+    /// Where it has a quota of requests.
+    request_rate: Bucket,
+}
+
+/// What may be done so often in a second, on average, and twice as often at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    left: f64,
+    /// None before the first time: it is full.
+    refilled: Option<Instant>,
+}
+
+impl Bucket {
+    /// How many times it may be done now.
+    fn left(&mut self, rate: u32) -> f64 {
+        let (now, rate) = (Instant::now(), f64::from(rate));
+        let passed = self
+            .refilled
+            .map_or(2.0, |then| now.duration_since(then).as_secs_f64());
+        self.left = (self.left + passed * rate).min(2.0 * rate);
+        self.refilled = Some(now);
+        self.left
+    }
 }
 
 /// How many places of one kind are taken.
@@ -87,7 +116,7 @@ pub(crate) struct Taken {
 /// What is counted of a tenant for as long as it is held.
 #[derive(Clone, Copy, Debug)]
 enum What {
-    Session { reserved: u64 },
+    Session { reserved: u64, memory: u64 },
     Cell,
     Stream,
     Request,
@@ -129,21 +158,27 @@ impl Bounds {
     ) -> Result<Vec<Place>, Problem> {
         let memory = (self.memory)();
         let mut used = self.used();
+        used.accounts.check(tenant, &Quota::OF_CELLS)?;
         let (sessions, reserved) = (used.sessions, used.reserved);
-        let rate = f64::from(self.creates_per_second);
-        let of_tenant = self.refill(&mut used, tenant);
-        if of_tenant.sessions + count > self.tenant_sessions {
-            let detail = format!(
-                "a tenant may have {} sessions; delete some first",
-                self.tenant_sessions
-            );
-            return Err(Problem::new(Code::TooManySessions, detail).after(5));
+        let most = used.most(tenant, Quota::Sessions, self.tenant_sessions);
+        let rate = self.rate(&used, tenant);
+        let most_memory = used.accounts.limit(tenant, Quota::MemoryBytes);
+        let of_tenant = used.of(tenant);
+        let more = of_tenant.sessions as u64 + count as u64;
+        if more > most {
+            return Err(exceeded(Quota::Sessions, of_tenant.sessions as u64, most));
         }
         // A float of a small count loses nothing.
         let wanted = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        if of_tenant.creates < wanted {
+        if of_tenant.creates.left(rate) < wanted {
             let detail = format!("a tenant may start {rate} sessions in a second");
             return Err(Problem::new(Code::TooManyCreates, detail).after(1));
+        }
+        let all_memory = memory_bytes.saturating_mul(count as u64);
+        if let Some(most) = most_memory
+            && of_tenant.memory.saturating_add(all_memory) > most
+        {
+            return Err(exceeded(Quota::MemoryBytes, of_tenant.memory, most));
         }
         if sessions + count > self.max_sessions {
             let detail = "all places for sessions are taken";
@@ -158,19 +193,24 @@ impl Bounds {
             let detail = "there is not enough free memory for another session";
             return Err(Problem::new(Code::MemoryShort, detail).after(5));
         }
-        of_tenant.creates -= wanted;
+        of_tenant.creates.left -= wanted;
         of_tenant.sessions += count;
+        of_tenant.memory += all_memory;
         used.sessions += count;
         used.reserved += all;
         drop(used);
-        let what = What::Session { reserved: each };
+        let what = What::Session {
+            reserved: each,
+            memory: memory_bytes,
+        };
         Ok((0..count).map(|_| self.place(tenant, what)).collect())
     }
 
     /// A place for a cell that runs, or waits for its turn.
     pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
-        let of_tenant = self.refill(&mut used, tenant);
+        used.accounts.check(tenant, &Quota::OF_CELLS)?;
+        let of_tenant = used.of(tenant);
         if of_tenant.cells >= self.tenant_cells {
             let detail = format!("a tenant may run {} cells at once", self.tenant_cells);
             return Err(Problem::new(Code::TooManyCells, detail));
@@ -182,7 +222,7 @@ impl Bounds {
     /// A place for a stream of events.
     pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
-        let of_tenant = self.refill(&mut used, tenant);
+        let of_tenant = used.of(tenant);
         if of_tenant.streams >= self.tenant_streams {
             let detail = format!("a tenant may read {} streams at once", self.tenant_streams);
             return Err(Problem::new(Code::TooManyStreams, detail));
@@ -194,10 +234,17 @@ impl Bounds {
     /// A place for a request that is being carried out.
     pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
-        let of_tenant = self.refill(&mut used, tenant);
+        let rate = used.accounts.limit(tenant, Quota::RequestsPerSecond);
+        let of_tenant = used.of(tenant);
         if of_tenant.requests >= TENANT_REQUESTS {
             let detail = format!("{TENANT_REQUESTS} requests of the tenant are being carried out");
             return Err(Problem::new(Code::TooManyRequests, detail));
+        }
+        if let Some(rate) = rate {
+            if of_tenant.request_rate.left(per_second(rate)) < 1.0 {
+                return Err(exceeded(Quota::RequestsPerSecond, rate, rate));
+            }
+            of_tenant.request_rate.left -= 1.0;
         }
         of_tenant.requests += 1;
         Ok(self.place(tenant, What::Request))
@@ -206,7 +253,7 @@ impl Bounds {
     /// A place for a connection of the Model Context Protocol. There is no use for more of them than for sessions.
     pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
-        let of_tenant = self.refill(&mut used, tenant);
+        let of_tenant = used.of(tenant);
         if of_tenant.connections >= self.tenant_sessions {
             let most = self.tenant_sessions;
             let detail = format!("a tenant may have {most} connections of MCP at once");
@@ -223,7 +270,7 @@ impl Bounds {
             let detail = "too many files and large requests are on their way";
             return Err(Problem::new(Code::ServiceFull, detail));
         }
-        let of_tenant = self.refill(&mut used, tenant);
+        let of_tenant = used.of(tenant);
         if of_tenant.transfers >= TENANT_TRANSFERS {
             let detail = format!("a tenant may send and get {TENANT_TRANSFERS} files at once");
             return Err(Problem::new(Code::TooManyTransfers, detail));
@@ -236,11 +283,12 @@ impl Bounds {
     /// A place for a run that goes on.
     pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
+        used.accounts.check(tenant, &Quota::OF_RUNS)?;
         let runs = used.runs;
-        let of_tenant = self.refill(&mut used, tenant);
-        if of_tenant.runs >= self.tenant_runs {
-            let detail = format!("{} runs of a tenant may go on at once", self.tenant_runs);
-            return Err(Problem::new(Code::TooManyRuns, detail).after(5));
+        let most = used.most(tenant, Quota::Runs, self.tenant_runs);
+        let of_tenant = used.of(tenant);
+        if of_tenant.runs as u64 >= most {
+            return Err(exceeded(Quota::Runs, of_tenant.runs as u64, most));
         }
         if runs >= self.max_runs {
             let detail = "all places for runs are taken";
@@ -255,7 +303,7 @@ impl Bounds {
     /// A place for what a cell that has ended told; `None` where the tenant has as much already as may be kept.
     pub(crate) fn keep(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Place> {
         let mut used = self.used();
-        let of_tenant = self.refill(&mut used, tenant);
+        let of_tenant = used.of(tenant);
         if of_tenant.kept_bytes + bytes > TENANT_KEPT_BYTES {
             return None;
         }
@@ -266,18 +314,27 @@ impl Bounds {
     /// What a tenant may still do, as the IETF's draft on rate limit fields has it.
     pub(crate) fn tell(&self, tenant: &TenantName, headers: &mut HeaderMap) {
         let mut used = self.used();
-        let of_tenant = self.refill(&mut used, tenant);
-        let rate = self.creates_per_second;
-        let policy = format!(
-            "\"creates\";q={rate};w={WINDOW}, \"sessions\";q={}, \"cells\";q={}",
-            self.tenant_sessions, self.tenant_cells
+        let rate = self.rate(&used, tenant);
+        let most = used.most(tenant, Quota::Sessions, self.tenant_sessions);
+        let of_tenant = used.of(tenant);
+        let mut policy = format!(
+            "\"creates\";q={rate};w={WINDOW}, \"sessions\";q={most}, \"cells\";q={}",
+            self.tenant_cells
         );
-        let left = format!(
+        let mut left = format!(
             "\"creates\";r={:.0};t={WINDOW}, \"sessions\";r={}, \"cells\";r={}",
-            of_tenant.creates.floor(),
-            self.tenant_sessions.saturating_sub(of_tenant.sessions),
+            of_tenant.creates.left(rate).floor(),
+            most.saturating_sub(of_tenant.sessions as u64),
             self.tenant_cells.saturating_sub(of_tenant.cells)
         );
+        for quota in Quota::OF_RUNS {
+            if let Some(rest) = used.accounts.left(tenant, quota) {
+                let most = used.accounts.limit(tenant, quota).unwrap_or_default();
+                let until = until_tomorrow();
+                let _ = write!(policy, ", \"{quota}\";q={most};w={DAY}");
+                let _ = write!(left, ", \"{quota}\";r={rest};t={until}");
+            }
+        }
         for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
             if let Ok(value) = HeaderValue::try_from(value) {
                 headers.insert(name, value);
@@ -343,28 +400,77 @@ impl Bounds {
         (used.sessions, cells, all)
     }
 
-    fn refill<'a>(&self, used: &'a mut Used, tenant: &TenantName) -> &'a mut TenantUse {
-        let rate = f64::from(self.creates_per_second);
-        let now = Instant::now();
-        let of_tenant = used
-            .tenants
-            .entry(tenant.clone())
-            .or_insert_with(|| TenantUse {
-                sessions: 0,
-                cells: 0,
-                streams: 0,
-                requests: 0,
-                connections: 0,
-                transfers: 0,
-                runs: 0,
-                kept_bytes: 0,
-                creates: 2.0 * rate,
-                refilled: now,
-            });
-        let passed = now.duration_since(of_tenant.refilled).as_secs_f64();
-        of_tenant.creates = (of_tenant.creates + passed * rate).min(2.0 * rate);
-        of_tenant.refilled = now;
-        of_tenant
+    /// What tenants may use, whenever that has changed.
+    pub(crate) fn set_quotas(&self, quotas: HashMap<TenantName, Amounts>) {
+        self.used().accounts.set_quotas(quotas);
+    }
+
+    /// What tenants have used today, before the service was started.
+    pub(crate) fn set_spent(&self, day: i64, spent: HashMap<TenantName, Amounts>) {
+        self.used().accounts.set_spent(day, spent);
+    }
+
+    /// Counts what a tenant has used.
+    pub(crate) fn spend(&self, tenant: &TenantName, used: &[(Quota, u64)]) {
+        self.used().accounts.add(tenant, used);
+    }
+
+    /// Counts what a cell has used.
+    pub(crate) fn spend_cell(&self, tenant: &TenantName, outcome: &Outcome) {
+        self.used().accounts.add_cell(tenant, outcome);
+    }
+
+    /// Refuses what would use more of what is used up for today.
+    pub(crate) fn check(&self, tenant: &TenantName, quotas: &[Quota]) -> Result<(), Problem> {
+        self.used().accounts.check(tenant, quotas)
+    }
+
+    /// Lowers a budget to what is left for today.
+    pub(crate) fn cut(&self, tenant: &TenantName, budget: &mut Budget, priced: bool) {
+        let mut used = self.used();
+        if let Some(left) = used.accounts.left(tenant, Quota::Tokens) {
+            budget.tokens = Some(budget.tokens.map_or(left, |tokens| tokens.min(left)));
+        }
+        // What has no price costs nothing that could be counted.
+        if let Some(left) = used.accounts.left(tenant, Quota::MoneyMicros)
+            && priced
+        {
+            let left = money(left);
+            budget.money = Some(budget.money.map_or(left, |money| money.min(left)));
+        }
+    }
+
+    /// What a tenant may use where that is its own, and what it uses: now, and today.
+    pub(crate) fn account(&self, tenant: &TenantName) -> (Amounts, Amounts) {
+        let mut used = self.used();
+        let mut all = used.accounts.spent(tenant);
+        let of_tenant = used.of(tenant);
+        all.extend([
+            (Quota::Sessions, of_tenant.sessions as u64),
+            (Quota::Runs, of_tenant.runs as u64),
+            (Quota::MemoryBytes, of_tenant.memory),
+        ]);
+        (used.accounts.quotas(tenant), all)
+    }
+
+    /// How much a tenant may have on disk.
+    pub(crate) fn disk_quota(&self, tenant: &TenantName) -> Option<u64> {
+        self.used().accounts.limit(tenant, Quota::DiskBytes)
+    }
+
+    /// What is to be written to disk of what tenants have used.
+    pub(crate) fn take_changed(&self) -> Vec<DayOfTenant> {
+        self.used().accounts.take_changed()
+    }
+
+    /// Takes back what could not be written.
+    pub(crate) fn not_kept(&self, all: Vec<DayOfTenant>) {
+        self.used().accounts.not_kept(all);
+    }
+
+    fn rate(&self, used: &Used, tenant: &TenantName) -> u32 {
+        let quota = used.accounts.limit(tenant, Quota::CreatesPerSecond);
+        quota.map_or(self.creates_per_second, per_second)
     }
 
     fn place(self: &Arc<Self>, tenant: &TenantName, what: What) -> Place {
@@ -380,11 +486,43 @@ impl Bounds {
     }
 }
 
+impl Used {
+    fn of(&mut self, tenant: &TenantName) -> &mut TenantUse {
+        self.tenants.entry(tenant.clone()).or_default()
+    }
+
+    /// A limit of the service, or of the tenant where it has its own.
+    fn most(&self, tenant: &TenantName, quota: Quota, usual: usize) -> u64 {
+        let own = self.accounts.limit(tenant, quota);
+        own.unwrap_or(usual as u64)
+    }
+}
+
+fn per_second(rate: u64) -> u32 {
+    u32::try_from(rate).unwrap_or(u32::MAX)
+}
+
+/// Millionths as money.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nobody counts so much money in millionths"
+)]
+fn money(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+impl Place {
+    /// Whose it is.
+    pub(crate) fn tenant(&self) -> &TenantName {
+        &self.tenant
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut used = self.bounds.used();
         match self.what {
-            What::Session { reserved } => {
+            What::Session { reserved, .. } => {
                 used.sessions -= 1;
                 used.reserved -= reserved;
             }
@@ -394,7 +532,10 @@ impl Drop for Place {
         }
         if let Some(of_tenant) = used.tenants.get_mut(&self.tenant) {
             match self.what {
-                What::Session { .. } => of_tenant.sessions -= 1,
+                What::Session { memory, .. } => {
+                    of_tenant.sessions -= 1;
+                    of_tenant.memory -= memory;
+                }
                 What::Cell => of_tenant.cells -= 1,
                 What::Stream => of_tenant.streams -= 1,
                 What::Request => of_tenant.requests -= 1,

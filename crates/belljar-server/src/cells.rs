@@ -19,6 +19,7 @@ use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
 use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
+use crate::tenants::Quota;
 
 /// What is kept of the events of one cell; when there is more, the oldest are given up.
 const MAX_CELL_BYTES: usize = 4 << 20;
@@ -211,6 +212,7 @@ async fn pump(
             held.is_over();
         }
         service.metrics.cell(&outcome);
+        service.bounds.spend_cell(&held.tenant, &outcome);
         tracing::info!(
             status = ?outcome.status,
             duration_us = outcome.durations.total_us,
@@ -219,6 +221,10 @@ async fn pump(
         let json = serde_json::to_string(&outcome);
         json.map_err(|error| Problem::internal("an outcome can't be written", error))
     });
+    let events = record.last_event() + 1;
+    service
+        .bounds
+        .spend(&held.tenant, &[(Quota::Events, events)]);
     // Who hears of the end finds the place free.
     held.cell_ended();
     drop(place);

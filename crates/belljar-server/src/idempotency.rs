@@ -1,7 +1,8 @@
 //! The same request, sent twice, has one effect: the answers of earlier requests, by the keys that their
 //! clients gave them.
 //!
-//! In memory, as the sessions are that the answers tell of: neither outlives the service.
+//! In memory, as the sessions are that the answers tell of: neither outlives the service. Runs do, so that which run
+//! a request has begun is on disk as well (`run_keys` of the tenants' file).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
@@ -38,7 +39,8 @@ struct Answers {
 /// The place for the answer to one request.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    fingerprint: [u8; 32],
+    pub(crate) key: String,
+    pub(crate) fingerprint: [u8; 32],
     answer: watch::Sender<Option<Answer>>,
 }
 
@@ -81,11 +83,10 @@ impl Idempotency {
             if slot.fingerprint == fingerprint {
                 return Ok(Claim::Again(Arc::clone(slot)));
             }
-            let detail =
-                "this `Idempotency-Key` came with another method, path or body; use a new one";
-            return Err(Problem::new(Code::IdempotencyMismatch, detail));
+            return Err(mismatch());
         }
         let slot = Arc::new(Slot {
+            key: key.to_owned(),
             fingerprint,
             answer: watch::Sender::new(None),
         });
@@ -165,6 +166,12 @@ impl Slot {
             None => Err(Problem::internal("an earlier answer", "it is not there")),
         }
     }
+}
+
+/// The key came with another request before.
+pub(crate) fn mismatch() -> Problem {
+    let detail = "this `Idempotency-Key` came with another method, path or body; use a new one";
+    Problem::new(Code::IdempotencyMismatch, detail)
 }
 
 impl Answers {

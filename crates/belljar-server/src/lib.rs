@@ -13,6 +13,7 @@
 //! - What is told of a run is in its journal, on disk, before. Runs go on with the next start of the service.
 //! - A request that has begun to change a session is carried out, even if its client hangs up.
 
+mod accounts;
 mod api;
 mod body;
 mod bounds;
@@ -34,11 +35,14 @@ mod sessions;
 mod streams;
 mod tenants;
 mod tls;
+mod turns;
 mod work;
 
-pub use openapi::openapi;
+pub use openapi::{openapi, openapi_admin};
 pub use options::{OfferedModel, RunsOptions, ServerOptions};
 pub use problem::{Code, ERRORS_PAGE};
 pub use server::{Server, ServerError};
-pub use tenants::{KeyInfo, NewKey, Scope, TenantName, Tenants, TenantsError};
+pub use tenants::{
+    Amounts, AuditEvent, KeyInfo, NewKey, Quota, Scope, TenantName, Tenants, TenantsError,
+};
 pub use tls::{Tls, TlsError};

@@ -100,6 +100,11 @@ impl Metrics {
         counts.cell_durations.add(duration);
     }
 
+    /// Refusals and faults since the start, by their code.
+    pub(crate) fn problems(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.counts).problems.clone()
+    }
+
     /// In the text format of Prometheus, with what the service has at present.
     pub(crate) fn text(&self, service: &Service) -> String {
         let (sessions, cells, places) = service.bounds.totals();

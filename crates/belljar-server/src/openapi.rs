@@ -31,16 +31,51 @@ use crate::problem::ProblemBody;
 )]
 struct Document;
 
-/// The OpenAPI 3.1 document of the service, as it is in `docs/openapi.json`.
-pub fn openapi() -> Value {
-    let mut document = Document::openapi();
-    document.merge(api::document());
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Belljar, for those who administer it",
+        description = "Tenants, keys, quotas and audit of a service, on its admin address.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    servers((url = "http://127.0.0.1:7879")),
+    security(("key" = [])),
+    components(schemas(ProblemBody)),
+    tags(
+        (name = "service", description = "How it is."),
+        (name = "tenants", description = "Who uses it, how much, and how much they may."),
+        (name = "keys", description = "What clients prove their tenant with."),
+        (name = "sessions", description = "The live sessions of all tenants."),
+        (name = "audit", description = "What was done by those who administer.")
+    )
+)]
+struct AdminDocument;
+
+/// The OpenAPI 3.1 document of what those may do who administer the service, as it is in
+/// `docs/openapi-admin.json`.
+pub fn openapi_admin() -> Value {
+    let mut document = AdminDocument::openapi();
+    document.merge(api::admin::document());
+    let mut document = with_keys(document);
+    say_what_holds_for_all(&mut document);
+    document
+}
+
+/// The document, with what a key is.
+fn with_keys(mut document: utoipa::openapi::OpenApi) -> Value {
     let components = document.components.get_or_insert_default();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
     let bearer = bearer.description(Some("A key: `bj_PREFIX_SECRET`."));
     components.add_security_scheme("key", SecurityScheme::Http(bearer.build()));
     // There is nothing in it that can't be written.
-    let mut document = serde_json::to_value(document).unwrap_or_default();
+    serde_json::to_value(document).unwrap_or_default()
+}
+
+/// The OpenAPI 3.1 document of the service, as it is in `docs/openapi.json`.
+pub fn openapi() -> Value {
+    let mut document = Document::openapi();
+    document.merge(api::document());
+    let mut document = with_keys(document);
 
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();

@@ -8,6 +8,8 @@ use belljar_sandbox::{BeneathError, Error, SnapshotError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::accounts::QuotaUse;
+
 /// The page with a section for each code: what it means, and what to do.
 pub const ERRORS_PAGE: &str = include_str!("../../../docs/errors.md");
 
@@ -56,6 +58,8 @@ codes! {
     CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "There is no such checkpoint";
     RunNotFound "run_not_found" NOT_FOUND never "There is no such run";
     ApprovalNotFound "approval_not_found" NOT_FOUND never "Nothing waits for this approval";
+    TenantNotFound "tenant_not_found" NOT_FOUND never "There is no such tenant";
+    KeyNotFound "key_not_found" NOT_FOUND never "There is no such key";
     FileNotFound "file_not_found" NOT_FOUND never "There is no such file";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED never "The route has no such method";
     BadRequest "bad_request" BAD_REQUEST never "The request is not valid";
@@ -96,6 +100,7 @@ codes! {
     TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "The tenant sends and gets as many files as it may";
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "As many requests of the tenant are being carried out as may";
     TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "The tenant starts sessions faster than it may";
+    QuotaExceeded "quota_exceeded" TOO_MANY_REQUESTS again "The tenant has used what it may";
     NoModel "no_model" CONFLICT never "The service has no model for runs";
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service has no place left";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";
@@ -110,6 +115,7 @@ pub(crate) struct Problem {
     pub(crate) code: Code,
     pub(crate) detail: String,
     retry_after: Option<u32>,
+    quota: Option<QuotaUse>,
 }
 
 /// A problem as it stands in an answer, as RFC 9457 has it.
@@ -129,6 +135,9 @@ pub(crate) struct ProblemBody<'a> {
     detail: &'a str,
     /// Whether the same request may succeed later.
     retry: bool,
+    /// The quota that is used up, where that is the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<QuotaUse>,
 }
 
 impl Problem {
@@ -137,7 +146,14 @@ impl Problem {
             code,
             detail: detail.into(),
             retry_after: None,
+            quota: None,
         }
+    }
+
+    /// Names the quota that is the reason.
+    pub(crate) fn about(mut self, quota: QuotaUse) -> Self {
+        self.quota = Some(quota);
+        self
     }
 
     /// When to come again.
@@ -168,6 +184,7 @@ impl Problem {
             code: self.code.as_str(),
             detail: &self.detail,
             retry: self.code.retry(),
+            quota: self.quota,
         }
     }
 }

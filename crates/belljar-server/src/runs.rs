@@ -5,7 +5,7 @@
 //! go of it, and be taken up again.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,12 +22,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::accounts::exceeded;
 use crate::bounds::{Bounds, Place};
 use crate::node::random_hex;
 use crate::options::{OfferedModel, RunsOptions, ServerOptions};
 use crate::problem::{Code, Problem};
 use crate::sessions::lock;
-use crate::tenants::TenantName;
+use crate::tenants::{Quota, TenantName};
 
 /// Parts of replies and of output that a reader may be behind; what is older it does not get.
 const PARTS: usize = 256;
@@ -68,6 +69,8 @@ pub(crate) struct Runs {
 #[derive(Debug)]
 struct Driven {
     id: RunId,
+    tenant: TenantName,
+    bounds: Arc<Bounds>,
     control: Control,
     parts: broadcast::Sender<Bytes>,
     doing: watch::Sender<Doing>,
@@ -216,6 +219,24 @@ impl Runs {
         lock(&self.driven).get(id).cloned()
     }
 
+    /// What the runs of a tenant have on disk.
+    pub(crate) async fn disk_bytes(&self, tenant: &TenantName) -> Result<u64, Problem> {
+        let path = self.directory.join(tenant.as_str());
+        let size = tokio::task::spawn_blocking(move || size(&path)).await;
+        size.map_err(|error| Problem::internal("the size of runs", error))
+    }
+
+    /// Refuses a run of a tenant that has as much on disk as it may.
+    pub(crate) async fn check_disk(&self, tenant: &TenantName) -> Result<(), Problem> {
+        if let Some(limit) = self.bounds.disk_quota(tenant) {
+            let used = self.disk_bytes(tenant).await?;
+            if used >= limit {
+                return Err(exceeded(Quota::DiskBytes, used, limit));
+            }
+        }
+        Ok(())
+    }
+
     /// Places for a run and for its session.
     pub(crate) fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
         let run = self.bounds.run(tenant)?;
@@ -258,19 +279,24 @@ impl Runs {
         })
     }
 
+    /// An id for a run.
+    pub(crate) fn new_id(&self) -> Result<RunId, Problem> {
+        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
+        let id = format!("{}-{random}", self.node).parse();
+        id.map_err(|error| Problem::internal("the name of a run", error))
+    }
+
     /// Begins a run. Whose it is is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
         agent: &Agent,
+        id: RunId,
         start: Start,
         places: Places,
-    ) -> Result<RunId, Problem> {
-        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
-        let id = format!("{}-{random}", self.node).parse::<RunId>();
-        let id = id.map_err(|error| Problem::internal("the name of a run", error))?;
-        let live = agent.start_as(id.clone(), start).await.map_err(fault)?;
+    ) -> Result<(), Problem> {
+        let live = agent.start_as(id, start).await.map_err(fault)?;
         self.drive(live, places);
-        Ok(id)
+        Ok(())
     }
 
     /// Goes on with a run that nobody drives.
@@ -384,6 +410,8 @@ impl Runs {
     fn drive(self: &Arc<Self>, live: LiveRun, places: Places) {
         let driven = Arc::new(Driven {
             id: live.id().clone(),
+            tenant: places[0].tenant().clone(),
+            bounds: Arc::clone(&self.bounds),
             control: live.control(),
             parts: broadcast::Sender::new(PARTS),
             doing: watch::Sender::new(Doing {
@@ -540,6 +568,7 @@ impl Driven {
                 if let RunEvent::ModelFailed { error, .. } = event {
                     tracing::error!(run = %self.id, error, "a model could not be asked");
                 }
+                self.count(event);
                 self.doing.send_modify(|doing| {
                     match event {
                         RunEvent::CallStarted { .. } => doing.calls += 1,
@@ -558,8 +587,33 @@ impl Driven {
             }
             Progress::Reply(part) => self.tell("reply", part),
             // It has paths of the host in it; `call_ended` tells what came of the cell.
-            Progress::Cell(Event::Outcome(_)) => {}
+            Progress::Cell(Event::Outcome(outcome)) => {
+                self.bounds.spend_cell(&self.tenant, outcome);
+            }
             Progress::Cell(event) => self.tell("cell", event),
+        }
+    }
+
+    /// Counts what the run has used, and ends it with the best answer that it has where that was all there was.
+    fn count(&self, event: &RunEvent) {
+        let (mut tokens, mut money) = (0, 0);
+        if let RunEvent::Replied { reply, cost, .. } = event {
+            tokens = reply.usage.input_tokens + reply.usage.output_tokens;
+            money = micros(cost.unwrap_or_default());
+        }
+        let used = [
+            (Quota::Events, 1),
+            (Quota::Tokens, tokens),
+            (Quota::MoneyMicros, money),
+        ];
+        self.bounds.spend(&self.tenant, &used);
+        // Where a run's own budget is cut to what was left of tokens and money, it ends by that and says so.
+        let looked_at: &[Quota] = match event {
+            RunEvent::Asked { .. } => &Quota::OF_RUNS,
+            _ => &Quota::OF_CELLS,
+        };
+        if self.bounds.check(&self.tenant, looked_at).is_err() {
+            self.control.stop();
         }
     }
 
@@ -576,6 +630,27 @@ impl Driven {
             Err(error) => tracing::error!(%error, "a part of a run can't be written"),
         }
     }
+}
+
+/// Money in millionths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is cut to what there is"
+)]
+fn micros(money: f64) -> u64 {
+    (money * 1e6).round() as u64
+}
+
+/// What the files of a directory have in bytes, and those below it.
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 /// Takes out what is for the operator alone: where the model's server is, and what it said of a key.

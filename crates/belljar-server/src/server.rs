@@ -21,13 +21,14 @@ use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
 use crate::service::{Service, spool};
-use crate::tenants::{Tenants, TenantsError};
+use crate::tenants::{Act, SERVICE, Tenants, TenantsError};
 
 /// How often it is looked whether cells still run.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often it is looked whether the host is short of memory.
-const MEMORY_LOOK: Duration = Duration::from_secs(2);
+/// How often the service looks after itself: what tenants have used is written to disk, what they may use is read,
+/// and memory is saved where the host is short of it.
+const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
 /// Why a service can't start.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +94,7 @@ impl Server {
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
         let service = Service::new(engine, tenants, options, node, data, lock);
+        service.read_accounts().await?;
         Ok(Self { service })
     }
 
@@ -119,7 +121,9 @@ impl Server {
             token.clone(),
         ))];
         if let Some(admin) = admin {
-            let router = admin_router(&self.service);
+            let address = admin.local_addr()?.ip();
+            let hosts = Hosts::new(address, &self.service.options.hosts);
+            let router = admin_router(&self.service, hosts);
             serving.push(tokio::spawn(connection::serve(
                 admin,
                 None,
@@ -127,29 +131,57 @@ impl Server {
                 token.clone(),
             )));
         }
+        self.tell("service_started").await;
         self.service.runs.go_on();
-        tokio::select! {
-            () = stop => {}
-            never = save_memory(&self.service) => match never {},
-        }
-        self.service.drain();
-        let deadline = Instant::now() + self.service.options.drain;
-        let cells = async {
-            while self.service.bounds.totals().1 > 0 && Instant::now() < deadline {
-                tokio::time::sleep(LOOK).await;
+        let keeping = async {
+            loop {
+                tokio::time::sleep(HOUSEKEEPING).await;
+                self.service.keep_accounts().await;
+                if HostMemory::now().is_some_and(HostMemory::is_short) {
+                    self.service.sessions.save_memory();
+                }
             }
         };
-        let runs = self.service.runs.leave(deadline);
-        tokio::join!(cells, runs);
-        self.service.sessions.end_all();
-        self.service.over.cancel();
-        token.cancel();
-        for task in serving {
-            // It has nothing to say.
-            let _ = task.await;
+        let served = async {
+            stop.await;
+            self.service.drain();
+            let deadline = Instant::now() + self.service.options.drain;
+            let cells = async {
+                while self.service.bounds.totals().1 > 0 && Instant::now() < deadline {
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            let runs = self.service.runs.leave(deadline);
+            tokio::join!(cells, runs);
+            self.service.sessions.end_all();
+            self.service.over.cancel();
+            token.cancel();
+            for task in serving {
+                // It has nothing to say.
+                let _ = task.await;
+            }
+            self.service.engine.shutdown().await;
+        };
+        tokio::select! {
+            () = served => {}
+            () = keeping => {}
         }
-        self.service.engine.shutdown().await;
+        self.service.keep_accounts().await;
+        self.tell("service_drained").await;
         Ok(())
+    }
+
+    /// Writes down what the service does itself.
+    async fn tell(&self, what: &'static str) {
+        let act = Act {
+            actor: SERVICE,
+            what,
+            tenant: None,
+            detail: env!("CARGO_PKG_VERSION"),
+        };
+        if let Err(error) = self.service.tenants.record(act).await {
+            tracing::error!(%error, "an audit event can't be written");
+        }
     }
 }
 
@@ -160,22 +192,14 @@ impl Drop for Server {
     }
 }
 
-/// Looks after the memory of the host. Sessions that nobody uses keep copies, too.
-async fn save_memory(service: &Service) -> std::convert::Infallible {
-    loop {
-        tokio::time::sleep(MEMORY_LOOK).await;
-        if HostMemory::now().is_some_and(HostMemory::is_short) {
-            service.sessions.save_memory();
-        }
-    }
-}
-
-/// What operators look at. It has no keys: it listens where only they are.
-fn admin_router(service: &Arc<Service>) -> Router {
+/// What operators look at, without keys, since it listens where only they are; and what those may do who have
+/// a key with the scope `admin`.
+fn admin_router(service: &Arc<Service>, hosts: Hosts) -> Router {
     Router::new()
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
         .with_state(Arc::clone(service))
+        .merge(api::admin::router(service, hosts))
 }
 
 async fn health(State(service): State<Arc<Service>>) -> impl IntoResponse {

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use belljar_sandbox::Engine;
 use tokio_util::sync::CancellationToken;
 
+use crate::accounts::today;
 use crate::bounds::Bounds;
 use crate::idempotency::Idempotency;
 use crate::mcp::Mcp;
@@ -18,7 +19,8 @@ use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
-use crate::tenants::{Scope, TenantName, Tenants};
+use crate::tenants::{Scope, TenantName, Tenants, TenantsError};
+use crate::turns::Turns;
 
 /// One node's service.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ pub(crate) struct Service {
     pub(crate) sessions: Sessions,
     pub(crate) runs: Arc<Runs>,
     pub(crate) bounds: Arc<Bounds>,
+    pub(crate) turns: Arc<Turns>,
     pub(crate) idempotency: Idempotency,
     pub(crate) mcp: Mcp,
     pub(crate) metrics: Metrics,
@@ -37,6 +40,8 @@ pub(crate) struct Service {
     draining: AtomicBool,
     /// Cancelled when nothing goes on any more.
     pub(crate) over: CancellationToken,
+    /// The last audit event when quotas were read.
+    last_act: AtomicI64,
     /// Held while this service has its data directory.
     _lock: File,
 }
@@ -64,14 +69,47 @@ impl Service {
             options,
             tenants,
             sessions: Sessions::new(node),
+            turns: Turns::new(),
             idempotency: Idempotency::default(),
             mcp: Mcp::default(),
             metrics: Metrics::default(),
             spool: spool(data),
             draining: AtomicBool::new(false),
             over: CancellationToken::new(),
+            last_act: AtomicI64::new(0),
             _lock: lock,
         })
+    }
+
+    /// Reads what tenants may use, if it may have changed: each change is an audit event.
+    pub(crate) async fn read_quotas(&self) -> Result<(), TenantsError> {
+        let last = self.tenants.last_act().await?;
+        if self.last_act.load(Ordering::Relaxed) != last {
+            self.bounds.set_quotas(self.tenants.quotas().await?);
+            self.last_act.store(last, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Reads what tenants may use and have used today.
+    pub(crate) async fn read_accounts(&self) -> Result<(), TenantsError> {
+        let day = today();
+        self.bounds.set_spent(day, self.tenants.spent(day).await?);
+        self.read_quotas().await
+    }
+
+    /// Writes what tenants have used, and reads what they may use.
+    pub(crate) async fn keep_accounts(&self) {
+        let changed = self.bounds.take_changed();
+        if !changed.is_empty()
+            && let Err(error) = self.tenants.keep_spent(&changed).await
+        {
+            tracing::error!(%error, "what tenants have used can't be written");
+            self.bounds.not_kept(changed);
+        }
+        if let Err(error) = self.read_quotas().await {
+            tracing::error!(%error, "quotas can't be read");
+        }
     }
 
     /// Takes no more work.

@@ -230,6 +230,21 @@ impl Sessions {
         rest.take(limit).map(|(_, held)| Arc::clone(held)).collect()
     }
 
+    /// Whose session this is.
+    pub(crate) fn tenant_of(&self, id: &str) -> Result<TenantName, Problem> {
+        let known = lock(&self.known);
+        let found = known.by_id.get(id).map(|held| held.tenant.clone());
+        found.ok_or_else(|| not_found(id))
+    }
+
+    /// Sessions of all tenants that live and were made after one, the oldest first.
+    pub(crate) fn live(&self, after: u64) -> Vec<Arc<Held>> {
+        let mut all: Vec<_> = lock(&self.known).by_id.values().cloned().collect();
+        all.retain(|held| held.number > after && lock(&held.live).is_some());
+        all.sort_unstable_by_key(|held| held.number);
+        all
+    }
+
     /// How many there have been, and how many sleep.
     pub(crate) fn made_and_asleep(&self) -> (u64, usize) {
         let (made, all): (_, Vec<_>) = {

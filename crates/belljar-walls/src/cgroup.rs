@@ -4,11 +4,13 @@
 //! A few files and directories, written by hand: the crates that do this bring a D-Bus client and
 //! a model of every controller for what is ten writes here.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::process::Process;
@@ -53,6 +55,48 @@ pub struct Cgroups {
     /// The engine's directory for each controller of [`CONTROLLERS`], the same one several times
     /// where they share a hierarchy; one for all in v2.
     trees: Vec<PathBuf>,
+    /// Those that sessions share, by their directories.
+    groups: Mutex<HashMap<PathBuf, Arc<Group>>>,
+}
+
+/// Sessions that have their share of the processors together.
+#[derive(Debug)]
+struct Group {
+    version: Version,
+    directory: PathBuf,
+    /// How many of them are busy.
+    busy: Mutex<usize>,
+}
+
+/// A session that is busy until this is dropped.
+#[derive(Debug)]
+pub struct Busy<'a>(&'a Group);
+
+impl Group {
+    /// One that keeps many sessions busy gets less for each doubling, down to a sixteenth. The kernel divides each
+    /// processor by itself: with equal shares, a group that is on all of them would take half of the only one that
+    /// another is on.
+    fn change(&self, change: impl FnOnce(usize) -> usize) {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let halved = |busy: usize| busy.max(1).ilog2().min(4);
+        let before = halved(*busy);
+        *busy = change(*busy);
+        let now = halved(*busy);
+        if now != before {
+            let (file, whole) = match self.version {
+                Version::One => ("cpu.shares", 1024),
+                Version::Two => ("cpu.weight", 100),
+            };
+            // Without it, it has the share that it had.
+            let _ = fs::write(self.directory.join(file), (whole >> now).to_string());
+        }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.change(|busy| busy - 1);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +136,11 @@ impl Cgroups {
                 Version::Two => make_v2_tree(&candidates, name)?,
             });
         }
-        Ok(Self { version, trees })
+        Ok(Self {
+            version,
+            trees,
+            groups: Mutex::default(),
+        })
     }
 
     /// Whether this is cgroup v2.
@@ -105,16 +153,79 @@ impl Cgroups {
         unique(&self.trees)
     }
 
-    /// Makes the cgroups of a session.
-    pub fn session(&self, name: &str, limits: CgroupLimits) -> Result<SessionCgroup, CgroupError> {
-        let directories: Vec<PathBuf> = self.trees.iter().map(|tree| tree.join(name)).collect();
+    /// Makes the cgroups of a session. Sessions of one group have their share of the processors together: as much
+    /// as those of another, however many they are.
+    pub fn session(
+        &self,
+        name: &str,
+        group: Option<&str>,
+        limits: CgroupLimits,
+    ) -> Result<SessionCgroup, CgroupError> {
+        let processors = match self.version {
+            Version::One => &self.trees[2],
+            Version::Two => &self.trees[0],
+        };
+        let mut parents = self.trees.clone();
+        let group = group.map(|group| self.group(processors.join(group)));
+        let group = group.transpose()?;
+        if let Some(group) = &group {
+            for parent in &mut parents {
+                if parent == processors {
+                    group.directory.clone_into(parent);
+                }
+            }
+        }
+        self.below(&parents, name, limits, group)
+    }
+
+    /// The group that has this directory.
+    fn group(&self, directory: PathBuf) -> Result<Arc<Group>, CgroupError> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = groups.get(&directory) {
+            return Ok(Arc::clone(group));
+        }
+        fs::create_dir(&directory).map_err(|source| refused(&directory, source))?;
+        if self.version == Version::Two {
+            delegate(&directory)?;
+        }
+        let group = Arc::new(Group {
+            version: self.version,
+            directory: directory.clone(),
+            busy: Mutex::new(0),
+        });
+        groups.insert(directory, Arc::clone(&group));
+        Ok(group)
+    }
+
+    /// Makes the cgroups of a session in the group of another one.
+    pub fn beside(
+        &self,
+        other: &SessionCgroup,
+        name: &str,
+        limits: CgroupLimits,
+    ) -> Result<SessionCgroup, CgroupError> {
+        let parents = other.directories.iter().filter_map(|one| one.parent());
+        let parents: Vec<PathBuf> = parents.map(Path::to_owned).collect();
+        self.below(&parents, name, limits, other.group.clone())
+    }
+
+    fn below(
+        &self,
+        parents: &[PathBuf],
+        name: &str,
+        limits: CgroupLimits,
+        group: Option<Arc<Group>>,
+    ) -> Result<SessionCgroup, CgroupError> {
+        let directories: Vec<PathBuf> = parents.iter().map(|parent| parent.join(name)).collect();
         for directory in unique(&directories) {
             fs::create_dir(&directory).map_err(|source| refused(&directory, source))?;
         }
-        let session = SessionCgroup::open(self.version, directories, limits);
-        if session.is_err() {
-            for tree in unique(&self.trees) {
-                let _ = fs::remove_dir(tree.join(name));
+        let mut session = SessionCgroup::open(self.version, directories, limits);
+        if let Ok(session) = &mut session {
+            session.group = group;
+        } else {
+            for parent in unique(parents) {
+                let _ = fs::remove_dir(parent.join(name));
             }
         }
         session
@@ -132,6 +243,7 @@ pub struct SessionCgroup {
     peak: Option<File>,
     cpu: File,
     memory_events: File,
+    group: Option<Arc<Group>>,
 }
 
 impl SessionCgroup {
@@ -199,6 +311,7 @@ impl SessionCgroup {
                 .ok(),
             cpu,
             memory_events,
+            group: None,
         })
     }
 
@@ -279,6 +392,13 @@ impl SessionCgroup {
     /// How many processes the kernel ended here for want of memory.
     pub fn memory_kills(&self) -> u64 {
         field(&read_all(&self.memory_events), "oom_kill")
+    }
+
+    /// Says that it is busy, which its group's share depends on.
+    pub fn busy(&self) -> Option<Busy<'_>> {
+        let group = self.group.as_deref()?;
+        group.change(|busy| busy + 1);
+        Some(Busy(group))
     }
 
     /// Its directories, each once; [`remove_tree`] removes one.
@@ -621,6 +741,31 @@ mod tests {
         fs::write(directory.join("memory.current"), "536870912\n").unwrap();
         assert!(!session.is_half_full());
         assert_eq!(session.joins().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_group_with_many_busy_sessions_gets_less() {
+        let directory = tempfile::tempdir().unwrap();
+        let group = Group {
+            version: Version::Two,
+            directory: directory.path().to_owned(),
+            busy: Mutex::new(0),
+        };
+        let weight = || fs::read_to_string(directory.path().join("cpu.weight")).ok();
+        let mut busy = Vec::new();
+        let mut seen = Vec::new();
+        for _ in 0..40 {
+            group.change(|busy| busy + 1);
+            busy.push(Busy(&group));
+            if seen.last() != Some(&weight()) {
+                seen.push(weight());
+            }
+        }
+        let seen: Vec<_> = seen.iter().map(Option::as_deref).collect();
+        let expected = [None, Some("50"), Some("25"), Some("12"), Some("6")];
+        assert_eq!(seen, expected);
+        drop(busy);
+        assert_eq!(weight().as_deref(), Some("100"));
     }
 
     #[test]

@@ -79,6 +79,6 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn open(args: DataArgs) -> anyhow::Result<Tenants> {
+pub(crate) async fn open(args: DataArgs) -> anyhow::Result<Tenants> {
     Ok(Tenants::open(&directory(args.data)?).await?)
 }

@@ -31,6 +31,7 @@ mod settings_list;
 mod show;
 mod show_image;
 mod start;
+mod tenants_command;
 mod words;
 
 use std::process::ExitCode;
@@ -91,6 +92,9 @@ enum Command {
     /// List, make and revoke the keys of the service
     #[command(subcommand)]
     Keys(keys_command::KeysCommand),
+    /// List tenants of the service, set what they may use, show what was done by those who administer
+    #[command(subcommand)]
+    Tenants(tenants_command::TenantsCommand),
     /// Make, list and remove environments: the Python and packages that sessions start from
     #[command(
         subcommand,
@@ -131,6 +135,7 @@ fn main() -> ExitCode {
         Command::McpServers(args) => start::block_on(mcp_servers_command::run(args)),
         Command::Serve(args) => start::block_on(serve_command::run(*args)),
         Command::Keys(command) => start::block_on(keys_command::run(command)),
+        Command::Tenants(command) => start::block_on(tenants_command::run(command)),
         Command::Env(command) => start::store()
             .and_then(|store| env_command::run(command, &store))
             .map(|()| ExitCode::SUCCESS),

@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     /// a proxy with TLS
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// Where to answer /healthz and /metrics, without keys [default: nowhere]
+    /// Where to answer /healthz and /metrics, without keys, and those who administer [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
     /// Where the service keeps its keys and its id [default: server, beside the environments]

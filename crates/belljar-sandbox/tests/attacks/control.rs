@@ -37,7 +37,7 @@ pub(crate) struct ControlResult {
 pub(crate) fn run(python: &Path, code: &str, as_root: bool) -> ControlResult {
     let name = format!("belljar-{}-control", std::process::id());
     let cgroups = Cgroups::create(&name).unwrap();
-    let cgroup = cgroups.session("1", LIMITS).unwrap();
+    let cgroup = cgroups.session("1", None, LIMITS).unwrap();
     // A shell is process 1 of the namespace, since signals that the snippet sends to itself would
     // not end a process 1.
     let mut command = Command::new("sh");

@@ -1,5 +1,6 @@
 //! What can be asked of the service: one module for each kind of thing.
 
+pub(crate) mod admin;
 mod approvals;
 mod cells;
 mod checkpoints;

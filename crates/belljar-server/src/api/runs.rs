@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use axum::Json as Answer;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json as Answer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
     Approval, Approvals, Budget, Evidence, ExitReason, Policy, RunEvent, Spent, Start, notebook,
     page, script,
 };
-use belljar_journal::RunSummary;
+use belljar_journal::{RunId, RunSummary};
 use belljar_sandbox::protocol::{Artifact, Language};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
@@ -26,6 +26,7 @@ use super::cells::last_event;
 use super::files::{attachment, check, to_save, with_files};
 use super::sessions::{Interrupted, Nothing, PageAsked, cursor, no_cursor, within};
 use crate::body::{Json, Named, Query};
+use crate::idempotency::{Slot, mismatch};
 use crate::problem::{Code, Problem};
 use crate::run_stream;
 use crate::runs::{Recorded, fault};
@@ -351,9 +352,23 @@ async fn brief(
 pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
+    slot: Option<Extension<Arc<Slot>>>,
     Json(asked): Json<CreateRun>,
 ) -> Result<Response, Problem> {
     let runs = &service.runs;
+    let key = slot.as_ref().map(|Extension(slot)| slot.as_ref());
+    let earlier = match key {
+        Some(key) => begun(&service, &caller, key).await?,
+        None => None,
+    };
+    if let Some(id) = &earlier
+        && runs.find(&caller.tenant, id.as_str()).await.is_ok()
+    {
+        let mut response = accepted(&service, &caller, id).await?;
+        let yes = HeaderValue::from_static("true");
+        response.headers_mut().insert("idempotency-replayed", yes);
+        return Ok(response);
+    }
     let model = runs.model(asked.model.as_deref())?;
     if asked.task.trim().is_empty() || asked.task.len() > MAX_TASK {
         let detail = format!("`task` has 1 to {MAX_TASK} bytes, and not only blanks");
@@ -366,6 +381,8 @@ pub(super) async fn create(
         let detail = "money is limited, but what the model costs is not known";
         return Err(Problem::new(Code::BadBody, detail));
     }
+    let priced = profile.prices.is_some();
+    service.bounds.cut(&caller.tenant, &mut budget, priced);
     let usual = &runs.options().approvals;
     let mut start = Start {
         task: asked.task,
@@ -391,6 +408,7 @@ pub(super) async fn create(
         },
     };
     let places = runs.places(&caller.tenant)?;
+    runs.check_disk(&caller.tenant).await?;
     let mut transfer = None;
     if asked.files.iter().any(|file| file.session_id.is_some()) {
         transfer = Some(service.bounds.transfer(&caller.tenant)?);
@@ -404,9 +422,42 @@ pub(super) async fn create(
             .push(agent.file(&name, contents).await.map_err(fault)?);
     }
     drop(transfer);
-    let id = runs.start(&agent, start, places).await?;
-    let recorded = runs.read(&caller.tenant, id.as_str()).await?;
-    let view = Answer(RunView::of(recorded, &service).await?);
+    let id = match (earlier, key) {
+        // The service died before it could begin.
+        (Some(id), _) => id,
+        (None, None) => runs.new_id()?,
+        (None, Some(key)) => {
+            let (id, tenant) = (runs.new_id()?, &caller.tenant);
+            let kept = &service.tenants;
+            let kept = kept.keep_run_of_key(tenant, &key.key, &key.fingerprint, id.as_str());
+            kept.await
+                .map_err(|error| Problem::internal("a key of a run", error))?;
+            id
+        }
+    };
+    runs.start(&agent, id.clone(), start, places).await?;
+    accepted(&service, &caller, &id).await
+}
+
+/// The run that this request began when it came before, or was about to begin.
+async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<RunId>, Problem> {
+    let found = service.tenants.run_of_key(&caller.tenant, &key.key).await;
+    let found = found.map_err(|error| Problem::internal("a key of a run", error))?;
+    let Some((id, hash)) = found else {
+        return Ok(None);
+    };
+    if hash != key.fingerprint {
+        return Err(mismatch());
+    }
+    let id = id.parse();
+    id.map(Some)
+        .map_err(|error| Problem::internal("the name of a run", error))
+}
+
+/// The answer to who has started a run.
+async fn accepted(service: &Service, caller: &Caller, id: &RunId) -> Result<Response, Problem> {
+    let recorded = service.runs.read(&caller.tenant, id.as_str()).await?;
+    let view = Answer(RunView::of(recorded, service).await?);
     let mut response = (StatusCode::ACCEPTED, view).into_response();
     if let Ok(location) = HeaderValue::try_from(format!("/v1/runs/{id}")) {
         response.headers_mut().insert(header::LOCATION, location);

@@ -253,7 +253,9 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let (options, allow) = options(&service, &caller.tenant, asked)?;
     let place = one_place(&service, &caller, &options)?;
+    let turn = service.turns.take(&caller.tenant).await?;
     let session = service.engine.session_with(options.clone()).await?;
+    drop(turn);
     let new = NewSession {
         tenant: caller.tenant,
         options,

@@ -106,7 +106,9 @@ pub(super) async fn load(
     let options = usual_options(&service, &caller.tenant);
     let place = one_place(&service, &caller, &options)?;
     let path = upload.path()?;
+    let turn = service.turns.take(&caller.tenant).await?;
     let (session, report) = service.engine.load(&path, options.clone()).await?;
+    drop(turn);
     let new = NewSession {
         tenant: caller.tenant,
         options,

@@ -1,10 +1,13 @@
-//! Who may use the service: keys, and the tenants they belong to, in a SQLite file.
+//! Who may use the service: keys, and the tenants they belong to, in a SQLite file; what tenants may use and
+//! have used; what was done by those who administer.
 //!
 //! A key is `bj_PREFIX_SECRET`. The secret is 256 random bits, so SHA-256 is enough to keep it by: there is
 //! nothing to guess that a slow hash would make harder, as there is with passwords, and each request would
 //! pay for the slowness.
 
 mod name;
+mod quota;
+mod records;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,6 +23,9 @@ use sqlx::{ConnectOptions as _, Row as _};
 use subtle::ConstantTimeEq as _;
 
 pub use name::{Scope, TenantName};
+pub use quota::{Amounts, Quota};
+pub use records::AuditEvent;
+pub(crate) use records::{Act, SERVICE};
 
 use crate::node::{make_directory, make_private_file, random_hex};
 
@@ -158,7 +164,7 @@ impl Tenants {
                 return Ok(None);
             }
             let tenant = TenantName::FIRST.parse().map_err(decode)?;
-            let key = insert(&mut transaction, &tenant, &Scope::ALL).await?;
+            let key = insert(&mut transaction, SERVICE, &tenant, &Scope::ALL).await?;
             transaction.commit().await?;
             Ok(Some(key))
         };
@@ -171,9 +177,21 @@ impl Tenants {
         tenant: &TenantName,
         scopes: &[Scope],
     ) -> Result<NewKey, TenantsError> {
+        self.create_key_by(records::COMMAND_LINE, tenant, scopes)
+            .await
+    }
+
+    pub(crate) async fn create_key_by(
+        &self,
+        actor: &str,
+        tenant: &TenantName,
+        scopes: &[Scope],
+    ) -> Result<NewKey, TenantsError> {
         let made = async {
-            let mut connection = self.pool.acquire().await?;
-            insert(&mut connection, tenant, scopes).await
+            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let key = insert(&mut transaction, actor, tenant, scopes).await?;
+            transaction.commit().await?;
+            Ok(key)
         };
         made.await.map_err(|error| self.fault(error))
     }
@@ -188,15 +206,36 @@ impl Tenants {
 
     /// Revokes a key by its prefix. False if there is none, or if it was revoked before.
     pub async fn revoke(&self, prefix: &str) -> Result<bool, TenantsError> {
-        let done =
-            sqlx::query("UPDATE keys SET revoked = $1 WHERE prefix = $2 AND revoked IS NULL")
-                .bind(now())
-                .bind(prefix)
-                .execute(&self.pool)
-                .await
-                .map_err(|error| self.fault(error))?;
+        self.revoke_by(records::COMMAND_LINE, prefix).await
+    }
+
+    pub(crate) async fn revoke_by(&self, actor: &str, prefix: &str) -> Result<bool, TenantsError> {
+        let done = async {
+            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let revoked = sqlx::query(
+                "UPDATE keys SET revoked = $1 WHERE prefix = $2 AND revoked IS NULL RETURNING tenant",
+            )
+            .bind(now())
+            .bind(prefix)
+            .fetch_optional(&mut *transaction)
+            .await?;
+            let Some(row) = revoked else {
+                return Ok(false);
+            };
+            let tenant = row.try_get::<String, _>(0)?.parse().map_err(decode)?;
+            let act = Act {
+                actor,
+                what: "key_revoked",
+                tenant: Some(&tenant),
+                detail: prefix,
+            };
+            records::write(&mut transaction, act).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        let done = done.await.map_err(|error| self.fault(error))?;
         self.known().remove(prefix);
-        Ok(done.rows_affected() > 0)
+        Ok(done)
     }
 
     /// Whose key this is; `None` if it is no key, or a revoked one.
@@ -261,6 +300,7 @@ impl Tenants {
 
 async fn insert(
     connection: &mut SqliteConnection,
+    actor: &str,
     tenant: &TenantName,
     scopes: &[Scope],
 ) -> sqlx::Result<NewKey> {
@@ -280,8 +320,15 @@ async fn insert(
     .bind(names.join(" "))
     .bind(hash.as_slice())
     .bind(created)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    let act = Act {
+        actor,
+        what: "key_created",
+        tenant: Some(tenant),
+        detail: &format!("{prefix} {}", names.join(",")),
+    };
+    records::write(connection, act).await?;
     Ok(NewKey {
         text: format!("bj_{prefix}_{secret}"),
         info: KeyInfo {
@@ -320,13 +367,19 @@ async fn migrate(pool: &SqlitePool) -> sqlx::Result<bool> {
         .fetch_one(&mut *transaction)
         .await?
         .try_get(0)?;
-    if found == 0 {
-        for statement in [include_str!("0001.sql"), "PRAGMA user_version = 1"] {
-            sqlx::raw_sql(statement).execute(&mut *transaction).await?;
+    let migrations = [
+        [include_str!("0001.sql"), "PRAGMA user_version = 1"],
+        [include_str!("0002.sql"), "PRAGMA user_version = 2"],
+    ];
+    for (version, statements) in (1..).zip(migrations) {
+        if found < version {
+            for statement in statements {
+                sqlx::raw_sql(statement).execute(&mut *transaction).await?;
+            }
         }
     }
     transaction.commit().await?;
-    Ok(found <= 1)
+    Ok(found <= 2)
 }
 
 fn decode(why: String) -> sqlx::Error {

@@ -226,3 +226,35 @@ async fn streams_are_bounded() {
     let theirs = other.session().await;
     other.stream(&theirs, "1").await.rest().await;
 }
+
+/// K5: who reads nothing holds up nothing, and costs no more than the events that are kept once for all.
+#[tokio::test]
+async fn readers_who_never_read_cost_little() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let body = json!({"code": "import sys\nfor _ in range(800):\n    sys.stdout.write('x' * 10_000)\n    sys.stdout.flush()"});
+    let first = client.post(&format!("{session}/cells"), body);
+    let first = first.header("accept", "text/event-stream").with(200).await;
+    let resident = async || {
+        let text = world.metrics().await;
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
+        value.unwrap().parse::<u64>().unwrap()
+    };
+    let before = resident().await;
+    let mut unread = vec![first];
+    for _ in 0..40 {
+        let events = client.get(&format!("{session}/cells/1/events"));
+        let response = events.send().await.unwrap();
+        // One who comes late may be told that the first events are given up.
+        if response.status() == 200 {
+            unread.push(response);
+        }
+    }
+    // The cell comes to its end all the same, and so does the next one.
+    assert_eq!(client.printed(&session, "print(1)").await, "1\n");
+    let more = resident().await.saturating_sub(before);
+    assert!(more < 96 << 20, "{more} bytes for {} readers", unread.len());
+}

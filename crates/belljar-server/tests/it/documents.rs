@@ -1,6 +1,6 @@
 //! The OpenAPI document and the page of errors are those of the code; every route keeps tenants apart.
 
-use belljar_server::{Code, ERRORS_PAGE, Scope, openapi};
+use belljar_server::{Code, ERRORS_PAGE, Scope, openapi, openapi_admin};
 use belljar_test_model::ScriptedModel;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,13 +10,18 @@ use crate::support::{Ask as _, Client, world, world_with};
 
 #[test]
 fn the_documented_api_is_that_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
-    let documented = std::fs::read_to_string(path).unwrap();
-    assert!(
-        documented == format!("{:#}\n", openapi()),
-        "docs/openapi.json is not up to date: \
-         cargo run -p belljar-server --example openapi > docs/openapi.json"
-    );
+    for (name, argument, document) in [
+        ("openapi.json", "", openapi()),
+        ("openapi-admin.json", " admin", openapi_admin()),
+    ] {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+        let documented = std::fs::read_to_string(format!("{docs}/{name}")).unwrap();
+        assert!(
+            documented == format!("{document:#}\n"),
+            "docs/{name} is not up to date: \
+             cargo run -p belljar-server --example openapi{argument} > docs/{name}"
+        );
+    }
 }
 
 #[test]
@@ -33,10 +38,14 @@ fn every_code_has_its_section_and_every_section_its_code() {
 
 /// References lead somewhere, and names of operations are not given twice.
 #[test]
-fn the_document_is_whole() {
-    let document = openapi();
+fn the_documents_are_whole() {
+    is_whole(&openapi(), 35);
+    is_whole(&openapi_admin(), 11);
+}
+
+fn is_whole(document: &Value, operations: usize) {
     assert_eq!(document["openapi"], "3.1.0");
-    let mut pending = vec![&document];
+    let mut pending = vec![document];
     while let Some(value) = pending.pop() {
         match value {
             Value::Object(fields) => {
@@ -50,13 +59,13 @@ fn the_document_is_whole() {
             _ => {}
         }
     }
-    let mut names: Vec<_> = operations(&document)
+    let mut names: Vec<_> = self::operations(document)
         .map(|(_, _, operation)| operation["operationId"].as_str().unwrap().to_owned())
         .collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!((names.len(), all), (all, 35));
+    assert_eq!((names.len(), all), (all, operations));
 }
 
 #[tokio::test]

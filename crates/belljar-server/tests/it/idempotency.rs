@@ -1,8 +1,11 @@
 //! The same request twice has one effect.
 
+use belljar_server::Scope;
+use belljar_test_model::ScriptedModel;
 use serde_json::{Value, json};
 
-use crate::support::{Ask as _, Events, options, world, world_with};
+use crate::runs::{offering, one_run};
+use crate::support::{Ask as _, Client, Events, options, world, world_in, world_with};
 
 #[tokio::test]
 async fn a_session_is_made_once() {
@@ -110,4 +113,40 @@ async fn files_are_written_once() {
     put("other").problem(422, "idempotency_mismatch").await;
     let got = client.get(&path).with(200).await;
     assert_eq!(got.text().await.unwrap(), "second");
+}
+
+/// Runs outlive the service, and so does which run a request has begun.
+#[tokio::test]
+async fn a_run_is_begun_once_also_after_a_restart() {
+    let model = ScriptedModel::react(one_run).unwrap();
+    let world = world_with(offering(&model)).await;
+    let client = world.client_with("a", &[Scope::Runs]).await;
+    let create = |client: &Client, task: &str| {
+        let request = client.post("/v1/runs", json!({"task": task}));
+        request.header("idempotency-key", "one")
+    };
+    let first = create(&client, "Write.").json_with(202).await;
+    let run = format!("/v1/runs/{}", first["id"].as_str().unwrap());
+    client.until(&run, "answered").await;
+
+    let world = world_in(world.ends().await, offering(&model)).await;
+    let client = world.client_with("a", &[Scope::Runs]).await;
+    let again = create(&client, "Write.").with(202).await;
+    assert_eq!(again.headers()["idempotency-replayed"], "true");
+    assert_eq!(again.headers()["location"], run);
+    let again: Value = again.json().await.unwrap();
+    assert_eq!(
+        (&again["id"], &again["state"]),
+        (&first["id"], &json!("answered"))
+    );
+    create(&client, "Write another.")
+        .problem(422, "idempotency_mismatch")
+        .await;
+    // The key of another tenant is another.
+    let other = world.client_with("b", &[Scope::Runs]).await;
+    let theirs = create(&other, "Write.").json_with(202).await;
+    assert_ne!(theirs["id"], first["id"]);
+    let listed = client.get("/v1/runs").json_with(200).await;
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 1);
+    world.ends().await;
 }

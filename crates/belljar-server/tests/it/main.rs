@@ -6,16 +6,19 @@
     reason = "a test fails by panicking"
 )]
 
+mod admin;
 mod bounds;
 mod cells;
 mod checkpoints;
 mod documents;
 mod drain;
+mod fairness;
 mod files;
 mod http;
 mod idempotency;
 mod mcp;
 mod metrics;
+mod quotas;
 mod runs;
 mod sessions;
 mod socket;

@@ -69,18 +69,15 @@ impl Mcp {
 
     fn send(&self, message: &Value) -> reqwest::RequestBuilder {
         let request = send(&self.client, message);
-        match &self.connection {
-            Some(id) => request.header("mcp-session-id", id),
-            None => {
-                let method = message["method"].as_str().unwrap();
-                let request = request
-                    .header("mcp-protocol-version", STATELESS)
-                    .header("mcp-method", method);
-                match message["params"]["name"].as_str() {
-                    Some(name) => request.header("mcp-name", name),
-                    None => request,
-                }
-            }
+        if let Some(id) = &self.connection {
+            return request.header("mcp-session-id", id);
+        }
+        let request = request
+            .header("mcp-protocol-version", STATELESS)
+            .header("mcp-method", message["method"].as_str().unwrap());
+        match message["params"]["name"].as_str() {
+            Some(name) => request.header("mcp-name", name),
+            None => request,
         }
     }
 
@@ -227,7 +224,7 @@ async fn tenants_are_apart() {
 #[tokio::test]
 async fn other_sites_are_refused() {
     let world = world_with(options(|options| {
-        options.hosts = vec!["belljar.example".into()]
+        options.hosts = vec!["belljar.example".into()];
     }))
     .await;
     let client = world.client("a").await;

@@ -70,7 +70,7 @@ async fn client(world: &World, tenant: &str) -> Client {
 
 impl Client {
     /// Starts a run; its path.
-    async fn start(&self, body: Value) -> String {
+    pub(crate) async fn start(&self, body: Value) -> String {
         let run = self.post("/v1/runs", body).json_with(202).await;
         format!("/v1/runs/{}", run["id"].as_str().unwrap())
     }

@@ -71,7 +71,7 @@ impl Socket {
     }
 
     /// Messages until the outcome of a cell, it included.
-    async fn to_the_outcome(&mut self) -> Vec<Value> {
+    async fn events_to_outcome(&mut self) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
             all.push(self.hear().await.unwrap());
@@ -92,7 +92,7 @@ async fn events_are_those_of_the_stream() {
     socket
         .say(json!({"type": "run", "id": "mine", "code": "x = 6 * 7\nprint(x)\nx"}))
         .await;
-    let told = socket.to_the_outcome().await;
+    let told = socket.events_to_outcome().await;
     assert_eq!(
         told[0],
         json!({"type": "accepted", "id": "mine", "cell": 1})
@@ -111,7 +111,7 @@ async fn events_are_those_of_the_stream() {
             .await;
     }
     for n in 0..3 {
-        let told = socket.to_the_outcome().await;
+        let told = socket.events_to_outcome().await;
         let last = &told.last().unwrap();
         assert_eq!(last["cell"], n + 2);
         assert_eq!(last["data"]["stdout"]["text"], format!("{}\n", 42 + n));
@@ -120,7 +120,7 @@ async fn events_are_those_of_the_stream() {
 
     let path = format!("{session}/ws?cell=1&after=2");
     let mut again = Socket::open(&world, &client, &path).await;
-    let rest = again.to_the_outcome().await;
+    let rest = again.events_to_outcome().await;
     assert_eq!(rest[..], told[3..]);
     world.ends().await;
 }
@@ -142,7 +142,7 @@ async fn a_cell_is_interrupted_and_outlives_its_socket() {
         .await;
     assert_eq!(socket.hear().await.unwrap()["type"], "accepted");
     socket.say(json!({"type": "interrupt"})).await;
-    let told = socket.to_the_outcome().await;
+    let told = socket.events_to_outcome().await;
     assert_eq!(
         told.last().unwrap()["data"]["cause"]["kind"],
         "interrupted",
@@ -176,7 +176,7 @@ async fn nobody_else_gets_in() {
     let (mut socket, protocol) = opened.unwrap_or_else(|problem| panic!("{problem:#}"));
     assert_eq!(protocol.as_deref(), Some("belljar"));
     socket.say(json!({"type": "run", "code": "1"})).await;
-    socket.to_the_outcome().await;
+    socket.events_to_outcome().await;
 
     let refused = async |path: &str, headers: &[(&'static str, &str)]| {
         let refused = connect(&world, path, headers).await;
@@ -383,7 +383,7 @@ async fn a_service_that_stops_closes_its_sockets() {
     let _ = world.stop.take().unwrap().send(());
     tokio::time::sleep(Duration::from_millis(200)).await;
     socket.say(json!({"type": "run", "code": "1"})).await;
-    let told = socket.to_the_outcome().await;
+    let told = socket.events_to_outcome().await;
     let refused = told.iter().find(|told| told["type"] == "refused").unwrap();
     assert_eq!(refused["problem"]["code"], "draining");
     let last = loop {

@@ -105,6 +105,15 @@ impl World {
         }
     }
 
+    /// Somebody who asks at the address of those who administer.
+    pub(crate) async fn admin(&self, scopes: &[Scope]) -> Client {
+        let client = self.client_with("operators", scopes).await;
+        Client {
+            address: self.admin,
+            ..client
+        }
+    }
+
     /// Tells the service to stop and waits until it has; its data.
     pub(crate) async fn ends(mut self) -> tempfile::TempDir {
         let _ = self.stop.take().unwrap().send(());

@@ -1,4 +1,4 @@
-//! `belljar serve` and `belljar keys`.
+//! `belljar serve`, `belljar keys` and `belljar tenants`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -81,6 +81,55 @@ fn the_service_starts_and_stops() {
     let listed = ask(&address, key, "GET", "/v1/sessions");
     assert!(listed.starts_with("HTTP/1.1 200 "), "{listed}");
     stop(&scratch, child, Signal::INT).exits_with(0).prints("");
+}
+
+#[test]
+fn quotas_of_tenants_are_set_and_shown() {
+    let scratch = Scratch::new();
+    let tenants = |arguments: &[&str]| {
+        scratch.belljar(&[&["tenants"], arguments, &["--data", "service"]].concat())
+    };
+    tenants(&[
+        "set",
+        "team-7",
+        "--quota",
+        "sessions=3",
+        "--quota",
+        "tokens=1000",
+    ])
+    .exits_with(0)
+    .prints("");
+    tenants(&["set", "team-7", "--quota", "sessions=none"]).exits_with(0);
+    tenants(&["list"])
+        .exits_with(0)
+        .prints("team-7\ttokens=1000\n");
+    let shown = tenants(&["show", "team-7"]).exits_with(0);
+    assert!(
+        shown.stdout.contains("\ntokens\t1000\t-\n"),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        shown.stdout.contains("\nsessions\t-\t-\n"),
+        "{}",
+        shown.stdout
+    );
+    let audit = tenants(&["audit"]).exits_with(0);
+    let acts: Vec<_> = audit
+        .stdout
+        .lines()
+        .map(|line| line.split_once('\t').unwrap().1)
+        .collect();
+    let by = "command line\tquota_set\tteam-7\t";
+    let expected =
+        ["sessions=none", "tokens=1000", "sessions=3"].map(|quota| format!("{by}{quota}"));
+    assert_eq!(acts, expected);
+    tenants(&["show", "nobody"])
+        .exits_with(2)
+        .says("belljar tenants list");
+    for bad in ["luck=1", "tokens", "tokens=-1", "tokens=1.5"] {
+        tenants(&["set", "team-7", "--quota", bad]).exits_with(2);
+    }
 }
 
 #[test]

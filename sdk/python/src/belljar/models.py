@@ -758,6 +758,23 @@ class Manifest(Model):
     names: list[NameInfo]
 
 
+Quota = Annotated[Literal["sessions", "runs", "creates_per_second", "requests_per_second", "memory_bytes", "disk_bytes", "cpu_ms", "output_bytes", "egress_bytes", "events", "tokens", "money_micros"], _Word]
+"""One thing that a tenant may use so much of."""
+
+
+class QuotaUse(Model):
+    """A quota that is used up, as a client is told."""
+
+    limit: int
+
+    name: Quota
+
+    resets_at: int | None = None
+    """When it is counted anew, in seconds since 1970, where it is counted for a day."""
+
+    used: int
+
+
 class Problem(Model):
     """A problem as it stands in an answer, as RFC 9457 has it."""
 
@@ -766,6 +783,8 @@ class Problem(Model):
 
     detail: str
     """What went wrong this time."""
+
+    quota: QuotaUse | None = None
 
     retry: bool
     """Whether the same request may succeed later."""

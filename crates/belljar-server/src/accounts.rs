@@ -1,0 +1,240 @@
+//! What tenants may use, and what they have used today (UTC).
+//!
+//! It is counted in memory and written to disk every two seconds, so that a request pays for no write: a service
+//! that dies forgets what was used in the last two seconds. What is under way when a quota is reached is not
+//! cut off, but for runs, which are stopped: nothing new begins.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use belljar_sandbox::protocol::Outcome;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::problem::{Code, Problem};
+use crate::tenants::{Amounts, Quota, TenantName};
+
+pub(crate) const DAY: u64 = 24 * 60 * 60;
+
+/// What a tenant used on a day.
+pub(crate) type DayOfTenant = (i64, TenantName, Amounts);
+
+/// A quota that is used up, as a client is told.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct QuotaUse {
+    pub(crate) name: Quota,
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+    /// When it is counted anew, in seconds since 1970, where it is counted for a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resets_at: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    quotas: HashMap<TenantName, Amounts>,
+    day: i64,
+    spent: HashMap<TenantName, Amounts>,
+    /// Microseconds that are no whole millisecond yet.
+    cpu_rest: HashMap<TenantName, u64>,
+    /// Of whom something is not on disk.
+    changed: HashSet<TenantName>,
+    /// What is not on disk of days that are over.
+    over: Vec<DayOfTenant>,
+}
+
+impl Accounts {
+    pub(crate) fn set_quotas(&mut self, quotas: HashMap<TenantName, Amounts>) {
+        self.quotas = quotas;
+    }
+
+    /// What was used today before the service was started.
+    pub(crate) fn set_spent(&mut self, day: i64, spent: HashMap<TenantName, Amounts>) {
+        (self.day, self.spent) = (day, spent);
+    }
+
+    pub(crate) fn limit(&self, tenant: &TenantName, quota: Quota) -> Option<u64> {
+        self.quotas.get(tenant)?.get(&quota).copied()
+    }
+
+    pub(crate) fn quotas(&self, tenant: &TenantName) -> Amounts {
+        self.quotas.get(tenant).cloned().unwrap_or_default()
+    }
+
+    /// What a tenant has used today.
+    pub(crate) fn spent(&mut self, tenant: &TenantName) -> Amounts {
+        self.turn(today());
+        self.spent.get(tenant).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn add(&mut self, tenant: &TenantName, used: &[(Quota, u64)]) {
+        self.turn(today());
+        let spent = self.spent.entry(tenant.clone()).or_default();
+        for (quota, amount) in used.iter().filter(|(_, amount)| *amount > 0) {
+            let sum = spent.entry(*quota).or_default();
+            *sum = sum.saturating_add(*amount);
+            self.changed.insert(tenant.clone());
+        }
+    }
+
+    /// What a cell has used.
+    pub(crate) fn add_cell(&mut self, tenant: &TenantName, outcome: &Outcome) {
+        let rest = self.cpu_rest.entry(tenant.clone()).or_default();
+        let cpu_us = outcome.durations.cpu_us.saturating_add(*rest);
+        *rest = cpu_us % 1000;
+        let egress = outcome.network.map_or(0, |traffic| traffic.bytes_sent);
+        let output = outcome.stdout.bytes.saturating_add(outcome.stderr.bytes);
+        let used = [
+            (Quota::CpuMs, cpu_us / 1000),
+            (Quota::OutputBytes, output),
+            (Quota::EgressBytes, egress),
+        ];
+        self.add(tenant, &used);
+    }
+
+    /// What is left of a quota for today; nothing where there is none.
+    pub(crate) fn left(&mut self, tenant: &TenantName, quota: Quota) -> Option<u64> {
+        self.turn(today());
+        let limit = self.limit(tenant, quota)?;
+        let spent = self
+            .spent
+            .get(tenant)
+            .and_then(|spent| spent.get(&quota).copied());
+        Some(limit.saturating_sub(spent.unwrap_or_default()))
+    }
+
+    /// Refuses what would use more of what is used up for today.
+    pub(crate) fn check(&mut self, tenant: &TenantName, quotas: &[Quota]) -> Result<(), Problem> {
+        if !self.quotas.contains_key(tenant) {
+            return Ok(());
+        }
+        for quota in quotas {
+            if self.left(tenant, *quota) == Some(0) {
+                let limit = self.limit(tenant, *quota).unwrap_or_default();
+                let spent = self.spent.get(tenant);
+                let used = spent.and_then(|spent| spent.get(quota).copied());
+                return Err(exceeded(*quota, used.unwrap_or_default(), limit));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be written to disk.
+    pub(crate) fn take_changed(&mut self) -> Vec<DayOfTenant> {
+        self.turn(today());
+        let mut all = std::mem::take(&mut self.over);
+        for tenant in self.changed.drain() {
+            if let Some(spent) = self.spent.get(&tenant) {
+                all.push((self.day, tenant, spent.clone()));
+            }
+        }
+        all
+    }
+
+    /// Takes back what could not be written.
+    pub(crate) fn not_kept(&mut self, all: Vec<DayOfTenant>) {
+        for (day, tenant, amounts) in all {
+            if day == self.day {
+                self.changed.insert(tenant);
+            } else {
+                self.over.push((day, tenant, amounts));
+            }
+        }
+    }
+
+    /// Begins a new day, if it is one.
+    fn turn(&mut self, today: i64) {
+        if today == self.day {
+            return;
+        }
+        let changed = std::mem::take(&mut self.changed);
+        for (tenant, spent) in self.spent.drain() {
+            if changed.contains(&tenant) {
+                self.over.push((self.day, tenant, spent));
+            }
+        }
+        self.day = today;
+    }
+}
+
+/// A refusal because of a quota.
+pub(crate) fn exceeded(quota: Quota, used: u64, limit: u64) -> Problem {
+    let code = match quota {
+        Quota::Sessions => Code::TooManySessions,
+        Quota::Runs => Code::TooManyRuns,
+        _ => Code::QuotaExceeded,
+    };
+    let until_reset = quota.is_daily().then(until_tomorrow);
+    let after = match quota {
+        Quota::RequestsPerSecond => 1,
+        _ => until_reset.unwrap_or(5),
+    };
+    let when = if until_reset.is_some() {
+        "; it is counted anew at midnight, UTC"
+    } else {
+        ""
+    };
+    let detail = format!("{used} of {limit} of the tenant's quota `{quota}` are used{when}");
+    let resets_at = until_reset.map(|seconds| now() + seconds);
+    let after = u32::try_from(after).unwrap_or(u32::MAX);
+    Problem::new(code, detail).after(after).about(QuotaUse {
+        name: quota,
+        used,
+        limit,
+        resets_at,
+    })
+}
+
+/// The day, counted from 1970.
+pub(crate) fn today() -> i64 {
+    i64::try_from(now() / DAY).unwrap_or(i64::MAX)
+}
+
+/// How many seconds this day still has.
+pub(crate) fn until_tomorrow() -> u64 {
+    DAY - now() % DAY
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_day_is_counted_anew_and_the_old_one_is_not_lost() {
+        let (a, mut accounts) = ("a".parse().unwrap(), Accounts::default());
+        accounts.set_quotas([(a, [(Quota::Tokens, 10)].into())].into());
+        let a: TenantName = "a".parse().unwrap();
+        accounts.add(&a, &[(Quota::Tokens, 12), (Quota::Events, 0)]);
+        let problem = accounts.check(&a, &Quota::OF_RUNS).unwrap_err();
+        assert_eq!(problem.code, Code::QuotaExceeded);
+        assert!(accounts.check(&a, &Quota::OF_CELLS).is_ok());
+        assert!(
+            accounts
+                .check(&"b".parse().unwrap(), &Quota::OF_RUNS)
+                .is_ok()
+        );
+
+        // As if what was used had been used yesterday.
+        accounts.day -= 1;
+        assert_eq!(accounts.left(&a, Quota::Tokens), Some(10));
+        accounts.add(&a, &[(Quota::Tokens, 1)]);
+        let mut kept = accounts.take_changed();
+        kept.sort();
+        let amounts = |tokens| Amounts::from([(Quota::Tokens, tokens)]);
+        let expected = vec![
+            (today() - 1, a.clone(), amounts(12)),
+            (today(), a.clone(), amounts(1)),
+        ];
+        assert_eq!(kept, expected);
+        assert!(accounts.take_changed().is_empty());
+        accounts.not_kept(kept);
+        let mut again = accounts.take_changed();
+        again.sort();
+        assert_eq!(again, expected);
+    }
+}

@@ -1,0 +1,464 @@
+//! `/v1/admin`, on the listener of those who administer: tenants, keys, sessions of all, what was done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use axum::Json as Answer;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use belljar_sandbox::HostMemory;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::sessions::{PageAsked, cursor, no_cursor};
+use super::{no_method, no_route};
+use crate::body::{Json, Named, Query};
+use crate::guard::{Hosts, authorize, guard};
+use crate::openapi::openapi_admin;
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+use crate::sessions::Held;
+use crate::tenants::{Act, Amounts, AuditEvent, KeyInfo, Quota, Scope, TenantName, TenantsError};
+use crate::work::work;
+
+fn routes() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::new()
+        .routes(routes!(health))
+        .routes(routes!(errors))
+        .routes(routes!(list_tenants))
+        .routes(routes!(show_tenant))
+        .routes(routes!(set_quotas))
+        .routes(routes!(list_keys, create_key))
+        .routes(routes!(revoke_key))
+        .routes(routes!(list_sessions))
+        .routes(routes!(end_session))
+        .routes(routes!(list_audit))
+}
+
+/// The paths of the OpenAPI document.
+pub(crate) fn document() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
+/// What is answered to keys with the scope `admin`.
+pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
+    let (with_key, _) = routes().split_for_parts();
+    let with_key = with_key
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), authorize))
+        .with_state(Arc::clone(service));
+    Router::new()
+        .route(
+            "/openapi.json",
+            get(async || Answer(openapi_admin()).into_response()),
+        )
+        .merge(with_key)
+        .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
+}
+
+fn fault(error: TenantsError) -> Problem {
+    Problem::internal("tenants can't be read or written", error)
+}
+
+/// How the service is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Whether it takes no new work, because it is about to stop.
+    draining: bool,
+    version: &'static str,
+    /// Sessions that live, of all tenants.
+    sessions: usize,
+    /// Cells that run or wait.
+    cells: usize,
+    /// Memory of the host, and what of it is available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_available_bytes: Option<u64>,
+}
+
+/// Tells how the service is.
+#[utoipa::path(
+    get, path = "/v1/admin/health", tag = "service", operation_id = "show_health",
+    responses((status = 200, description = "How it is.", body = Health))
+)]
+pub(super) async fn health(State(service): State<Arc<Service>>) -> Answer<Health> {
+    let (sessions, cells, _) = service.bounds.totals();
+    let memory = HostMemory::now();
+    Answer(Health {
+        draining: service.is_draining(),
+        version: env!("CARGO_PKG_VERSION"),
+        sessions,
+        cells,
+        memory_bytes: memory.map(|memory| memory.total),
+        memory_available_bytes: memory.map(|memory| memory.available),
+    })
+}
+
+/// Refusals and faults.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Errors {
+    /// How often each code was answered since the start; what was not is not there.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    codes: BTreeMap<&'static str, u64>,
+}
+
+/// Counts refusals and faults by their code.
+#[utoipa::path(
+    get, path = "/v1/admin/errors", tag = "service", operation_id = "count_errors",
+    responses((status = 200, description = "The counts.", body = Errors))
+)]
+pub(super) async fn errors(State(service): State<Arc<Service>>) -> Answer<Errors> {
+    Answer(Errors {
+        codes: service.metrics.problems(),
+    })
+}
+
+/// A tenant.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TenantView {
+    name: String,
+    /// What it may use, where that is not what the service gives to everybody.
+    #[schema(value_type = BTreeMap<Quota, u64>)]
+    quotas: Amounts,
+    /// What it uses now and has used today (UTC).
+    #[schema(value_type = BTreeMap<Quota, u64>)]
+    used: Amounts,
+}
+
+impl TenantView {
+    fn of(tenant: &TenantName, service: &Service) -> Self {
+        let (quotas, used) = service.bounds.account(tenant);
+        Self {
+            name: tenant.to_string(),
+            quotas,
+            used,
+        }
+    }
+}
+
+/// All tenants.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TenantList {
+    /// By name.
+    tenants: Vec<TenantView>,
+}
+
+/// Lists tenants: all that have had a key or have a quota.
+#[utoipa::path(
+    get, path = "/v1/admin/tenants", tag = "tenants", operation_id = "list_tenants",
+    responses((status = 200, description = "The tenants.", body = TenantList))
+)]
+pub(super) async fn list_tenants(
+    State(service): State<Arc<Service>>,
+) -> Result<Answer<TenantList>, Problem> {
+    let names = service.tenants.names().await.map_err(fault)?;
+    let tenants = names.iter().map(|name| TenantView::of(name, &service));
+    Ok(Answer(TenantList {
+        tenants: tenants.collect(),
+    }))
+}
+
+/// Shows a tenant, with what its runs have on disk.
+#[utoipa::path(
+    get, path = "/v1/admin/tenants/{name}", tag = "tenants", operation_id = "show_tenant",
+    params(("name" = String, Path, description = "The tenant.")),
+    responses((status = 200, description = "The tenant.", body = TenantView))
+)]
+pub(super) async fn show_tenant(
+    State(service): State<Arc<Service>>,
+    Named(name): Named<String>,
+) -> Result<Answer<TenantView>, Problem> {
+    let names = service.tenants.names().await.map_err(fault)?;
+    let tenant = names.iter().find(|tenant| tenant.as_str() == name);
+    let tenant = tenant.ok_or_else(|| {
+        let detail = "it has had no key and has no quota";
+        Problem::new(Code::TenantNotFound, detail)
+    })?;
+    let mut view = TenantView::of(tenant, &service);
+    let disk = service.runs.disk_bytes(tenant).await?;
+    view.used.insert(Quota::DiskBytes, disk);
+    Ok(Answer(view))
+}
+
+/// What a tenant may use.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetQuotas {
+    /// New amounts; `null` takes a quota away. What is not named stays.
+    quotas: BTreeMap<Quota, Option<u64>>,
+}
+
+/// Changes quotas of a tenant, which need not have had a key before.
+#[utoipa::path(
+    post, path = "/v1/admin/tenants/{name}/quotas", tag = "tenants", operation_id = "set_quotas",
+    params(("name" = String, Path, description = "The tenant.")),
+    request_body = SetQuotas,
+    responses((status = 200, description = "The tenant as it is now.", body = TenantView))
+)]
+pub(super) async fn set_quotas(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(name): Named<String>,
+    Json(asked): Json<SetQuotas>,
+) -> Result<Answer<TenantView>, Problem> {
+    let tenant = tenant_name(&name)?;
+    let set = service
+        .tenants
+        .set_quotas_by(&caller.prefix, &tenant, &asked.quotas);
+    set.await.map_err(fault)?;
+    service.read_quotas().await.map_err(fault)?;
+    Ok(Answer(TenantView::of(&tenant, &service)))
+}
+
+fn tenant_name(text: &str) -> Result<TenantName, Problem> {
+    text.parse()
+        .map_err(|why: String| Problem::new(Code::BadRequest, why))
+}
+
+/// A key, without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct KeyView {
+    /// The part of the key that names it.
+    prefix: String,
+    tenant: String,
+    scopes: Vec<&'static str>,
+    /// Seconds since 1970.
+    created_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at: Option<i64>,
+}
+
+impl From<KeyInfo> for KeyView {
+    fn from(key: KeyInfo) -> Self {
+        Self {
+            prefix: key.prefix,
+            tenant: key.tenant.to_string(),
+            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
+            created_at: key.created,
+            revoked_at: key.revoked,
+        }
+    }
+}
+
+/// All keys.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct KeyList {
+    /// The oldest first; revoked ones are among them.
+    keys: Vec<KeyView>,
+}
+
+/// Lists keys.
+#[utoipa::path(
+    get, path = "/v1/admin/keys", tag = "keys", operation_id = "list_keys",
+    responses((status = 200, description = "The keys.", body = KeyList))
+)]
+pub(super) async fn list_keys(
+    State(service): State<Arc<Service>>,
+) -> Result<Answer<KeyList>, Problem> {
+    let keys = service.tenants.keys().await.map_err(fault)?;
+    let keys = keys.into_iter().map(KeyView::from).collect();
+    Ok(Answer(KeyList { keys }))
+}
+
+/// A key to make.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateKey {
+    /// Whose it is. The tenant need not have had one before.
+    tenant: String,
+    /// What it may do: `sessions`, `runs`, `admin`.
+    #[schema(min_items = 1)]
+    scopes: Vec<String>,
+}
+
+/// A key that was made just now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CreatedKey {
+    /// The key itself. It is not shown again.
+    key: String,
+    #[serde(flatten)]
+    info: KeyView,
+}
+
+/// Makes a key, which is shown this once.
+#[utoipa::path(
+    post, path = "/v1/admin/keys", tag = "keys", operation_id = "create_key",
+    request_body = CreateKey,
+    responses((status = 201, description = "The key.", body = CreatedKey))
+)]
+pub(super) async fn create_key(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Json(asked): Json<CreateKey>,
+) -> Result<Response, Problem> {
+    let bad = |why: String| Problem::new(Code::BadBody, why);
+    let tenant: TenantName = asked.tenant.parse().map_err(bad)?;
+    let scopes: Result<Vec<Scope>, String> =
+        asked.scopes.iter().map(|scope| scope.parse()).collect();
+    let scopes = scopes.map_err(bad)?;
+    if scopes.is_empty() {
+        return Err(bad("a key has at least one scope".into()));
+    }
+    let made = service
+        .tenants
+        .create_key_by(&caller.prefix, &tenant, &scopes);
+    let key = made.await.map_err(fault)?;
+    let made = Answer(CreatedKey {
+        key: key.text,
+        info: key.info.into(),
+    });
+    Ok((StatusCode::CREATED, made).into_response())
+}
+
+/// Revokes a key; its streams end within two seconds.
+#[utoipa::path(
+    delete, path = "/v1/admin/keys/{prefix}", tag = "keys", operation_id = "revoke_key",
+    params(("prefix" = String, Path, description = "The part of the key that names it.")),
+    responses((status = 204, description = "It is revoked."))
+)]
+pub(super) async fn revoke_key(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(prefix): Named<String>,
+) -> Result<StatusCode, Problem> {
+    let revoked = service.tenants.revoke_by(&caller.prefix, &prefix).await;
+    if revoked.map_err(fault)? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let detail = "no key that is valid has this prefix";
+    Err(Problem::new(Code::KeyNotFound, detail))
+}
+
+/// A live session, as who administers sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AnySession {
+    id: String,
+    tenant: String,
+    /// Seconds since 1970.
+    created_at: u64,
+    /// Whether a cell runs.
+    busy: bool,
+    /// The number of the last cell that has begun.
+    cells: u32,
+    /// What it may use at most.
+    memory_bytes: u64,
+}
+
+impl AnySession {
+    fn of(held: &Held) -> Self {
+        let created = held.created.duration_since(UNIX_EPOCH);
+        Self {
+            id: held.id.clone(),
+            tenant: held.tenant.to_string(),
+            created_at: created.map_or(0, |since| since.as_secs()),
+            busy: held.is_busy(),
+            cells: held.last_cell(),
+            memory_bytes: held.options.limits.memory_bytes,
+        }
+    }
+}
+
+/// A page of sessions of all tenants.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AnySessionPage {
+    /// The oldest first.
+    sessions: Vec<AnySession>,
+    /// Where the next page begins; not there on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// Lists the live sessions of all tenants, those of runs excepted.
+#[utoipa::path(
+    get, path = "/v1/admin/sessions", tag = "sessions", operation_id = "list_all_sessions",
+    params(PageAsked),
+    responses((status = 200, description = "A page of sessions.", body = AnySessionPage))
+)]
+pub(super) async fn list_sessions(
+    State(service): State<Arc<Service>>,
+    Query(page): Query<PageAsked>,
+) -> Result<Answer<AnySessionPage>, Problem> {
+    let limit = page.limit()?;
+    let after = number(&page)?.unwrap_or(0);
+    let mut found = service.sessions.live(after);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let last = found.last().map(|held| cursor(&held.number.to_be_bytes()));
+    Ok(Answer(AnySessionPage {
+        sessions: found.iter().map(|held| AnySession::of(held)).collect(),
+        next_cursor: last.filter(|_| more),
+    }))
+}
+
+/// The number that was put into a cursor.
+fn number(page: &PageAsked) -> Result<Option<u64>, Problem> {
+    let number = |bytes: Vec<u8>| bytes.try_into().map(u64::from_be_bytes);
+    let found = page.cursor()?.map(number).transpose();
+    found.map_err(|_| no_cursor())
+}
+
+/// Ends a session, whosever it is, and forgets it.
+#[utoipa::path(
+    delete, path = "/v1/admin/sessions/{id}", tag = "sessions", operation_id = "end_session",
+    params(("id" = String, Path, description = "The session.")),
+    responses((status = 204, description = "It has ended."))
+)]
+pub(super) async fn end_session(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<StatusCode, Problem> {
+    let tenant = service.sessions.tenant_of(&id)?;
+    let act = Act {
+        actor: &caller.prefix,
+        what: "session_ended",
+        tenant: Some(&tenant),
+        detail: &id,
+    };
+    // What can't be written down is not done.
+    service.tenants.record(act).await.map_err(fault)?;
+    service.sessions.remove(&tenant, &id)?.close().await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A page of what was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AuditPage {
+    /// The newest first.
+    events: Vec<AuditEvent>,
+    /// Where the next page begins; not there on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// Lists what was done by those who administer, the newest first.
+#[utoipa::path(
+    get, path = "/v1/admin/audit", tag = "audit", operation_id = "list_audit", params(PageAsked),
+    responses((status = 200, description = "A page of what was done.", body = AuditPage))
+)]
+pub(super) async fn list_audit(
+    State(service): State<Arc<Service>>,
+    Query(page): Query<PageAsked>,
+) -> Result<Answer<AuditPage>, Problem> {
+    let limit = page.limit()?;
+    let before = number(&page)?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+    let found = service.tenants.audit(before, limit + 1).await;
+    let mut events = found.map_err(fault)?;
+    let more = events.len() > limit;
+    events.truncate(limit);
+    let last = events.last().map(|event| cursor(&event.id.to_be_bytes()));
+    Ok(Answer(AuditPage {
+        events,
+        next_cursor: last.filter(|_| more),
+    }))
+}

@@ -1,0 +1,266 @@
+//! What a tenant may use in a day and at once, and that it is counted through restarts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use belljar_server::{Quota, Scope, ServerOptions, Tenants};
+use belljar_test_model::{Scripted, ScriptedModel};
+use serde_json::{Value, json};
+
+use crate::runs::{offering, one_run};
+use crate::support::{Ask as _, Client, World, options, world_in};
+
+/// A service whose tenant `a` has these quotas.
+async fn world_of(quotas: &[(Quota, u64)], options: ServerOptions) -> World {
+    let data = tempfile::tempdir().unwrap();
+    let tenants = Tenants::open(data.path()).await.unwrap();
+    set(&tenants, quotas).await;
+    drop(tenants);
+    world_in(data, options).await
+}
+
+async fn set(tenants: &Tenants, quotas: &[(Quota, u64)]) {
+    let changes: BTreeMap<_, _> = quotas
+        .iter()
+        .map(|(quota, amount)| (*quota, Some(*amount)))
+        .collect();
+    let set = tenants.set_quotas(&"a".parse().unwrap(), &changes).await;
+    set.unwrap();
+}
+
+/// The quota that a refusal names.
+async fn refused(request: reqwest::RequestBuilder, name: &str) -> Value {
+    let response = request.with(429).await;
+    let after: u64 = response.headers()["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let problem: Value = response.json().await.unwrap();
+    assert_eq!(problem["quota"]["name"], name, "{problem:#}");
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    if let Some(resets) = problem["quota"]["resets_at"].as_u64() {
+        assert_eq!(resets % (24 * 60 * 60), 0, "{problem:#}");
+        assert!(resets.abs_diff(now + after) <= 2, "{problem:#}");
+    }
+    problem
+}
+
+/// Retries until a quota that was changed by another process counts.
+async fn soon(mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..100 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it never was so");
+}
+
+/// K4: of 500 creations at once, with a quota of 10, exactly 10 succeed.
+#[tokio::test]
+async fn a_quota_of_sessions_holds_for_500_creations_at_once() {
+    let quotas = [(Quota::Sessions, 10), (Quota::CreatesPerSecond, 10_000)];
+    let world = world_of(&quotas, ServerOptions::default()).await;
+    let client = world.client("a").await;
+    let tasks: Vec<_> = (0..500)
+        .map(|_| {
+            let request = client.post("/v1/sessions", json!({}));
+            tokio::spawn(async move { request.send().await.unwrap().status().as_u16() })
+        })
+        .collect();
+    let mut counts = BTreeMap::new();
+    for task in tasks {
+        *counts.entry(task.await.unwrap()).or_insert(0) += 1;
+    }
+    assert_eq!(counts, [(201, 10), (429, 490)].into());
+    let response = client.get("/v1/sessions").with(200).await;
+    let policy = response.headers()["ratelimit-policy"].to_str().unwrap();
+    assert!(policy.contains("\"sessions\";q=10,"), "{policy}");
+    let problem = refused(client.post("/v1/sessions", json!({})), "sessions").await;
+    assert_eq!(problem["code"], "too_many_sessions");
+    assert_eq!(
+        (&problem["quota"]["used"], &problem["quota"]["limit"]),
+        (&json!(10), &json!(10))
+    );
+    // Another process raises it.
+    let tenants = Tenants::open(world.data.path()).await.unwrap();
+    set(&tenants, &[(Quota::Sessions, 11)]).await;
+    soon(async || {
+        let request = client.post("/v1/sessions", json!({}));
+        request.send().await.unwrap().status() == 201
+    })
+    .await;
+    world.ends().await;
+}
+
+#[tokio::test]
+async fn memory_of_sessions_together_is_bounded() {
+    let quotas = [(Quota::MemoryBytes, 300 << 20)];
+    let world = world_of(&quotas, ServerOptions::default()).await;
+    let client = world.client("a").await;
+    let create = || {
+        client.post(
+            "/v1/sessions",
+            json!({"limits": {"memory_bytes": 128 << 20}}),
+        )
+    };
+    let first = create().json_with(201).await;
+    let path = format!("/v1/sessions/{}", first["id"].as_str().unwrap());
+    create().with(201).await;
+    let problem = refused(create(), "memory_bytes").await;
+    assert_eq!(problem["code"], "quota_exceeded");
+    assert_eq!(problem["quota"]["used"], 256 << 20);
+    refused(
+        client.post(&format!("{path}/fork"), json!({})),
+        "memory_bytes",
+    )
+    .await;
+    client.delete(&path).with(204).await;
+    create().with(201).await;
+    world.ends().await;
+}
+
+#[tokio::test]
+async fn requests_have_a_rate() {
+    let world = world_of(&[(Quota::RequestsPerSecond, 2)], ServerOptions::default()).await;
+    let (client, other) = (world.client("a").await, world.client("b").await);
+    let mut refusals = 0;
+    for _ in 0..12 {
+        let response = client.get("/v1/sessions").send().await.unwrap();
+        refusals += u32::from(response.status() == 429);
+        other.get("/v1/sessions").with(200).await;
+    }
+    assert!(refusals >= 4, "{refusals}");
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    client.get("/v1/sessions").with(200).await;
+    world.ends().await;
+}
+
+/// What cells use is counted, ends when there is no more, and is not forgotten by a restart.
+#[tokio::test]
+async fn what_cells_use_is_counted_through_a_restart() {
+    let quotas = [(Quota::OutputBytes, 1000), (Quota::CpuMs, 3_600_000)];
+    let world = world_of(&quotas, ServerOptions::default()).await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client
+        .run(
+            &session,
+            "sum(i * i for i in range(2_000_000))\nprint('x' * 499)",
+        )
+        .await;
+    let response = client.get(&session).with(200).await;
+    let left = response.headers()["ratelimit"].to_str().unwrap();
+    assert!(left.contains("\"output_bytes\";r=500;t="), "{left}");
+    let cpu = left.split("\"cpu_ms\";r=").nth(1).unwrap();
+    let cpu: u64 = cpu.split(';').next().unwrap().parse().unwrap();
+    assert!((3_500_000..3_599_990).contains(&cpu), "{left}");
+    // What has begun may end.
+    client.run(&session, "print('x' * 999)").await;
+    let again = || client.post(&format!("{session}/cells"), json!({"code": "1"}));
+    let problem = refused(again(), "output_bytes").await;
+    assert_eq!(problem["code"], "quota_exceeded");
+    assert_eq!(problem["quota"]["used"], 1500);
+    refused(client.post("/v1/sessions", json!({})), "output_bytes").await;
+    // Nobody else is kept from anything, and what is there can be looked at.
+    let other = world.client("b").await;
+    let theirs = other.session().await;
+    other.run(&theirs, "print(1)").await;
+    client.get(&session).with(200).await;
+
+    let data = world.ends().await;
+    let world = world_in(data, ServerOptions::default()).await;
+    let client = world.client("a").await;
+    let problem = refused(client.post("/v1/sessions", json!({})), "output_bytes").await;
+    assert_eq!(problem["quota"]["used"], 1500);
+    world.ends().await;
+}
+
+/// A service that dies has forgotten no more than the last seconds.
+#[tokio::test]
+async fn what_was_used_is_on_disk_soon() {
+    let world = world_of(&[], ServerOptions::default()).await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client.run(&session, "print('x' * 99)").await;
+    let tenants = Tenants::open(world.data.path()).await.unwrap();
+    let today = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / (24 * 60 * 60);
+    soon(async || {
+        let spent = tenants.spent(i64::try_from(today).unwrap()).await.unwrap();
+        let spent = spent.get(&"a".parse().unwrap());
+        spent.is_some_and(|spent| spent[&Quota::OutputBytes] == 100 && spent[&Quota::Events] == 3)
+    })
+    .await;
+    world.ends().await;
+}
+
+async fn runner(world: &World) -> Client {
+    let scopes = [Scope::Sessions, Scope::Runs];
+    world.client_with("a", &scopes).await
+}
+
+/// A run gets no more tokens than the tenant has left, and says so; then there is no other.
+#[tokio::test]
+async fn a_run_ends_with_the_tokens_of_its_tenant() {
+    let model = ScriptedModel::react(|_| Scripted::text("```python\nprint(6 * 7)\n```")).unwrap();
+    let world = world_of(&[(Quota::Tokens, 50)], offering(&model)).await;
+    let client = runner(&world).await;
+    let run = client.start(json!({"task": "Go on."})).await;
+    let ended = client.until(&run, "ended").await;
+    assert_eq!(ended["budget"]["tokens"], 50);
+    assert_eq!(
+        ended["reason"],
+        json!({"kind": "budget", "part": "tokens"}),
+        "{ended:#}"
+    );
+    let problem = refused(client.post("/v1/runs", json!({"task": "Again."})), "tokens").await;
+    assert!(problem["quota"]["used"].as_u64().unwrap() >= 50);
+    // Sessions need no tokens.
+    client.session().await;
+    world.ends().await;
+}
+
+/// Runs that go on share what their tenant has left: they are ended with the best answer that they have.
+#[tokio::test]
+async fn a_run_is_ended_where_its_tenant_has_no_more() {
+    let model = ScriptedModel::react(|_| {
+        Scripted::text("```python\nimport time; time.sleep(0.2); print('x' * 400)\n```")
+    })
+    .unwrap();
+    let world = world_of(&[(Quota::OutputBytes, 1000)], offering(&model)).await;
+    let client = runner(&world).await;
+    let runs = [
+        client.start(json!({"task": "One."})).await,
+        client.start(json!({"task": "Two."})).await,
+    ];
+    for run in runs {
+        let ended = client.until(&run, "ended").await;
+        assert_eq!(ended["reason"]["kind"], "stopped", "{ended:#}");
+        assert!(ended["spent"]["steps"].as_u64().unwrap() <= 4, "{ended:#}");
+    }
+    refused(
+        client.post("/v1/runs", json!({"task": "Three."})),
+        "output_bytes",
+    )
+    .await;
+    world.ends().await;
+}
+
+#[tokio::test]
+async fn runs_on_disk_are_bounded() {
+    let model = ScriptedModel::react(one_run).unwrap();
+    let mut options = options(|_| {});
+    options.runs = offering(&model).runs;
+    let world = world_of(&[(Quota::DiskBytes, 10_000)], options).await;
+    let client = runner(&world).await;
+    let run = client.start(json!({"task": "Write."})).await;
+    client.until(&run, "answered").await;
+    let problem = refused(
+        client.post("/v1/runs", json!({"task": "Again."})),
+        "disk_bytes",
+    )
+    .await;
+    assert!(problem["quota"]["used"].as_u64().unwrap() > 10_000);
+    world.ends().await;
+}

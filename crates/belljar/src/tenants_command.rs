@@ -1,0 +1,119 @@
+//! `belljar tenants`: what tenants of the service may use and have used, and what was done by those who
+//! administer.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
+
+use anyhow::bail;
+use belljar_server::{Amounts, Quota, TenantName};
+use clap::Subcommand;
+
+use crate::keys_command::{DataArgs, open};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantsCommand {
+    /// List tenants: their quotas
+    List(DataArgs),
+    /// Show a tenant: each quota, and what is used of it today
+    Show {
+        /// The tenant
+        name: TenantName,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Set what a tenant may use; a service that runs notices within two seconds
+    #[command(after_help = "\
+Quotas: sessions, runs, creates_per_second, requests_per_second, memory_bytes, disk_bytes; and for a day \
+(UTC): cpu_ms, output_bytes, egress_bytes, events, tokens, money_micros (millionths of the currency of the \
+prices). docs/operations.md tells how they are counted.")]
+    Set {
+        /// The tenant, which need not have a key yet
+        name: TenantName,
+        /// A quota and its amount, or `none` to take it away (may be given several times)
+        #[arg(long, value_name = "QUOTA=AMOUNT", required = true, value_parser = change)]
+        quota: Vec<(Quota, Option<u64>)>,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+    /// Show what was done: keys made and revoked, quotas set, sessions ended, starts; the newest first
+    Audit {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        #[command(flatten)]
+        data: DataArgs,
+    },
+}
+
+pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout();
+    match command {
+        TenantsCommand::List(data) => {
+            let tenants = open(data).await?;
+            let quotas = tenants.quotas().await?;
+            for name in tenants.names().await? {
+                let quotas = quotas.get(&name).map(words).unwrap_or_default();
+                writeln!(out, "{name}\t{quotas}")?;
+            }
+        }
+        TenantsCommand::Show { name, data } => {
+            let tenants = open(data).await?;
+            if !tenants.names().await?.contains(&name) {
+                bail!("there is no tenant `{name}`; see `belljar tenants list`");
+            }
+            let today = UNIX_EPOCH.elapsed()?.as_secs() / (24 * 60 * 60);
+            let spent = tenants.spent(i64::try_from(today)?).await?;
+            let quotas = tenants.quotas().await?;
+            let amount = |all: Option<&Amounts>, quota| {
+                let amount = all.and_then(|all| all.get(&quota));
+                amount.map_or_else(|| "-".to_owned(), u64::to_string)
+            };
+            writeln!(out, "quota\tlimit\tused today")?;
+            for quota in Quota::ALL {
+                let limit = amount(quotas.get(&name), quota);
+                let used = amount(spent.get(&name), quota);
+                writeln!(out, "{quota}\t{limit}\t{used}")?;
+            }
+        }
+        TenantsCommand::Set { name, quota, data } => {
+            let changes = quota.into_iter().collect();
+            open(data).await?.set_quotas(&name, &changes).await?;
+        }
+        TenantsCommand::Audit { limit, data } => {
+            for event in open(data).await?.audit(None, limit).await? {
+                let tenant = event.tenant.as_deref().unwrap_or("-");
+                writeln!(
+                    out,
+                    "{}\t{}\t{}\t{tenant}\t{}",
+                    event.at, event.actor, event.act, event.detail
+                )?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn words(quotas: &Amounts) -> String {
+    let words = quotas
+        .iter()
+        .map(|(quota, amount)| format!("{quota}={amount}"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn change(text: &str) -> Result<(Quota, Option<u64>), String> {
+    let (quota, amount) = text
+        .split_once('=')
+        .ok_or("write it as QUOTA=AMOUNT, or QUOTA=none")?;
+    let amount = match amount {
+        "none" => None,
+        amount => {
+            let amount = amount
+                .parse()
+                .ok()
+                .filter(|amount| i64::try_from(*amount).is_ok());
+            Some(amount.ok_or("an amount is a whole number, or `none`")?)
+        }
+    };
+    Ok((quota.parse()?, amount))
+}
