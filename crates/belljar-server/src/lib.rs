@@ -20,6 +20,7 @@ mod cells;
 mod connection;
 mod guard;
 mod idempotency;
+mod logins;
 mod metrics;
 mod node;
 mod openapi;
@@ -32,6 +33,7 @@ mod service;
 mod sessions;
 mod streams;
 mod tenants;
+mod web;
 mod work;
 
 pub use openapi::openapi;

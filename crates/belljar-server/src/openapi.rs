@@ -26,7 +26,8 @@ use crate::problem::ProblemBody;
         (name = "checkpoints", description = "Frozen copies of a live session, and forks of it."),
         (name = "snapshots", description = "A session in a file; sleep."),
         (name = "files", description = "Files of a session's workspace."),
-        (name = "runs", description = "An agent at work on a task, in a session of its own.")
+        (name = "runs", description = "An agent at work on a task, in a session of its own."),
+        (name = "keys", description = "Who is there.")
     )
 )]
 struct Document;
@@ -98,6 +99,10 @@ fn say_what_holds_for_all(document: &mut Value) {
             stream["schema"] = one_of_a_stream();
         }
         if method == "get" {
+            continue;
+        }
+        if operation.get("security").is_some() {
+            // What needs no key is nobody's, and its answer is kept for nobody.
             continue;
         }
         let key = json!({

@@ -30,6 +30,8 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// What runs are given.
     pub runs: RunsOptions,
+    /// Whether it is a demonstration: requests without a key are those of the tenant `demo`. For loopback.
+    pub demo: bool,
 }
 
 /// What a service gives to the runs of its tenants.
@@ -97,6 +99,7 @@ impl Default for ServerOptions {
             creates_per_second: 20,
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),
+            demo: false,
         }
     }
 }

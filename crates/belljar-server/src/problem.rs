@@ -69,6 +69,7 @@ codes! {
     BodyTimeout "body_timeout" REQUEST_TIMEOUT again "The body did not arrive in time";
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE never "The body has another type than is taken here";
     WrongHost "wrong_host" MISDIRECTED_REQUEST never "The service is not called by this name";
+    WrongOrigin "wrong_origin" FORBIDDEN never "A page of another site may not ask this";
     IdempotencyMismatch "idempotency_mismatch" UNPROCESSABLE_ENTITY never "The key was used for another request";
     AnswerGone "answer_gone" GONE never "The request was carried out, and its answer is no longer kept";
     SessionBusy "session_busy" CONFLICT again "The session runs another cell";
@@ -94,6 +95,7 @@ codes! {
     TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "The tenant sends and gets as many files as it may";
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "As many requests of the tenant are being carried out as may";
     TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "The tenant starts sessions faster than it may";
+    TooManyLogins "too_many_logins" TOO_MANY_REQUESTS again "Too many wrong keys were given";
     NoModel "no_model" CONFLICT never "The service has no model for runs";
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service has no place left";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";

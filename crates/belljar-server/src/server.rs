@@ -21,7 +21,7 @@ use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
 use crate::service::{Service, spool};
-use crate::tenants::{Tenants, TenantsError};
+use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
 
 /// How often it is looked whether cells still run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -66,12 +66,12 @@ impl Server {
         data: &Path,
         options: ServerOptions,
     ) -> Result<Self, ServerError> {
-        if !tenants
-            .keys()
-            .await?
-            .iter()
-            .any(|key| key.revoked.is_none())
-        {
+        let mut demo = None;
+        if options.demo {
+            demo = Some(demo_key(&tenants).await?);
+        }
+        let keys = tenants.keys().await?;
+        if keys.iter().all(|key| key.revoked.is_some()) {
             return Err(ServerError::NoKey);
         }
         belljar_sandbox::AllowList::parse(&options.allow)?;
@@ -89,7 +89,7 @@ impl Server {
         }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
-        let service = Service::new(engine, tenants, options, node, data, lock);
+        let service = Service::new(engine, tenants, options, demo, (node, data), lock);
         Ok(Self { service })
     }
 
@@ -149,6 +149,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.service.runs.abandon();
     }
+}
+
+/// The key whose requests those without one are. Nobody knows its secret.
+async fn demo_key(tenants: &Tenants) -> Result<KeyInfo, TenantsError> {
+    let of_demo = |key: &KeyInfo| key.tenant == TenantName::demo() && key.revoked.is_none();
+    if let Some(key) = tenants.keys().await?.into_iter().find(of_demo) {
+        return Ok(key);
+    }
+    let made = tenants.create_key(&TenantName::demo(), &Scope::ALL).await?;
+    Ok(made.info)
 }
 
 /// What operators look at. It has no keys: it listens where only they are.

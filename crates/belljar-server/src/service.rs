@@ -11,12 +11,13 @@ use belljar_sandbox::Engine;
 
 use crate::bounds::Bounds;
 use crate::idempotency::Idempotency;
+use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
-use crate::tenants::{Scope, TenantName, Tenants};
+use crate::tenants::{KeyInfo, Scope, TenantName, Tenants};
 
 /// One node's service.
 #[derive(Debug)]
@@ -29,6 +30,10 @@ pub(crate) struct Service {
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) idempotency: Idempotency,
     pub(crate) metrics: Metrics,
+    /// Wrong keys that were given to log in.
+    pub(crate) logins: Logins,
+    /// Whose requests without a key are, where the service is a demonstration.
+    pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
     draining: AtomicBool,
@@ -41,8 +46,8 @@ impl Service {
         engine: Engine,
         tenants: Tenants,
         options: ServerOptions,
-        node: String,
-        data: &Path,
+        demo: Option<KeyInfo>,
+        (node, data): (String, &Path),
         lock: File,
     ) -> Arc<Self> {
         let bounds = Bounds::new(&options);
@@ -61,6 +66,8 @@ impl Service {
             sessions: Sessions::new(node),
             idempotency: Idempotency::default(),
             metrics: Metrics::default(),
+            logins: Logins::default(),
+            demo,
             spool: spool(data),
             draining: AtomicBool::new(false),
             _lock: lock,
@@ -89,6 +96,16 @@ pub(crate) struct Caller {
     /// Of the key.
     pub(crate) prefix: String,
     pub(crate) scopes: Vec<Scope>,
+}
+
+impl From<KeyInfo> for Caller {
+    fn from(key: KeyInfo) -> Self {
+        Self {
+            tenant: key.tenant,
+            prefix: key.prefix,
+            scopes: key.scopes,
+        }
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {

@@ -183,7 +183,7 @@ fn language_schema() -> Ref {
     Ref::from_schema_name("Language")
 }
 
-fn budget_schema() -> Ref {
+pub(super) fn budget_schema() -> Ref {
     Ref::from_schema_name("Budget")
 }
 

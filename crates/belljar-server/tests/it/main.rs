@@ -19,3 +19,4 @@ mod runs;
 mod sessions;
 mod support;
 mod tenants;
+mod web;

@@ -194,6 +194,9 @@ async fn a_run_from_its_file_to_its_artifact() {
         .await;
     let disposition = file.headers()["content-disposition"].to_str().unwrap();
     assert_eq!(disposition, "attachment; filename*=UTF-8''sum.txt");
+    assert_eq!(file.headers()["x-content-type-options"], "nosniff");
+    let policy = file.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.ends_with("; sandbox"), "{policy}");
     assert_eq!(file.text().await.unwrap(), "sum 4217\n");
     // F1: what is not a plain path is none, and what the run does not name is not there.
     for path in [
