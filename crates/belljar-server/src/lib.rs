@@ -18,6 +18,7 @@ mod body;
 mod bounds;
 mod cells;
 mod connection;
+mod demo;
 mod guard;
 mod idempotency;
 mod logins;

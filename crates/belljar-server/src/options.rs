@@ -30,7 +30,8 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// What runs are given.
     pub runs: RunsOptions,
-    /// Whether it is a demonstration: requests without a key are those of the tenant `demo`. For loopback.
+    /// Whether it is a demonstration: requests without a key are those of the tenant `demo`, and the model of
+    /// runs is a script. For loopback.
     pub demo: bool,
 }
 

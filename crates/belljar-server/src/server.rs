@@ -64,11 +64,12 @@ impl Server {
         engine: Engine,
         tenants: Tenants,
         data: &Path,
-        options: ServerOptions,
+        mut options: ServerOptions,
     ) -> Result<Self, ServerError> {
         let mut demo = None;
         if options.demo {
             demo = Some(demo_key(&tenants).await?);
+            options.runs.models = vec![crate::demo::model()];
         }
         let keys = tenants.keys().await?;
         if keys.iter().all(|key| key.revoked.is_some()) {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::runs::budget_schema;
+use crate::demo::{self, ExampleView};
 use crate::guard::COOKIE;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -118,4 +119,17 @@ pub(super) async fn me(State(service): State<Arc<Service>>, caller: Caller) -> A
         version: env!("CARGO_PKG_VERSION"),
         budget: runs.budget.clone(),
     })
+}
+
+/// Lists tasks that a demonstration knows. A service that is none has none.
+#[utoipa::path(
+    get, path = "/v1/demo/examples", tag = "keys", operation_id = "list_examples",
+    responses((status = 200, description = "The tasks.", body = Vec<ExampleView>))
+)]
+pub(super) async fn examples(
+    State(service): State<Arc<Service>>,
+    _: Caller,
+) -> Answer<Vec<ExampleView>> {
+    let demo = service.demo.as_ref();
+    Answer(demo.map(|_| demo::views()).unwrap_or_default())
 }

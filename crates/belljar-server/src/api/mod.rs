@@ -62,6 +62,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::artifact))
         .routes(routes!(runs::export))
         .routes(routes!(login::me))
+        .routes(routes!(login::examples))
 }
 
 /// What needs no key.

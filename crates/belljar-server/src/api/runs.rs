@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
-    Approval, Approvals, Budget, Evidence, ExitReason, Policy, RunEvent, Spent, Start, notebook,
-    page, script,
+    Approval, Approvals, Budget, Evidence, ExitReason, PLAN, Policy, READ_FILE, RunEvent, Spent,
+    Start, notebook, page, script,
 };
 use belljar_journal::RunSummary;
 use belljar_sandbox::protocol::{Artifact, Language};
@@ -26,6 +26,7 @@ use super::cells::last_event;
 use super::files::{attachment, check, to_save, with_files};
 use super::sessions::{Interrupted, Nothing, PageAsked, cursor, no_cursor, within};
 use crate::body::{Json, Named, Query};
+use crate::demo;
 use crate::problem::{Code, Problem};
 use crate::run_stream;
 use crate::runs::{Recorded, fault};
@@ -60,6 +61,20 @@ pub(super) struct CreateRun {
     budget: BudgetAsked,
     /// When a person is asked before code runs.
     approvals: Option<PolicyAsked>,
+    /// Tools of the host that the model is offered, besides Python.
+    #[serde(default)]
+    #[schema(max_items = 2)]
+    tools: Vec<ToolAsked>,
+}
+
+/// A tool of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ToolAsked {
+    /// A tree of tasks that the model keeps.
+    Plan,
+    /// Files of the workspace, as text.
+    ReadFile,
 }
 
 /// A file that a run gets: with its contents, or from a session of the same tenant.
@@ -351,7 +366,7 @@ async fn brief(
 pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
-    Json(asked): Json<CreateRun>,
+    Json(mut asked): Json<CreateRun>,
 ) -> Result<Response, Problem> {
     let runs = &service.runs;
     let model = runs.model(asked.model.as_deref())?;
@@ -367,6 +382,14 @@ pub(super) async fn create(
         return Err(Problem::new(Code::BadBody, detail));
     }
     let usual = &runs.options().approvals;
+    let mut policy = asked.approvals.map(Policy::from);
+    if service.demo.is_some() {
+        // What its examples show.
+        policy = policy.or_else(|| demo::policy_of(&asked.task));
+        asked.tools.push(ToolAsked::Plan);
+    }
+    asked.tools.sort_unstable();
+    asked.tools.dedup();
     let mut start = Start {
         task: asked.task,
         files: Vec::new(),
@@ -378,14 +401,14 @@ pub(super) async fn create(
         max_tokens: model.max_tokens,
         temperature: model.temperature,
         review: model.review,
-        tools: Vec::new(),
+        tools: asked.tools.into_iter().map(ToolAsked::name).collect(),
         packages: Vec::new(),
         granted: Vec::new(),
         branches: None,
-        approvals: match asked.approvals {
+        approvals: match policy {
             None => usual.clone(),
             Some(policy) => Approvals {
-                policy: policy.into(),
+                policy,
                 ..usual.clone()
             },
         },
@@ -412,6 +435,16 @@ pub(super) async fn create(
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+impl ToolAsked {
+    fn name(self) -> String {
+        let name = match self {
+            Self::Plan => PLAN,
+            Self::ReadFile => READ_FILE,
+        };
+        name.to_owned()
+    }
 }
 
 impl From<PolicyAsked> for Policy {

@@ -616,6 +616,35 @@ class Evidence(Model):
     """Where it was seen; nowhere if that is not there."""
 
 
+class ExampleFile(Model):
+    """A file that a run of an example starts with."""
+
+    contents: str
+    """As base64."""
+
+    name: str
+
+
+class InLanguages(Model):
+    """A text in each language."""
+
+    en: str
+
+    zh: str
+
+
+class ExampleView(Model):
+    """A task that the demonstration knows."""
+
+    files: list[ExampleFile]
+
+    id: str
+
+    task: InLanguages
+
+    title: InLanguages
+
+
 class ExitReason(Model):
     """Why a run ended.
 
@@ -756,6 +785,26 @@ class Manifest(Model):
     """The names of a namespace."""
 
     names: list[NameInfo]
+
+
+class Me(Model):
+    """Whose key it is, and what it is good for."""
+
+    budget: Budget
+
+    demo: bool
+    """Whether the service is a demonstration."""
+
+    models: list[str]
+    """The models that runs may have, the usual one first."""
+
+    scopes: list[str]
+    """What the key may do."""
+
+    tenant: str
+
+    version: str
+    """Of the service."""
 
 
 class Problem(Model):
