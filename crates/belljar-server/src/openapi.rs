@@ -1,6 +1,6 @@
 //! The OpenAPI document: paths from the handlers, types of the protocol from their JSON Schema.
 
-use belljar_agent::{Approval, Budget, Evidence, ExitReason, RunEvent, Spent};
+use belljar_agent::{Approval, Budget, Evidence, ExitReason, Policy, RunEvent, Spent};
 use belljar_sandbox::protocol::{Artifact, Event, Language, NameInfo, Outcome};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -57,6 +57,7 @@ pub fn openapi() -> Value {
     generator.subschema_for::<Evidence>();
     generator.subschema_for::<ExitReason>();
     generator.subschema_for::<Language>();
+    generator.subschema_for::<Policy>();
     generator.subschema_for::<Spent>();
     let types = generator.take_definitions(true);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {

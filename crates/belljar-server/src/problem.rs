@@ -63,6 +63,7 @@ codes! {
     BadHeader "bad_header" BAD_REQUEST never "A header is not valid";
     BadPath "bad_path" BAD_REQUEST never "The path is not one inside the workspace";
     LimitTooHigh "limit_too_high" BAD_REQUEST never "The service does not give so much";
+    PolicyTooWeak "policy_too_weak" BAD_REQUEST never "The service asks a person more often";
     NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The service does not let sessions reach this";
     ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not have this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";

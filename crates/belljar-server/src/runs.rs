@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use belljar_agent::{
     Agent, Control, Decision, DecisionError, ExitReason, LiveRun, Progress, ReplyEvent, Run,
-    RunError, RunEvent, RunsDirectory, Start, read_events,
+    RunError, RunEvent, RunsDirectory, Start, Steering, read_events,
 };
 use belljar_journal::RunId;
 use belljar_sandbox::protocol::Event;
@@ -345,6 +345,32 @@ impl Runs {
                         decided => return decided.map_err(refused),
                     }
                 }
+            }
+        }
+    }
+
+    /// Changes something for the rest of a run.
+    pub(crate) async fn steer(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &RunId,
+        steering: Steering,
+    ) -> Result<(), Problem> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.reach(tenant, id).await? {
+                Reached::Taken(mut live, places) => {
+                    live.steer(steering).await.map_err(fault)?;
+                    self.drive(*live, places);
+                    return Ok(());
+                }
+                Reached::Driven(driven) => match driven.control.steer(steering.clone()).await {
+                    // It was let go at this moment, or has just ended.
+                    Err(DecisionError::Over) if Instant::now() < until => {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                    steered => return steered.map_err(refused),
+                },
             }
         }
     }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use belljar_journal::{AppendError, Journal, NewEvent, RunId, Timestamp};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::run::{
     BRANCH, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent,
@@ -22,8 +22,8 @@ use crate::run::{
 use crate::{ModelFault, ModelRequest, ReplyEvent};
 
 pub use agent::{Agent, RunsDirectory, artifacts_directory};
-pub use control::Control;
 use control::Wanted;
+pub use control::{Control, Steering};
 use session::RunSession;
 
 /// The largest file that a run starts with, or leaves behind, and the largest value of an event.
@@ -170,6 +170,11 @@ impl LiveRun {
             .map(drop)
     }
 
+    /// Changes something for the rest of the run before it is driven.
+    pub async fn steer(&mut self, steering: Steering) -> Result<(), RunError> {
+        self.record(&[steering.into()], &mut |_| ()).await
+    }
+
     /// Journals a decision, if it can be taken; the number of the call that it is for.
     async fn record_decision(
         &mut self,
@@ -285,16 +290,27 @@ impl LiveRun {
             .await?;
         let started = Instant::now();
         let control = self.control.clone();
-        let told = std::sync::Mutex::new(&mut *listener);
-        let sent = provider.send(request, |event| {
-            if let Ok(mut listener) = told.lock() {
-                listener(Progress::Reply(&event));
-            }
+        let (tell, mut told) = unbounded_channel();
+        let sent = provider.send(request, move |event| {
+            // Who asks hears.
+            let _ = tell.send(event);
         });
-        let sent = tokio::select! {
-            sent = sent => sent,
-            () = control.stopped() => return Ok(()),
+        tokio::pin!(sent);
+        let sent = loop {
+            tokio::select! {
+                biased;
+                Some(event) = told.recv() => listener(Progress::Reply(&event)),
+                sent = &mut sent => break sent,
+                // A person need not wait for the model.
+                Some(wanted) = self.decisions.recv() => {
+                    self.take_decision(None, wanted, listener).await?;
+                }
+                () = control.stopped() => return Ok(()),
+            }
         };
+        while let Ok(event) = told.try_recv() {
+            listener(Progress::Reply(&event));
+        }
         let event = match sent {
             Ok(reply) => RunEvent::Replied {
                 step,

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::approval::{Approval, Approvals, Decision};
+use super::approval::{Approval, Approvals, Decision, Policy};
 use super::branches::{Branch, Branches};
-use super::budget::{Budget, ExitReason};
+use super::budget::{Budget, ExitReason, Raise};
 use super::evidence::Evidence;
 use crate::tool::GrantedTool;
 use crate::{Dialect, Reply};
@@ -85,6 +85,16 @@ pub enum RunEvent {
         /// What was decided.
         decision: Decision,
     },
+    /// Parts of the budget were raised.
+    BudgetRaised {
+        /// Which, and to what.
+        raise: Raise,
+    },
+    /// From now on a person is asked at other times.
+    PolicySet {
+        /// When.
+        policy: Policy,
+    },
     /// A call that code of a cell makes is about to be performed.
     ToolCalled {
         /// The step.
@@ -159,6 +169,8 @@ impl RunEvent {
             Self::CallLost { .. } => "call_lost",
             Self::ApprovalAsked(_) => "approval_asked",
             Self::ApprovalDecided { .. } => "approval_decided",
+            Self::BudgetRaised { .. } => "budget_raised",
+            Self::PolicySet { .. } => "policy_set",
             Self::ToolCalled { .. } => "tool_called",
             Self::ToolAnswered { .. } => "tool_answered",
             Self::Branched { .. } => "branched",

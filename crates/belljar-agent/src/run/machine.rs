@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::approval::{Approval, Approvals};
 use super::bridge::CellCall;
-use super::budget::{ExitReason, Spent};
+use super::budget::{Budget, ExitReason, Spent};
 use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
 use super::{gate, words};
@@ -165,6 +165,8 @@ pub struct Run {
     pub(crate) token_ratio: f64,
     asked_estimate: u64,
     asked: u32,
+    /// What it may use, by now.
+    pub(super) budget: Budget,
     pub(super) spent: Spent,
     computations: Computations,
     pub(super) deeds: Deeds,
@@ -220,6 +222,16 @@ impl Run {
             .as_ref()
             .map(|start| start.language)
             .unwrap_or_default()
+    }
+
+    /// What it may use: what it started with, and what was added since.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// When a person is asked, by now.
+    pub fn approvals(&self) -> &Approvals {
+        &self.approvals
     }
 
     /// What it has used.
@@ -278,7 +290,7 @@ impl Run {
             return self.finish(ExitReason::ModelFailed { error });
         }
         if let Some(step) = self.going_back_to {
-            if self.spent.repeats >= start.budget.repeats {
+            if self.spent.repeats >= self.budget.repeats {
                 return self.finish(ExitReason::WentInCircles);
             }
             let cell = self.cell_before(step);
@@ -322,7 +334,7 @@ impl Run {
         if self.misunderstood >= MOST_MISUNDERSTOOD {
             return self.finish(ExitReason::NotUnderstood);
         }
-        if let Some(part) = start.budget.exceeded_by(&self.spent) {
+        if let Some(part) = self.budget.exceeded_by(&self.spent) {
             return self.finish(ExitReason::Budget { part });
         }
         Effect::AskModel {
@@ -346,6 +358,7 @@ impl Run {
             RunEvent::Started(start) => {
                 self.start = Some((**start).clone());
                 self.approvals = start.approvals.clone();
+                self.budget = start.budget.clone();
                 self.token_ratio = 1.0;
             }
             RunEvent::Asked { step, .. } => {
@@ -402,6 +415,9 @@ impl Run {
                 self.forget_calls();
                 self.spent.calls += 1;
             }
+            RunEvent::BudgetRaised { raise } => self.budget.raise(raise),
+            // What waits for a person waits on.
+            RunEvent::PolicySet { policy } => self.approvals.policy = *policy,
             RunEvent::ApprovalAsked(_)
             | RunEvent::ApprovalDecided { .. }
             | RunEvent::ToolCalled { .. }

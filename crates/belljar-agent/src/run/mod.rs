@@ -25,7 +25,7 @@ mod words;
 pub use approval::{Approval, Approvals, Decision, DecisionError, Policy, Subject};
 pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
-pub use budget::{Budget, BudgetPart, ExitReason, Spent};
+pub use budget::{Budget, BudgetPart, ExitReason, Raise, Spent};
 pub use event::{
     CallResult, CellResult, EVENT_VERSION, Ending, RunEvent, Start, TaskFile, ToolAnswer,
 };

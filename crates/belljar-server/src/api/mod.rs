@@ -8,6 +8,7 @@ mod login;
 mod runs;
 mod sessions;
 mod snapshots;
+mod steering;
 
 use std::sync::Arc;
 
@@ -59,6 +60,8 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::interrupt))
         .routes(routes!(runs::resume))
         .routes(routes!(approvals::decide))
+        .routes(routes!(steering::budget))
+        .routes(routes!(steering::policy))
         .routes(routes!(runs::artifact))
         .routes(routes!(runs::export))
         .routes(routes!(login::me))

@@ -95,28 +95,28 @@ struct FileGiven {
 /// What a client lets a run use.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct BudgetAsked {
+pub(super) struct BudgetAsked {
     /// Turns of the model.
     #[schema(minimum = 1)]
-    steps: Option<u32>,
+    pub(super) steps: Option<u32>,
     /// Tokens of all requests and replies together.
     #[schema(minimum = 1)]
-    tokens: Option<u64>,
+    pub(super) tokens: Option<u64>,
     /// Money, in the currency of the service's prices.
     #[schema(minimum = 0)]
-    money: Option<f64>,
+    pub(super) money: Option<f64>,
     /// Seconds that the model and the tools take together.
     #[schema(minimum = 1)]
-    seconds: Option<u64>,
+    pub(super) seconds: Option<u64>,
     /// Calls of tools.
     #[schema(minimum = 1)]
-    calls: Option<u32>,
+    pub(super) calls: Option<u32>,
 }
 
 /// When a person is asked.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum PolicyAsked {
+pub(super) enum PolicyAsked {
     /// Never.
     Never,
     /// Where it can do harm.
@@ -135,6 +135,9 @@ pub(super) struct RunView {
     /// What it may use.
     #[schema(schema_with = budget_schema)]
     budget: Budget,
+    /// When a person is asked.
+    #[schema(schema_with = policy_schema)]
+    approvals: Policy,
     /// What it has used.
     #[schema(schema_with = spent_schema)]
     spent: Spent,
@@ -202,6 +205,10 @@ pub(super) fn budget_schema() -> Ref {
     Ref::from_schema_name("Budget")
 }
 
+fn policy_schema() -> Ref {
+    Ref::from_schema_name("Policy")
+}
+
 fn spent_schema() -> Ref {
     Ref::from_schema_name("Spent")
 }
@@ -242,7 +249,7 @@ impl RunState {
 }
 
 impl RunView {
-    async fn of(recorded: Recorded, service: &Service) -> Result<Self, Problem> {
+    pub(super) async fn of(recorded: Recorded, service: &Service) -> Result<Self, Problem> {
         let journal = recorded.directory.journal();
         let first = journal.read(&recorded.id, 0, 1).await;
         let first = first.map_err(|error| fault(error.into()))?;
@@ -267,7 +274,8 @@ impl RunView {
                 model: start.model,
             },
             language: start.language,
-            budget: start.budget,
+            budget: run.budget().clone(),
+            approvals: run.approvals().policy,
             spent: run.spent(),
             events: last,
             waits_for: run.undecided().to_vec(),
@@ -388,6 +396,9 @@ pub(super) async fn create(
         policy = policy.or_else(|| demo::policy_of(&asked.task));
         asked.tools.push(ToolAsked::Plan);
     }
+    if let Some(policy) = policy {
+        check_policy(policy, &service)?;
+    }
     asked.tools.sort_unstable();
     asked.tools.dedup();
     let mut start = Start {
@@ -437,6 +448,16 @@ pub(super) async fn create(
     Ok(response)
 }
 
+/// A tenant may have a person asked more often than the operator wants, and never less.
+pub(super) fn check_policy(policy: Policy, service: &Service) -> Result<(), Problem> {
+    let least = service.runs.options().approvals.policy;
+    if policy >= least {
+        return Ok(());
+    }
+    let detail = "the service asks a person more often than this";
+    Err(Problem::new(Code::PolicyTooWeak, detail))
+}
+
 impl ToolAsked {
     fn name(self) -> String {
         let name = match self {
@@ -459,7 +480,7 @@ impl From<PolicyAsked> for Policy {
 
 impl BudgetAsked {
     /// Lowers a budget to what is asked for.
-    fn take(&self, budget: &mut Budget) -> Result<(), Problem> {
+    pub(super) fn take(&self, budget: &mut Budget) -> Result<(), Problem> {
         let small = |name: &str, asked: Option<u32>, limit: &mut u32| {
             let mut most = u64::from(*limit);
             within(name, asked.map(u64::from), 1, &mut most)?;

@@ -56,7 +56,7 @@ fn the_document_is_whole() {
     let all = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!((names.len(), all), (all, 38));
+    assert_eq!((names.len(), all), (all, 40));
     // Few things need no key, and each has tests of its own.
     let open: Vec<_> = operations(&document)
         .filter(|(_, _, operation)| operation.get("security").is_some())
@@ -110,6 +110,8 @@ fn request(
         "run_cell" => request.json(&json!({"code": "x = 2"})),
         "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
         "put_file" => request.body("other"),
+        "raise_budget" => request.json(&json!({"steps": 20})),
+        "set_policy" => request.json(&json!({"approvals": "always"})),
         "log_in" => request.json(&json!({"key": client.key.text})),
         "create_run" => request.json(&json!({"task": "Do it."})),
         "decide_approval" => request.json(&json!({"hash": "0", "decision": {"kind": "accept"}})),
@@ -199,7 +201,7 @@ async fn every_route_keeps_tenants_apart() {
             assert!(theirs.contains(code), "{method} {path}: {theirs}");
         }
     }
-    assert_eq!(with_ids, 29);
+    assert_eq!(with_ids, 31);
 
     // Nothing of all this has changed anything.
     assert_eq!(

@@ -17,6 +17,7 @@ mod idempotency;
 mod metrics;
 mod runs;
 mod sessions;
+mod steering;
 mod support;
 mod tenants;
 mod web;

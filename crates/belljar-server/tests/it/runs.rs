@@ -15,12 +15,12 @@ use crate::support::{Ask as _, Client, Events, World, options, world, world_in, 
 const MODEL: &str = "llamacpp/scripted";
 
 /// A reply that runs code.
-fn code(code: &str) -> Scripted {
+pub(crate) fn code(code: &str) -> Scripted {
     Scripted::text(format!("```python\n{code}\n```"))
 }
 
 /// A reply that answers.
-fn answer(text: &str) -> Scripted {
+pub(crate) fn answer(text: &str) -> Scripted {
     Scripted::text(format!("FINAL: {text}"))
 }
 
@@ -56,26 +56,28 @@ pub(crate) fn offering(model: &ScriptedModel) -> ServerOptions {
 }
 
 /// A service, its model, and somebody who may use runs and sessions.
-async fn desk(script: impl IntoIterator<Item = Scripted>) -> (World, Client, ScriptedModel) {
+pub(crate) async fn desk(
+    script: impl IntoIterator<Item = Scripted>,
+) -> (World, Client, ScriptedModel) {
     let model = ScriptedModel::start(script).unwrap();
     let world = world_with(offering(&model)).await;
     let client = client(&world, "a").await;
     (world, client, model)
 }
 
-async fn client(world: &World, tenant: &str) -> Client {
+pub(crate) async fn client(world: &World, tenant: &str) -> Client {
     let scopes = [Scope::Sessions, Scope::Runs];
     world.client_with(tenant, &scopes).await
 }
 
 impl Client {
     /// Starts a run; its path.
-    async fn start(&self, body: Value) -> String {
+    pub(crate) async fn start(&self, body: Value) -> String {
         let run = self.post("/v1/runs", body).json_with(202).await;
         format!("/v1/runs/{}", run["id"].as_str().unwrap())
     }
 
-    async fn events(&self, run: &str, after: u64) -> Events {
+    pub(crate) async fn events(&self, run: &str, after: u64) -> Events {
         Events::of(self.events_after(run, after)).await
     }
 
@@ -111,7 +113,13 @@ impl Client {
         clippy::needless_pass_by_value,
         reason = "so that tests write `json!` without `&`"
     )]
-    fn decide(&self, run: &str, asked: &Value, hash: &Value, decision: Value) -> RequestBuilder {
+    pub(crate) fn decide(
+        &self,
+        run: &str,
+        asked: &Value,
+        hash: &Value,
+        decision: Value,
+    ) -> RequestBuilder {
         let path = format!("{run}/approvals/{}", asked["id"].as_str().unwrap());
         self.post(&path, json!({"hash": hash, "decision": decision}))
     }

@@ -36,7 +36,7 @@ fn json_of(address: &str, method: &str, path: &str, body: &Value) -> Value {
 
 /// Waits until a run is so.
 fn until(address: &str, id: &str, states: &[&str]) -> Value {
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_mins(1);
     loop {
         let run = json_of(address, "GET", &format!("/v1/runs/{id}"), &Value::Null);
         if states.contains(&run["state"].as_str().unwrap()) {
@@ -75,7 +75,11 @@ fn every_example_of_the_demonstration_comes_to_its_answer() {
     assert!(status == 200 && page.contains("Belljar"), "{page}");
 
     let examples = get("/v1/demo/examples");
-    let ids = examples.as_array().unwrap().iter().map(|one| one["id"].clone());
+    let ids = examples
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].clone());
     assert_eq!(
         ids.collect::<Value>(),
         json!(["sales", "repair", "approval", "crash"])
@@ -89,9 +93,9 @@ fn every_example_of_the_demonstration_comes_to_its_answer() {
         let name = example["id"].as_str().unwrap();
         let task = &example["task"][language];
         let id = start(address, &json!({"task": task, "files": example["files"]}));
-        let mut states = vec!["answered", "ended"];
-        states.extend((name == "approval").then_some("waits"));
-        let mut run = until(address, &id, &states);
+        let mut over = vec!["answered", "ended"];
+        over.extend((name == "approval").then_some("waits"));
+        let mut run = until(address, &id, &over);
         if name == "approval" {
             let waits = &run["waits_for"][0];
             let code = waits["subject"]["code"].as_str().unwrap();

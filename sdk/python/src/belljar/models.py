@@ -807,6 +807,10 @@ class Me(Model):
     """Of the service."""
 
 
+Policy = Annotated[Literal["never", "risky", "always"], _Word]
+"""When a person is asked: the later, the more often."""
+
+
 class Problem(Model):
     """A problem as it stands in an answer, as RFC 9457 has it."""
 
