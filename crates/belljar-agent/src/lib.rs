@@ -28,7 +28,7 @@ pub use model::{
 pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
     CallResult, Capability, CellCall, CellCallState, CellResult, Decision, DecisionError,
-    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, Policy, Raise,
+    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, Parent, Policy, Raise,
     RepeatedCall, Risk, Run, RunEvent, Seen, Spent, Start, Step, StepTiming, Subject, TaskFile,
     Timing, ToolAnswer, risk,
 };

@@ -7,8 +7,8 @@
 
 use belljar_agent::{
     Approvals, Budget, COMPUTE, CallResult, Decision, Dialect, Effect, Finish, Message,
-    ModelRequest, PLAN, Part, Policy, Raise, Reply, Run, RunEvent, Start, Timing, ToolCall, Usage,
-    estimate_request_tokens,
+    ModelRequest, PLAN, Parent, Part, Policy, Raise, Reply, Run, RunEvent, Start, Timing, ToolCall,
+    Usage, estimate_request_tokens,
 };
 use belljar_journal::BlobRef;
 use belljar_protocol::Language;
@@ -36,6 +36,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         granted: Vec::new(),
         approvals: Approvals::default(),
         branches: None,
+        parent: None,
     }
 }
 
@@ -440,4 +441,44 @@ fn a_policy_is_set() {
     set(&mut run, Policy::Never);
     assert!(matches!(run.effect(), Effect::Await));
     assert_eq!(run.undecided().len(), 1);
+}
+
+/// A run that goes on from another one knows its names before it has a session, and is told of it.
+#[test]
+fn a_run_goes_on_from_another() {
+    let mut start = start(Dialect::NativeTools, Language::English);
+    let parent = |manifest: serde_json::Value| Parent {
+        run: "one".into(),
+        step: 3,
+        told: "You go on from an earlier run.".into(),
+        manifest: serde_json::from_value(manifest).unwrap(),
+        kept_cells: 0,
+        code: None,
+    };
+    let name = serde_json::json!([{"name": "x", "type": "int", "type_name": "int", "cell": 1}]);
+    start.parent = Some(Box::new(parent(name)));
+    let mut run = Run::fold(&[RunEvent::Started(Box::new(start))]).unwrap();
+    let Effect::AskModel { request, .. } = run.effect() else {
+        panic!("{:?}", run.effect());
+    };
+    let text = serde_json::to_string(&request.messages).unwrap();
+    assert!(text.contains("You go on from an earlier run."), "{text}");
+    for event in [
+        RunEvent::Asked {
+            step: 1,
+            body: blob(),
+        },
+        RunEvent::Replied {
+            step: 1,
+            reply: Box::new(calling("python", "print(x)")),
+            took_ms: 1,
+            cost: None,
+        },
+    ] {
+        run.apply(&event).unwrap();
+    }
+    assert!(
+        matches!(run.effect(), Effect::Perform { .. }),
+        "x is defined"
+    );
 }

@@ -54,6 +54,7 @@ codes! {
     CellNotFound "cell_not_found" NOT_FOUND never "There is no such cell";
     CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "There is no such checkpoint";
     RunNotFound "run_not_found" NOT_FOUND never "There is no such run";
+    StepNotFound "step_not_found" NOT_FOUND never "The run has no such step that has ended";
     ApprovalNotFound "approval_not_found" NOT_FOUND never "Nothing waits for this approval";
     FileNotFound "file_not_found" NOT_FOUND never "There is no such file";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED never "The route has no such method";
@@ -85,6 +86,7 @@ codes! {
     ApprovalChanged "approval_changed" CONFLICT never "The decision is for something else than what waits";
     ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
     RunEnded "run_ended" CONFLICT never "The run has ended";
+    RunNotEnded "run_not_ended" CONFLICT again "The run has not ended";
     RunBusy "run_busy" CONFLICT again "The run is just being taken up or left";
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file is too large to be transferred";
     SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot can't be loaded";

@@ -233,7 +233,7 @@ impl Runs {
     ) -> Agent {
         let engine = self.engine.clone();
         let agent = Agent::new(directory.clone(), engine, model.provider.clone(), None);
-        agent.session_options(SessionOptions {
+        agent.keep_sessions().session_options(SessionOptions {
             // Tenants never share a template.
             tenant: Some(tenant.as_str().to_owned()),
             ..self.session.clone()
@@ -258,17 +258,22 @@ impl Runs {
         })
     }
 
-    /// Begins a run. Whose it is is on disk before.
+    /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
         agent: &Agent,
         start: Start,
+        parent: Option<(&RunId, Option<u32>)>,
         places: Places,
     ) -> Result<RunId, Problem> {
         let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
         let id = format!("{}-{random}", self.node).parse::<RunId>();
         let id = id.map_err(|error| Problem::internal("the name of a run", error))?;
-        let live = agent.start_as(id.clone(), start).await.map_err(fault)?;
+        let live = match parent {
+            None => agent.start_as(id.clone(), start).await,
+            Some((parent, step)) => agent.start_from(id.clone(), start, parent, step).await,
+        };
+        let live = live.map_err(fault)?;
         self.drive(live, places);
         Ok(id)
     }
@@ -620,6 +625,7 @@ pub(crate) fn for_clients(event: &mut RunEvent) {
 pub(crate) fn fault(error: RunError) -> Problem {
     match error {
         RunError::Session(error) => error.into(),
+        RunError::NoStep(_) => Problem::new(Code::StepNotFound, error.to_string()),
         error => Problem::internal("a run", error),
     }
 }

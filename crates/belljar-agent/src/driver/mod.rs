@@ -6,6 +6,7 @@ mod bridge;
 mod cell;
 mod control;
 mod kept;
+mod parent;
 mod perform;
 mod session;
 
@@ -62,6 +63,9 @@ pub enum RunError {
     /// The run may try alternatives, and a tool of the host has the name of the tool for that.
     #[error("a run with branches can't have a tool of the name `{BRANCH}`")]
     ToolNamedBranch,
+    /// The run has no such step, or it has not ended.
+    #[error("the run has no step {0} that has ended")]
+    NoStep(u32),
     /// A person's decision can't be taken.
     #[error(transparent)]
     Decision(#[from] DecisionError),
@@ -246,7 +250,8 @@ impl LiveRun {
                 Effect::Finish(ending) => self.finish(*ending, listener).await?,
                 Effect::Nothing => {
                     // Also of a host that died when all was done but this.
-                    self.session.close().await;
+                    let kept = self.run.last_cell() * u32::from(self.agent.keeps_sessions);
+                    self.session.close(kept).await;
                     return Ok(self.run);
                 }
             }

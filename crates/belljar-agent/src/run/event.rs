@@ -224,6 +224,29 @@ pub struct Start {
     /// Whether code may try alternatives, and which of them is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branches: Option<Branches>,
+    /// The run that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<Parent>>,
+}
+
+/// The run that another one goes on from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Parent {
+    /// Its name.
+    pub run: String,
+    /// The last of its steps that counts.
+    pub step: u32,
+    /// What the model is told of it.
+    pub told: String,
+    /// What its namespace held then.
+    #[serde(default)]
+    pub manifest: Vec<NameInfo>,
+    /// How many cells had run in the session that was kept of it; 0 where none was.
+    #[serde(default)]
+    pub kept_cells: u32,
+    /// The code of the cells that made its session, in a list: run again where none was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<BlobRef>,
 }
 
 /// A file that a run starts with.

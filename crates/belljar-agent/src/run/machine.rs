@@ -180,6 +180,8 @@ pub struct Run {
     /// Where the conversation is told that it was taken back: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
+    /// How many cells its first session had run when it got it.
+    cells_before: u32,
     pub(super) approvals: Approvals,
     /// What a person was asked and has not decided.
     pub(super) undecided: Vec<Approval>,
@@ -267,6 +269,11 @@ impl Run {
     /// What the namespace of its session held last.
     pub fn manifest(&self) -> &[NameInfo] {
         &self.manifest
+    }
+
+    /// The step in which the session started that it has now.
+    pub(crate) fn session_since(&self) -> u32 {
+        self.session_since
     }
 
     /// The number of the last cell in the session that the run has now; 0 for none.
@@ -359,6 +366,9 @@ impl Run {
                 self.start = Some((**start).clone());
                 self.approvals = start.approvals.clone();
                 self.budget = start.budget.clone();
+                if let Some(parent) = &start.parent {
+                    self.manifest.clone_from(&parent.manifest);
+                }
                 self.token_ratio = 1.0;
             }
             RunEvent::Asked { step, .. } => {
@@ -429,6 +439,10 @@ impl Run {
                 manifest,
             } => {
                 self.manifest.clone_from(manifest);
+                if self.last_cell == 0 {
+                    // Of the run that this one goes on from.
+                    self.cells_before = *cells;
+                }
                 self.last_cell = *cells;
                 if *cells == 0 {
                     self.session_since = self.steps.last().map_or(0, |step| step.number);
@@ -469,7 +483,7 @@ impl Run {
             results.filter_map(|result| Some((step.number, result.cell.as_ref()?)))
         });
         match cells.last() {
-            None => Some(0),
+            None => Some(self.cells_before),
             Some((_, cell)) if cell.lost => Some(0),
             Some((ran_in, cell)) => (ran_in >= self.session_since).then_some(cell.number),
         }

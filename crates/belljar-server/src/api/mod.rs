@@ -62,6 +62,8 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(approvals::decide))
         .routes(routes!(steering::budget))
         .routes(routes!(steering::policy))
+        .routes(routes!(steering::follow_up))
+        .routes(routes!(steering::branch))
         .routes(routes!(runs::artifact))
         .routes(routes!(runs::export))
         .routes(routes!(login::me))

@@ -14,7 +14,7 @@ use belljar_agent::{
     Approval, Approvals, Budget, Evidence, ExitReason, PLAN, Policy, READ_FILE, RunEvent, Spent,
     Start, notebook, page, script,
 };
-use belljar_journal::RunSummary;
+use belljar_journal::{RunId, RunSummary};
 use belljar_sandbox::protocol::{Artifact, Language};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
@@ -141,6 +141,9 @@ pub(super) struct RunView {
     /// What it has used.
     #[schema(schema_with = spent_schema)]
     spent: Spent,
+    /// The run that it goes on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentView>,
     /// How many events it has.
     events: u64,
     /// What a person is to decide, all of it, each with the hash of its exact bytes.
@@ -159,6 +162,14 @@ pub(super) struct RunView {
     /// Files that it made and that can be downloaded.
     #[schema(schema_with = artifacts_schema)]
     artifacts: Vec<Artifact>,
+}
+
+/// The run that another one goes on from.
+#[derive(Debug, Serialize, ToSchema)]
+struct ParentView {
+    id: String,
+    /// The last of its steps that counts.
+    step: u32,
 }
 
 /// A run in a list.
@@ -277,6 +288,10 @@ impl RunView {
             budget: run.budget().clone(),
             approvals: run.approvals().policy,
             spent: run.spent(),
+            parent: start.parent.map(|parent| ParentView {
+                id: parent.run,
+                step: parent.step,
+            }),
             events: last,
             waits_for: run.undecided().to_vec(),
             reason,
@@ -378,10 +393,7 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let runs = &service.runs;
     let model = runs.model(asked.model.as_deref())?;
-    if asked.task.trim().is_empty() || asked.task.len() > MAX_TASK {
-        let detail = format!("`task` has 1 to {MAX_TASK} bytes, and not only blanks");
-        return Err(Problem::new(Code::BadBody, detail));
-    }
+    check_task(&asked.task)?;
     let mut budget = runs.options().budget.clone();
     asked.budget.take(&mut budget)?;
     let profile = model.provider.profile();
@@ -416,6 +428,7 @@ pub(super) async fn create(
         packages: Vec::new(),
         granted: Vec::new(),
         branches: None,
+        parent: None,
         approvals: match policy {
             None => usual.clone(),
             Some(policy) => Approvals {
@@ -438,14 +451,31 @@ pub(super) async fn create(
             .push(agent.file(&name, contents).await.map_err(fault)?);
     }
     drop(transfer);
-    let id = runs.start(&agent, start, places).await?;
-    let recorded = runs.read(&caller.tenant, id.as_str()).await?;
-    let view = Answer(RunView::of(recorded, &service).await?);
+    let id = runs.start(&agent, start, None, places).await?;
+    begun(&service, &caller, &id).await
+}
+
+/// Answers with a run that has begun.
+pub(super) async fn begun(
+    service: &Service,
+    caller: &Caller,
+    id: &RunId,
+) -> Result<Response, Problem> {
+    let recorded = service.runs.read(&caller.tenant, id.as_str()).await?;
+    let view = Answer(RunView::of(recorded, service).await?);
     let mut response = (StatusCode::ACCEPTED, view).into_response();
     if let Ok(location) = HeaderValue::try_from(format!("/v1/runs/{id}")) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+pub(super) fn check_task(task: &str) -> Result<(), Problem> {
+    if !task.trim().is_empty() && task.len() <= MAX_TASK {
+        return Ok(());
+    }
+    let detail = format!("`task` has 1 to {MAX_TASK} bytes, and not only blanks");
+    Err(Problem::new(Code::BadBody, detail))
 }
 
 /// A tenant may have a person asked more often than the operator wants, and never less.

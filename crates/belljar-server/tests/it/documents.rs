@@ -56,7 +56,7 @@ fn the_document_is_whole() {
     let all = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!((names.len(), all), (all, 40));
+    assert_eq!((names.len(), all), (all, 42));
     // Few things need no key, and each has tests of its own.
     let open: Vec<_> = operations(&document)
         .filter(|(_, _, operation)| operation.get("security").is_some())
@@ -112,6 +112,8 @@ fn request(
         "put_file" => request.body("other"),
         "raise_budget" => request.json(&json!({"steps": 20})),
         "set_policy" => request.json(&json!({"approvals": "always"})),
+        "follow_up_run" => request.json(&json!({"task": "Go on."})),
+        "branch_run" => request.json(&json!({"step": 1})),
         "log_in" => request.json(&json!({"key": client.key.text})),
         "create_run" => request.json(&json!({"task": "Do it."})),
         "decide_approval" => request.json(&json!({"hash": "0", "decision": {"kind": "accept"}})),
@@ -201,7 +203,7 @@ async fn every_route_keeps_tenants_apart() {
             assert!(theirs.contains(code), "{method} {path}: {theirs}");
         }
     }
-    assert_eq!(with_ids, 31);
+    assert_eq!(with_ids, 33);
 
     // Nothing of all this has changed anything.
     assert_eq!(
@@ -268,7 +270,7 @@ async fn answers_its_owner_about_a_run(
         .replace("{path}", "one");
     let name = operation["operationId"].as_str().unwrap();
     let decision = json!({"hash": waits["hash"], "decision": {"kind": "accept"}});
-    if ["get_artifact", "stream_run"].contains(&name) {
+    if ["get_artifact", "stream_run", "follow_up_run", "branch_run"].contains(&name) {
         let approval = format!("{run}/approvals/{}", waits["id"].as_str().unwrap());
         owner.post(&approval, decision.clone()).with(204).await;
         owner.until(&run, "answered").await;

@@ -118,3 +118,133 @@ async fn a_policy_is_not_weaker_than_that_of_the_service() {
     set("never").problem(400, "policy_too_weak").await;
     assert_eq!(set("risky").json_with(200).await["approvals"], "risky");
 }
+
+/// What the cells of a run printed, and what is told of its session.
+async fn told(client: &Client, run: &str) -> (Vec<String>, String) {
+    let events = client.events(run, 0).await.rest().await;
+    let output = |data: &Value| data["result"]["cell"]["output"].as_str().map(str::to_owned);
+    let outputs = events.iter().filter(|told| told.kind == "call_ended");
+    let outputs = outputs.filter_map(|told| output(&told.data)).collect();
+    let started = events.iter().find(|told| told.kind == "session_started");
+    let note = started.map(|told| told.data["note"].as_str().unwrap_or_default());
+    (outputs, note.unwrap_or_default().to_owned())
+}
+
+async fn goes_on(client: &Client, run: &str, way: &str, body: Value) -> String {
+    let new = client
+        .post(&format!("{run}/{way}"), body)
+        .json_with(202)
+        .await;
+    assert_eq!(new["parent"]["id"], run.rsplit('/').next().unwrap());
+    format!("/v1/runs/{}", new["id"].as_str().unwrap())
+}
+
+/// A follow-up has the variables and files of the run before it, kept or made again, and knows what was done.
+#[tokio::test]
+async fn a_follow_up_goes_on_in_the_session() {
+    let (world, client, model) = desk([
+        code("x = 41\nopen('note', 'w').write('hi')\nprint(x)"),
+        answer("41"),
+        code("x = x + 1\nprint(x, open('note').read())"),
+        answer("42"),
+        code("print(x + 1)"),
+        answer("43"),
+        code("print(x + 2)"),
+        answer("44"),
+    ])
+    .await;
+    let run = client
+        .start(json!({"task": "Take 41.", "budget": {"steps": 7}}))
+        .await;
+    client.until(&run, "answered").await;
+    let follow_up = |task: &str| client.post(&format!("{run}/follow-up"), json!({"task": task}));
+    follow_up(" ").problem(400, "bad_body").await;
+    let second = goes_on(&client, &run, "follow-up", json!({"task": "Add one."})).await;
+    let shown = client.until(&second, "answered").await;
+    assert_eq!(
+        (&shown["task"], &shown["budget"]["steps"]),
+        (&json!("Add one."), &json!(7))
+    );
+    assert_eq!(shown["parent"]["step"], 2);
+    assert_eq!(
+        told(&client, &second).await,
+        (vec!["42 hi\n".to_owned()], String::new())
+    );
+    let asked = model.requests()[2].json().to_string();
+    for part in [
+        "Task: Add one.",
+        "Its task was: Take 41.",
+        "Its answer was: 41",
+    ] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    // Of a follow-up, another one.
+    let third = goes_on(&client, &second, "follow-up", json!({"task": "Again."})).await;
+    client.until(&third, "answered").await;
+    assert_eq!(told(&client, &third).await.0, ["43\n"]);
+
+    // Where nothing was kept, all cells run again: those of both runs.
+    let id = second.rsplit('/').next().unwrap();
+    let kept = world
+        .data
+        .path()
+        .join("runs/a/runs")
+        .join(id)
+        .join("session-2.snapshot");
+    std::fs::remove_file(kept).unwrap();
+    let fourth = goes_on(&client, &second, "follow-up", json!({"task": "Again."})).await;
+    client.until(&fourth, "answered").await;
+    let (outputs, note) = told(&client, &fourth).await;
+    assert_eq!(outputs, ["44\n"]);
+    assert!(note.contains("running its 2 cells again"), "{note}");
+}
+
+/// A branch has the state of its step; what crashed has left none.
+#[tokio::test]
+async fn a_branch_begins_after_a_step() {
+    let (_world, client, _model) = desk([
+        code("x = 1\nprint(x)"),
+        code("import os\nos.abort()"),
+        code("x = x + 100\nprint(x)"),
+        answer("101"),
+        code("print(x + 1)"),
+        answer("2"),
+        code("print(x + 2)"),
+        answer("103"),
+        code("1"),
+    ])
+    .await;
+    let run = client.start(json!({"task": "Count."})).await;
+    client.until(&run, "answered").await;
+    let first = goes_on(&client, &run, "branch", json!({"step": 1})).await;
+    let shown = client.until(&first, "answered").await;
+    assert_eq!(
+        (&shown["task"], &shown["parent"]["step"]),
+        (&json!("Count."), &json!(1))
+    );
+    let (outputs, note) = told(&client, &first).await;
+    assert_eq!(outputs, ["2\n"]);
+    assert!(note.contains("running its 1 cells again"), "{note}");
+    let other = json!({"step": 3, "task": "Add two."});
+    let third = goes_on(&client, &run, "branch", other).await;
+    let shown = client.until(&third, "answered").await;
+    assert_eq!(shown["task"], "Add two.");
+    assert_eq!(told(&client, &third).await.0, ["103\n"]);
+    let branch = |run: &str, body: Value| client.post(&format!("{run}/branch"), body);
+    for step in [0, 5, 99] {
+        branch(&run, json!({"step": step}))
+            .problem(404, "step_not_found")
+            .await;
+    }
+    branch(&run, json!({})).problem(400, "bad_body").await;
+    // A run that waits has no end to follow, and no step that has ended.
+    let waits = client
+        .start(json!({"task": "Wait.", "approvals": "always"}))
+        .await;
+    client.until(&waits, "waits").await;
+    let follow_up = client.post(&format!("{waits}/follow-up"), json!({"task": "x"}));
+    follow_up.problem(409, "run_not_ended").await;
+    branch(&waits, json!({"step": 1}))
+        .problem(404, "step_not_found")
+        .await;
+}
