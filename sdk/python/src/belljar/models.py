@@ -807,6 +807,15 @@ class Me(Model):
     """Of the service."""
 
 
+class ParentView(Model):
+    """The run that another one goes on from."""
+
+    id: str
+
+    step: int
+    """The last of its steps that counts."""
+
+
 Policy = Annotated[Literal["never", "risky", "always"], _Word]
 """When a person is asked: the later, the more often."""
 
