@@ -16,7 +16,7 @@ pub use dialect::{
     Unparsed,
 };
 pub use driver::{
-    Agent, Control, FILE_BYTES, Listener, LiveRun, Progress, RunError, RunsDirectory,
+    Agent, Control, FILE_BYTES, Listener, LiveRun, Progress, RunError, RunsDirectory, Steering,
     artifacts_directory, read_events,
 };
 pub use export::{notebook, page, script};
@@ -28,9 +28,9 @@ pub use model::{
 pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
     CallResult, Capability, CellCall, CellCallState, CellResult, Decision, DecisionError,
-    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, Policy, RepeatedCall,
-    Risk, Run, RunEvent, Seen, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing,
-    ToolAnswer, risk,
+    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, Parent, Policy, Raise,
+    RepeatedCall, Risk, Run, RunEvent, Seen, Spent, Start, Step, StepTiming, Subject, TaskFile,
+    Timing, ToolAnswer, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,

@@ -7,8 +7,8 @@
 
 use belljar_agent::{
     Approvals, Budget, COMPUTE, CallResult, Decision, Dialect, Effect, Finish, Message,
-    ModelRequest, PLAN, Part, Policy, Reply, Run, RunEvent, Start, Timing, ToolCall, Usage,
-    estimate_request_tokens,
+    ModelRequest, PLAN, Parent, Part, Policy, Raise, Reply, Run, RunEvent, Start, Timing, ToolCall,
+    Usage, estimate_request_tokens,
 };
 use belljar_journal::BlobRef;
 use belljar_protocol::Language;
@@ -36,6 +36,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         granted: Vec::new(),
         approvals: Approvals::default(),
         branches: None,
+        parent: None,
     }
 }
 
@@ -362,4 +363,122 @@ fn timing_tells_slow_steps_and_repeated_calls() {
     assert_eq!(first.wasted_ms, 3 * (first.steps.len() as u64 - 1));
     assert_eq!(timing.steps[1].failed, 1);
     assert_eq!(timing.slowest(2).len(), 2);
+}
+
+/// A run of one cell, up to its reply.
+fn at_its_first_cell(start: Start) -> Run {
+    let mut reply = calling("python", "print(1)");
+    reply.usage.input_tokens = 100;
+    Run::fold(&[
+        RunEvent::Started(Box::new(start)),
+        RunEvent::Asked {
+            step: 1,
+            body: blob(),
+        },
+        RunEvent::Replied {
+            step: 1,
+            reply: Box::new(reply),
+            took_ms: 1,
+            cost: None,
+        },
+    ])
+    .unwrap()
+}
+
+/// What a person adds to the budget holds from then on; nothing is ever taken away.
+#[test]
+fn a_budget_is_raised() {
+    let mut start = start(Dialect::NativeTools, Language::English);
+    start.budget.steps = 1;
+    start.budget.tokens = Some(1);
+    let mut run = at_its_first_cell(start);
+    let started = RunEvent::CallStarted { step: 1, call: 0 };
+    let result = Box::new(gave("1\n", false));
+    let ended = RunEvent::CallEnded {
+        step: 1,
+        call: 0,
+        result,
+    };
+    for event in [&started, &ended] {
+        run.apply(event).unwrap();
+    }
+    let raise = |run: &mut Run, steps, tokens| {
+        let raise = Raise {
+            steps,
+            tokens,
+            seconds: Some(1),
+            ..Raise::default()
+        };
+        run.apply(&RunEvent::BudgetRaised { raise }).unwrap();
+    };
+    assert!(matches!(run.effect(), Effect::Finish(_)));
+    raise(&mut run, Some(5), None);
+    assert!(matches!(run.effect(), Effect::Finish(_)), "of the tokens");
+    raise(&mut run, None, Some(1_000_000));
+    assert!(matches!(run.effect(), Effect::AskModel { .. }));
+    raise(&mut run, Some(2), Some(2));
+    let budget = run.budget();
+    assert_eq!((budget.steps, budget.tokens), (5, Some(1_000_000)));
+    // What was not limited is not limited now.
+    assert_eq!(budget.seconds, None);
+    assert_eq!(run.start().unwrap().budget.steps, 1);
+}
+
+/// A policy holds for what is not begun yet, and decides nothing for the person.
+#[test]
+fn a_policy_is_set() {
+    let mut run = at_its_first_cell(start(Dialect::NativeTools, Language::English));
+    let set = |run: &mut Run, policy| run.apply(&RunEvent::PolicySet { policy }).unwrap();
+    assert!(matches!(run.effect(), Effect::Perform { .. }));
+    set(&mut run, Policy::Risky);
+    assert!(matches!(run.effect(), Effect::Perform { .. }));
+    set(&mut run, Policy::Always);
+    let Effect::Ask { approvals } = run.effect() else {
+        panic!("{:?}", run.effect());
+    };
+    let asked = RunEvent::ApprovalAsked(Box::new(approvals[0].clone()));
+    run.apply(&asked).unwrap();
+    set(&mut run, Policy::Never);
+    assert!(matches!(run.effect(), Effect::Await));
+    assert_eq!(run.undecided().len(), 1);
+}
+
+/// A run that goes on from another one knows its names before it has a session, and is told of it.
+#[test]
+fn a_run_goes_on_from_another() {
+    let mut start = start(Dialect::NativeTools, Language::English);
+    let parent = |manifest: serde_json::Value| Parent {
+        run: "one".into(),
+        step: 3,
+        told: "You go on from an earlier run.".into(),
+        manifest: serde_json::from_value(manifest).unwrap(),
+        kept_cells: 0,
+        code: None,
+    };
+    let name = serde_json::json!([{"name": "x", "type": "int", "type_name": "int", "cell": 1}]);
+    start.parent = Some(Box::new(parent(name)));
+    let mut run = Run::fold(&[RunEvent::Started(Box::new(start))]).unwrap();
+    let Effect::AskModel { request, .. } = run.effect() else {
+        panic!("{:?}", run.effect());
+    };
+    let text = serde_json::to_string(&request.messages).unwrap();
+    assert!(text.contains("You go on from an earlier run."), "{text}");
+    for event in [
+        RunEvent::Asked {
+            step: 1,
+            body: blob(),
+        },
+        RunEvent::Replied {
+            step: 1,
+            reply: Box::new(calling("python", "print(x)")),
+            took_ms: 1,
+            cost: None,
+        },
+    ] {
+        run.apply(&event).unwrap();
+    }
+    assert!(
+        matches!(run.effect(), Effect::Perform { .. }),
+        "x is defined"
+    );
 }

@@ -19,8 +19,8 @@ use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::tenants::Scope;
 
-/// Nothing that is answered is a page: a browser that is led here shows nothing, runs nothing and keeps
-/// nothing.
+/// Nothing that is answered is a page, but the files of the interface, which have headers of their own: a
+/// browser that is led here shows nothing, runs nothing and keeps nothing.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (
         header::X_CONTENT_TYPE_OPTIONS,
@@ -42,14 +42,24 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     ),
 ];
 
+/// The cookie that holds the key of a browser, and the header without which it does not count.
+pub(crate) const COOKIE: &str = "belljar";
+const MARK: &str = "x-belljar";
+
 /// Names that the service may be called by.
 #[derive(Clone, Debug)]
-pub(crate) struct Hosts(Arc<[String]>);
+pub(crate) struct Hosts {
+    /// All of them.
+    all: Arc<[String]>,
+    /// Those that the operator gave.
+    given: Arc<[String]>,
+}
 
 impl Hosts {
     /// Those of the address that it listens on, and these.
     pub(crate) fn new(address: IpAddr, names: &[String]) -> Self {
-        let mut all: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let given: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let mut all = given.clone();
         if address.is_loopback() || address.is_unspecified() {
             all.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
         }
@@ -57,18 +67,34 @@ impl Hosts {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),
         });
-        Self(all.into())
+        Self {
+            all: all.into(),
+            given: given.into(),
+        }
     }
 
     /// Whether a `Host` is one of them, with whatever port: a page of another name that is led to this
     /// address can't talk to it.
     fn has(&self, host: &str) -> bool {
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-            _ => host,
-        };
-        self.0.iter().any(|known| known.eq_ignore_ascii_case(name))
+        is_among(&self.all, host)
     }
+
+    /// Whether a page of this origin is one of ours: of the very service that is called, or of a name that
+    /// the operator gave, which a proxy need not pass on.
+    fn has_origin(&self, origin: &str, host: &str) -> bool {
+        let Some((_, authority)) = origin.split_once("://") else {
+            return false;
+        };
+        authority.eq_ignore_ascii_case(host) || is_among(&self.given, authority)
+    }
+}
+
+fn is_among(names: &[String], host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 pub(crate) async fn guard(
@@ -97,7 +123,7 @@ pub(crate) async fn guard(
     .await;
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
-        headers.insert(name, value);
+        headers.entry(name).or_insert(value);
     }
     if let Ok(id) = HeaderValue::try_from(id) {
         headers.insert("x-request-id", id);
@@ -126,22 +152,20 @@ fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
-    if !host.is_some_and(|host| hosts.has(host)) {
+    let Some(host) = host.filter(|host| hosts.has(host)) else {
         let detail = "the header `Host` names another service; the operator adds names by --host";
         return Err(Problem::new(Code::WrongHost, detail));
-    }
+    };
     // Only browsers send it. A page of another site has no business here, whatever its browser lets it try.
-    let origins = headers.get_all(header::ORIGIN).iter();
-    for origin in origins {
-        let origin = origin.to_str().unwrap_or_default();
-        let host = origin
-            .strip_prefix("https://")
-            .or_else(|| origin.strip_prefix("http://"));
-        if !host.is_some_and(|host| hosts.has(host)) {
-            let detail =
-                "the header `Origin` names another site; the operator adds names by --host";
-            return Err(Problem::new(Code::WrongOrigin, detail));
-        }
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let ours = |origin: &HeaderValue| {
+        let origin = origin.to_str();
+        origin.is_ok_and(|origin| hosts.has_origin(origin, host))
+    };
+    if !origins.all(ours) {
+        let detail =
+            "a page of another site asks; the operator adds names of the service by --host";
+        return Err(Problem::new(Code::WrongOrigin, detail));
     }
     Ok(())
 }
@@ -155,7 +179,12 @@ pub(crate) async fn authorize(
     let headers = request.headers();
     let key = key_of(headers).or_else(|| key_of_protocols(headers));
     let key = key.map(str::to_owned);
-    let caller = match caller(&service, key, scope_of(&request)).await {
+    let is_given = headers.contains_key(header::AUTHORIZATION);
+    let caller = match &service.demo {
+        Some(demo) if !is_given => Ok(Caller::from(demo.clone())),
+        _ => caller(&service, key, scope_of(&request)).await,
+    };
+    let caller = match caller {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
@@ -170,14 +199,28 @@ pub(crate) async fn authorize(
     response
 }
 
-/// The key that a request came with.
+/// The key that a request came with: in a header, or in the cookie of a browser that has logged in.
 fn key_of(headers: &HeaderMap) -> Option<&str> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(value), None) = (given.next(), given.next()) else {
-        return None;
+    let value = match (given.next(), given.next()) {
+        (None, _) => return key_of_cookie(headers),
+        (Some(value), None) => value,
+        (Some(_), Some(_)) => return None,
     };
     let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+/// A browser sends cookies with whatever a page makes it ask for; the header that is asked for besides, only
+/// with what a page of ours asks for.
+fn key_of_cookie(headers: &HeaderMap) -> Option<&str> {
+    if headers.get(MARK)? != "1" {
+        return None;
+    }
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
 async fn caller(
@@ -198,11 +241,7 @@ async fn caller(
         let detail = format!("the key has not the scope `{}`", needed.as_str());
         return Err(Problem::new(Code::ScopeMissing, detail));
     }
-    Ok(Caller {
-        tenant: info.tenant,
-        prefix: info.prefix,
-        scopes: info.scopes,
-    })
+    Ok(info.into())
 }
 
 /// The scope that a route needs; what is no route needs none to be told so.
@@ -215,6 +254,8 @@ fn scope_of(request: &Request) -> Option<Scope> {
     match first {
         "sessions" => Some(Scope::Sessions),
         "runs" => Some(Scope::Runs),
+        // Who a key belongs to is for whoever has it.
+        "me" | "demo" => None,
         // What nobody thought of is for nobody but those who administer.
         _ => Some(Scope::Admin),
     }

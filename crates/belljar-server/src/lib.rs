@@ -19,8 +19,10 @@ mod body;
 mod bounds;
 mod cells;
 mod connection;
+mod demo;
 mod guard;
 mod idempotency;
+mod logins;
 mod mcp;
 mod metrics;
 mod node;
@@ -36,6 +38,7 @@ mod streams;
 mod tenants;
 mod tls;
 mod turns;
+mod web;
 mod work;
 
 pub use openapi::{openapi, openapi_admin};

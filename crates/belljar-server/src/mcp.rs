@@ -160,6 +160,7 @@ pub(crate) async fn server(
             granted: Vec::new(),
             branches: None,
             approvals: options.approvals.clone(),
+            parent: None,
         };
         server = server.runs(Runs::new(agent, start).for_tenants());
     }

@@ -1,6 +1,6 @@
 //! The OpenAPI document: paths from the handlers, types of the protocol from their JSON Schema.
 
-use belljar_agent::{Approval, Budget, Evidence, ExitReason, RunEvent, Spent};
+use belljar_agent::{Approval, Budget, Evidence, ExitReason, Policy, RunEvent, Spent};
 use belljar_sandbox::protocol::{Artifact, Event, Language, NameInfo, Outcome};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -26,7 +26,8 @@ use crate::problem::ProblemBody;
         (name = "checkpoints", description = "Frozen copies of a live session, and forks of it."),
         (name = "snapshots", description = "A session in a file; sleep."),
         (name = "files", description = "Files of a session's workspace."),
-        (name = "runs", description = "An agent at work on a task, in a session of its own.")
+        (name = "runs", description = "An agent at work on a task, in a session of its own."),
+        (name = "keys", description = "Who is there.")
     )
 )]
 struct Document;
@@ -91,6 +92,7 @@ pub fn openapi() -> Value {
     generator.subschema_for::<Evidence>();
     generator.subschema_for::<ExitReason>();
     generator.subschema_for::<Language>();
+    generator.subschema_for::<Policy>();
     generator.subschema_for::<Spent>();
     let types = generator.take_definitions(true);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
@@ -133,6 +135,10 @@ fn say_what_holds_for_all(document: &mut Value) {
             stream["schema"] = one_of_a_stream();
         }
         if method == "get" {
+            continue;
+        }
+        if operation.get("security").is_some() {
+            // What needs no key is nobody's, and its answer is kept for nobody.
             continue;
         }
         let key = json!({

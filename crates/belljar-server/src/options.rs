@@ -37,6 +37,9 @@ pub struct ServerOptions {
     pub drain: Duration,
     /// What runs are given.
     pub runs: RunsOptions,
+    /// Whether it is a demonstration: requests without a key are those of the tenant `demo`, and the model of
+    /// runs is a script. For loopback.
+    pub demo: bool,
 }
 
 /// What a service gives to the runs of its tenants.
@@ -106,6 +109,7 @@ impl Default for ServerOptions {
             mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),
+            demo: false,
         }
     }
 }

@@ -57,6 +57,7 @@ codes! {
     CellNotFound "cell_not_found" NOT_FOUND never "There is no such cell";
     CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "There is no such checkpoint";
     RunNotFound "run_not_found" NOT_FOUND never "There is no such run";
+    StepNotFound "step_not_found" NOT_FOUND never "The run has no such step that has ended";
     ApprovalNotFound "approval_not_found" NOT_FOUND never "Nothing waits for this approval";
     TenantNotFound "tenant_not_found" NOT_FOUND never "There is no such tenant";
     KeyNotFound "key_not_found" NOT_FOUND never "There is no such key";
@@ -68,6 +69,7 @@ codes! {
     BadHeader "bad_header" BAD_REQUEST never "A header is not valid";
     BadPath "bad_path" BAD_REQUEST never "The path is not one inside the workspace";
     LimitTooHigh "limit_too_high" BAD_REQUEST never "The service does not give so much";
+    PolicyTooWeak "policy_too_weak" BAD_REQUEST never "The service asks a person more often";
     NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The service does not let sessions reach this";
     ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not have this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
@@ -88,6 +90,7 @@ codes! {
     ApprovalChanged "approval_changed" CONFLICT never "The decision is for something else than what waits";
     ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
     RunEnded "run_ended" CONFLICT never "The run has ended";
+    RunNotEnded "run_not_ended" CONFLICT again "The run has not ended";
     RunBusy "run_busy" CONFLICT again "The run is just being taken up or left";
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file is too large to be transferred";
     SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot can't be loaded";
@@ -101,6 +104,7 @@ codes! {
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "As many requests of the tenant are being carried out as may";
     TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "The tenant starts sessions faster than it may";
     QuotaExceeded "quota_exceeded" TOO_MANY_REQUESTS again "The tenant has used what it may";
+    TooManyLogins "too_many_logins" TOO_MANY_REQUESTS again "Too many wrong keys were given";
     NoModel "no_model" CONFLICT never "The service has no model for runs";
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service has no place left";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";

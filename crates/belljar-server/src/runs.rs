@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use belljar_agent::{
     Agent, Control, Decision, DecisionError, ExitReason, LiveRun, Progress, ReplyEvent, Run,
-    RunError, RunEvent, RunsDirectory, Start, read_events,
+    RunError, RunEvent, RunsDirectory, Start, Steering, read_events,
 };
 use belljar_journal::RunId;
 use belljar_sandbox::protocol::Event;
@@ -254,7 +254,7 @@ impl Runs {
     ) -> Agent {
         let engine = self.engine.clone();
         let agent = Agent::new(directory.clone(), engine, model.provider.clone(), None);
-        agent.session_options(SessionOptions {
+        agent.keep_sessions().session_options(SessionOptions {
             // Tenants never share a template.
             tenant: Some(tenant.as_str().to_owned()),
             ..self.session.clone()
@@ -286,15 +286,20 @@ impl Runs {
         id.map_err(|error| Problem::internal("the name of a run", error))
     }
 
-    /// Begins a run. Whose it is is on disk before.
+    /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
         agent: &Agent,
         id: RunId,
         start: Start,
+        parent: Option<(&RunId, Option<u32>)>,
         places: Places,
     ) -> Result<(), Problem> {
-        let live = agent.start_as(id, start).await.map_err(fault)?;
+        let live = match parent {
+            None => agent.start_as(id, start).await,
+            Some((parent, step)) => agent.start_from(id, start, parent, step).await,
+        };
+        let live = live.map_err(fault)?;
         self.drive(live, places);
         Ok(())
     }
@@ -371,6 +376,32 @@ impl Runs {
                         decided => return decided.map_err(refused),
                     }
                 }
+            }
+        }
+    }
+
+    /// Changes something for the rest of a run.
+    pub(crate) async fn steer(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &RunId,
+        steering: Steering,
+    ) -> Result<(), Problem> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.reach(tenant, id).await? {
+                Reached::Taken(mut live, places) => {
+                    live.steer(steering).await.map_err(fault)?;
+                    self.drive(*live, places);
+                    return Ok(());
+                }
+                Reached::Driven(driven) => match driven.control.steer(steering.clone()).await {
+                    // It was let go at this moment, or has just ended.
+                    Err(DecisionError::Over) if Instant::now() < until => {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                    steered => return steered.map_err(refused),
+                },
             }
         }
     }
@@ -669,6 +700,7 @@ pub(crate) fn for_clients(event: &mut RunEvent) {
 pub(crate) fn fault(error: RunError) -> Problem {
     match error {
         RunError::Session(error) => error.into(),
+        RunError::NoStep(_) => Problem::new(Code::StepNotFound, error.to_string()),
         error => Problem::internal("a run", error),
     }
 }

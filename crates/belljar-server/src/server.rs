@@ -21,7 +21,7 @@ use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
 use crate::service::{Service, spool};
-use crate::tenants::{Act, SERVICE, Tenants, TenantsError};
+use crate::tenants::{Act, KeyInfo, SERVICE, Scope, TenantName, Tenants, TenantsError};
 
 /// How often it is looked whether cells still run.
 const LOOK: Duration = Duration::from_millis(20);
@@ -68,14 +68,15 @@ impl Server {
         engine: Engine,
         tenants: Tenants,
         data: &Path,
-        options: ServerOptions,
+        mut options: ServerOptions,
     ) -> Result<Self, ServerError> {
-        if !tenants
-            .keys()
-            .await?
-            .iter()
-            .any(|key| key.revoked.is_none())
-        {
+        let mut demo = None;
+        if options.demo {
+            demo = Some(demo_key(&tenants).await?);
+            options.runs.models = vec![crate::demo::model()];
+        }
+        let keys = tenants.keys().await?;
+        if keys.iter().all(|key| key.revoked.is_some()) {
             return Err(ServerError::NoKey);
         }
         belljar_sandbox::AllowList::parse(&options.allow)?;
@@ -93,7 +94,7 @@ impl Server {
         }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
-        let service = Service::new(engine, tenants, options, node, data, lock);
+        let service = Service::new(engine, tenants, options, demo, (node, data), lock);
         service.read_accounts().await?;
         Ok(Self { service })
     }
@@ -190,6 +191,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.service.runs.abandon();
     }
+}
+
+/// The key whose requests those without one are. Nobody knows its secret.
+async fn demo_key(tenants: &Tenants) -> Result<KeyInfo, TenantsError> {
+    let of_demo = |key: &KeyInfo| key.tenant == TenantName::demo() && key.revoked.is_none();
+    if let Some(key) = tenants.keys().await?.into_iter().find(of_demo) {
+        return Ok(key);
+    }
+    let made = tenants.create_key(&TenantName::demo(), &Scope::ALL).await?;
+    Ok(made.info)
 }
 
 /// What operators look at, without keys, since it listens where only they are; and what those may do who have

@@ -13,13 +13,14 @@ use tokio_util::sync::CancellationToken;
 use crate::accounts::today;
 use crate::bounds::Bounds;
 use crate::idempotency::Idempotency;
+use crate::logins::Logins;
 use crate::mcp::Mcp;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
-use crate::tenants::{Scope, TenantName, Tenants, TenantsError};
+use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
 use crate::turns::Turns;
 
 /// One node's service.
@@ -35,6 +36,10 @@ pub(crate) struct Service {
     pub(crate) idempotency: Idempotency,
     pub(crate) mcp: Mcp,
     pub(crate) metrics: Metrics,
+    /// Wrong keys that were given to log in.
+    pub(crate) logins: Logins,
+    /// Whose requests without a key are, where the service is a demonstration.
+    pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
     draining: AtomicBool,
@@ -51,8 +56,8 @@ impl Service {
         engine: Engine,
         tenants: Tenants,
         options: ServerOptions,
-        node: String,
-        data: &Path,
+        demo: Option<KeyInfo>,
+        (node, data): (String, &Path),
         lock: File,
     ) -> Arc<Self> {
         let bounds = Bounds::new(&options);
@@ -73,6 +78,8 @@ impl Service {
             idempotency: Idempotency::default(),
             mcp: Mcp::default(),
             metrics: Metrics::default(),
+            logins: Logins::default(),
+            demo,
             spool: spool(data),
             draining: AtomicBool::new(false),
             over: CancellationToken::new(),
@@ -134,6 +141,16 @@ pub(crate) struct Caller {
     /// Of the key.
     pub(crate) prefix: String,
     pub(crate) scopes: Vec<Scope>,
+}
+
+impl From<KeyInfo> for Caller {
+    fn from(key: KeyInfo) -> Self {
+        Self {
+            tenant: key.tenant,
+            prefix: key.prefix,
+            scopes: key.scopes,
+        }
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {

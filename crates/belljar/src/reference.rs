@@ -66,11 +66,14 @@ pub(crate) fn page(cli: &Command) -> anyhow::Result<String> {
         let Some(long) = option.get_long() else {
             continue;
         };
-        let names = option.get_value_names().unwrap_or_default();
+        let names = option.get_value_names();
+        let names = names.filter(|_| option.get_action().takes_values());
+        let names = names.unwrap_or_default();
         let value = names.iter().map(|name| format!(" {name}"));
         let defaults: Vec<_> = option
             .get_default_values()
             .iter()
+            .filter(|_| option.get_action().takes_values())
             .filter_map(|value| value.to_str())
             .collect();
         let about = help(option);

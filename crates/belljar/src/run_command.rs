@@ -102,6 +102,7 @@ pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile
         granted: Vec::new(),
         approvals: settings.approvals.clone(),
         branches: None,
+        parent: None,
     }
 }
 

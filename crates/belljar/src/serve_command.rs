@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use belljar_agent::{Policy, Provider};
 use belljar_sandbox::{Checkpoints, Network};
 use belljar_server::{OfferedModel, RunsOptions, Server, ServerOptions, Tenants, Tls};
@@ -35,6 +35,10 @@ pub(crate) struct ServeArgs {
     /// a proxy with TLS
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
+    /// Show it: no key and no model is needed, a script stands for the model, and nothing is kept unless
+    /// --data says where. Only for this machine
+    #[arg(long, conflicts_with_all = ["host", "model"])]
+    demo: bool,
     /// Where to answer /healthz and /metrics, without keys, and those who administer [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
@@ -78,6 +82,12 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    if args.demo && !args.listen.ip().is_loopback() {
+        bail!(
+            "--demo lets everybody in who can reach it, so it listens on loopback alone, not on {}",
+            args.listen.ip()
+        );
+    }
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let mut session = args.session.options()?;
@@ -112,8 +122,13 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             max_runs: args.max_runs as usize,
             tenant_runs: args.tenant_runs as usize,
             patience: Duration::from_secs(60 * args.idle),
-            ..runs(&args.model)?
+            ..if args.demo {
+                RunsOptions::default()
+            } else {
+                runs(&args.model)?
+            }
         },
+        demo: args.demo,
         ..ServerOptions::default()
     };
 
@@ -122,7 +137,14 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let data = directory(args.data)?;
+    let mut fleeting = None;
+    let data = match args.data {
+        None if args.demo => {
+            let made = tempfile::tempdir().context("a directory for the demonstration")?;
+            fleeting.insert(made).path().to_owned()
+        }
+        given => directory(given)?,
+    };
     let tenants = Tenants::open(&data).await?;
     let engine = tokio::select! {
         engine = args.session.engine() => engine?,
@@ -130,13 +152,16 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
     // Not before sessions can run: a start that fails would have made a key that nobody saw.
-    if let Some(key) = tenants.first_key().await? {
+    if !args.demo
+        && let Some(key) = tenants.first_key().await?
+    {
         note("[the key of tenant `default`, which is not shown again:]");
         writeln!(std::io::stdout(), "{}", key.text)?;
     }
     let server = Server::new(engine, tenants, &data, options).await?;
+    let word = if args.demo { "open" } else { "listening on" };
     note(&format!(
-        "[listening on {scheme}://{}]",
+        "[{word} {scheme}://{}]",
         listener.local_addr().context("the listener")?
     ));
     let stop = async {
@@ -147,6 +172,11 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         note("[stopping: no new work is taken]");
     };
     server.serve(listener, admin, stop).await?;
+    if let Some(fleeting) = fleeting {
+        fleeting
+            .close()
+            .context("removing what the demonstration kept")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -62,6 +62,7 @@ pub struct Agent {
     pub(super) evaluator: Option<Evaluator>,
     pub(super) session: SessionOptions,
     pub(super) tools: Vec<HostTool>,
+    pub(super) keeps_sessions: bool,
 }
 
 impl Agent {
@@ -96,7 +97,15 @@ impl Agent {
             provider,
             evaluator,
             tools: Vec::new(),
+            keeps_sessions: false,
         }
+    }
+
+    /// Keeps the session of a run that has ended as a file, so that another can go on from it at once.
+    #[must_use]
+    pub fn keep_sessions(mut self) -> Self {
+        self.keeps_sessions = true;
+        self
     }
 
     /// Tools that the code of its runs may call. A run that is resumed has those of them that are
@@ -210,7 +219,7 @@ fn lock(directory: &Path) -> Result<File, TryLockError> {
 }
 
 /// Where the snapshot of a run's session is while it goes on.
-fn run_directory(directory: &Path, id: &RunId) -> PathBuf {
+pub(super) fn run_directory(directory: &Path, id: &RunId) -> PathBuf {
     directory.join("runs").join(id.as_str())
 }
 

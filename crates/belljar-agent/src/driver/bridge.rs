@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::branches::try_branches;
-use super::control::Wanted;
+use super::control::{Wanted, What};
 use super::{FILE_BYTES, Listener, LiveRun, RunError};
 use crate::run::{
     Approval, BRANCH, Branch, Call, CellCallState, DecisionError, Run, RunEvent, ToolAnswer,
@@ -188,7 +188,7 @@ impl LiveRun {
     ) -> Result<(), RunError> {
         let (step, call) = (bridge.step, bridge.call);
         let language = self.run.language();
-        let budget = self.run.start().map_or(0, |start| start.budget.cell_calls);
+        let budget = self.run.budget().cell_calls;
         let mut left = budget.saturating_sub(self.run.spent().cell_calls);
         let (mut events, mut begun) = (Vec::new(), Vec::new());
         let mut number = self.run.next_call();
@@ -495,19 +495,33 @@ impl LiveRun {
         wanted: Wanted,
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
-        let decided = self.record_decision(wanted.approval, wanted.hash, wanted.decision, listener);
-        let number = match decided.await {
+        let Wanted { what, taken } = wanted;
+        let recorded = match what {
+            What::Decision {
+                approval,
+                hash,
+                decision,
+            } => {
+                self.record_decision(approval, hash, decision, listener)
+                    .await
+            }
+            What::Steering(steering) => {
+                let event = RunEvent::from(steering);
+                self.record(&[event], listener).await.map(|()| None)
+            }
+        };
+        let number = match recorded {
             Ok(number) => number,
             Err(RunError::Decision(refused)) => {
-                let _ = wanted.taken.send(Err(refused));
+                let _ = taken.send(Err(refused));
                 return Ok(());
             }
             Err(error) => {
-                let _ = wanted.taken.send(Err(DecisionError::Over));
+                let _ = taken.send(Err(DecisionError::Over));
                 return Err(error);
             }
         };
-        let _ = wanted.taken.send(Ok(()));
+        let _ = taken.send(Ok(()));
         let (Some(bridge), Some(number)) = (bridge, number) else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! How a run is interrupted, stopped and given a person's decisions from elsewhere.
+//! How a run is interrupted, stopped, steered and given a person's decisions from elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,7 +7,7 @@ use belljar_sandbox::Session;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 
-use crate::run::{Decision, DecisionError};
+use crate::run::{Decision, DecisionError, Policy, Raise, RunEvent};
 
 /// Reaches a run that is being driven. Clones reach the same one.
 #[derive(Clone, Debug)]
@@ -21,13 +21,39 @@ struct Inner {
     decisions: UnboundedSender<Wanted>,
 }
 
-/// A decision, and who wants to know whether it was taken.
+/// What a person changes for the rest of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Steering {
+    /// It may use more.
+    Budget(Raise),
+    /// A person is asked at other times. What waits for a person waits on.
+    Policy(Policy),
+}
+
+impl From<Steering> for RunEvent {
+    fn from(steering: Steering) -> Self {
+        match steering {
+            Steering::Budget(raise) => Self::BudgetRaised { raise },
+            Steering::Policy(policy) => Self::PolicySet { policy },
+        }
+    }
+}
+
+/// What a person wants, and who wants to know whether it was taken.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    pub(super) approval: String,
-    pub(super) hash: String,
-    pub(super) decision: Decision,
+    pub(super) what: What,
     pub(super) taken: oneshot::Sender<Result<(), DecisionError>>,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Decision {
+        approval: String,
+        hash: String,
+        decision: Decision,
+    },
+    Steering(Steering),
 }
 
 impl Control {
@@ -67,14 +93,23 @@ impl Control {
         hash: &str,
         decision: Decision,
     ) -> Result<(), DecisionError> {
-        let (taken, answer) = oneshot::channel();
-        let wanted = Wanted {
+        self.want(What::Decision {
             approval: approval.to_owned(),
             hash: hash.to_owned(),
             decision,
-            taken,
-        };
-        let sent = self.0.decisions.send(wanted);
+        })
+        .await
+    }
+
+    /// Changes something for the rest of the run. It is in the journal when this returns; refused only where
+    /// the run is over, or nobody drives it.
+    pub async fn steer(&self, steering: Steering) -> Result<(), DecisionError> {
+        self.want(What::Steering(steering)).await
+    }
+
+    async fn want(&self, what: What) -> Result<(), DecisionError> {
+        let (taken, answer) = oneshot::channel();
+        let sent = self.0.decisions.send(Wanted { what, taken });
         sent.map_err(|_| DecisionError::Over)?;
         answer.await.unwrap_or(Err(DecisionError::Over))
     }

@@ -6,6 +6,7 @@ mod bridge;
 mod cell;
 mod control;
 mod kept;
+mod parent;
 mod perform;
 mod session;
 
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use belljar_journal::{AppendError, Journal, NewEvent, RunId, Timestamp};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::run::{
     BRANCH, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent,
@@ -22,8 +23,8 @@ use crate::run::{
 use crate::{ModelFault, ModelRequest, ReplyEvent};
 
 pub use agent::{Agent, RunsDirectory, artifacts_directory};
-pub use control::Control;
 use control::Wanted;
+pub use control::{Control, Steering};
 use session::RunSession;
 
 /// The largest file that a run starts with, or leaves behind, and the largest value of an event.
@@ -62,6 +63,9 @@ pub enum RunError {
     /// The run may try alternatives, and a tool of the host has the name of the tool for that.
     #[error("a run with branches can't have a tool of the name `{BRANCH}`")]
     ToolNamedBranch,
+    /// The run has no such step, or it has not ended.
+    #[error("the run has no step {0} that has ended")]
+    NoStep(u32),
     /// A person's decision can't be taken.
     #[error(transparent)]
     Decision(#[from] DecisionError),
@@ -170,6 +174,11 @@ impl LiveRun {
             .map(drop)
     }
 
+    /// Changes something for the rest of the run before it is driven.
+    pub async fn steer(&mut self, steering: Steering) -> Result<(), RunError> {
+        self.record(&[steering.into()], &mut |_| ()).await
+    }
+
     /// Journals a decision, if it can be taken; the number of the call that it is for.
     async fn record_decision(
         &mut self,
@@ -241,7 +250,8 @@ impl LiveRun {
                 Effect::Finish(ending) => self.finish(*ending, listener).await?,
                 Effect::Nothing => {
                     // Also of a host that died when all was done but this.
-                    self.session.close().await;
+                    let kept = self.run.last_cell() * u32::from(self.agent.keeps_sessions);
+                    self.session.close(kept).await;
                     return Ok(self.run);
                 }
             }
@@ -285,16 +295,27 @@ impl LiveRun {
             .await?;
         let started = Instant::now();
         let control = self.control.clone();
-        let told = std::sync::Mutex::new(&mut *listener);
-        let sent = provider.send(request, |event| {
-            if let Ok(mut listener) = told.lock() {
-                listener(Progress::Reply(&event));
-            }
+        let (tell, mut told) = unbounded_channel();
+        let sent = provider.send(request, move |event| {
+            // Who asks hears.
+            let _ = tell.send(event);
         });
-        let sent = tokio::select! {
-            sent = sent => sent,
-            () = control.stopped() => return Ok(()),
+        tokio::pin!(sent);
+        let sent = loop {
+            tokio::select! {
+                biased;
+                Some(event) = told.recv() => listener(Progress::Reply(&event)),
+                sent = &mut sent => break sent,
+                // A person need not wait for the model.
+                Some(wanted) = self.decisions.recv() => {
+                    self.take_decision(None, wanted, listener).await?;
+                }
+                () = control.stopped() => return Ok(()),
+            }
         };
+        while let Ok(event) = told.try_recv() {
+            listener(Progress::Reply(&event));
+        }
         let event = match sent {
             Ok(reply) => RunEvent::Replied {
                 step,

@@ -54,6 +54,10 @@ impl LiveRun {
                 break;
             }
             if !self.run.may_run(&call) {
+                if call.approved.is_none() {
+                    // The policy was set while an earlier cell of the step ran: a person is asked first.
+                    break;
+                }
                 self.refuse_call(step, place, listener).await?;
                 continue;
             }

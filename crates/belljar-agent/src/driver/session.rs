@@ -11,7 +11,9 @@ use belljar_protocol::{Artifact, Fate, Language, NameInfo, Outcome, Status};
 use belljar_sandbox::{Engine, Error, LoadReport, Session, SessionOptions};
 
 use super::{Control, RunError};
-use crate::run::{CallResult, CellResult, Run, RunEvent, Start, cut_middle, exception_line, names};
+use crate::run::{
+    CallResult, CellResult, Parent, Run, RunEvent, Start, cut_middle, exception_line, names,
+};
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
 /// the cell.
@@ -45,7 +47,7 @@ impl RunSession {
 
     /// Where the session is saved as it was after a cell.
     fn snapshot(&self, cell: u32) -> PathBuf {
-        self.directory.join(format!("session-{cell}.snapshot"))
+        snapshot_in(&self.directory, cell)
     }
 
     /// Removes all snapshots but the one of this cell, and what a host that died left of one; 0 for all.
@@ -100,25 +102,66 @@ impl RunSession {
     async fn begin(&self, run: &Run) -> Result<(Session, Option<String>, u32), RunError> {
         let language = run.language();
         if let Some((session, report)) = self.load(run).await {
-            let missing: Vec<String> = report
-                .names
-                .iter()
-                .filter_map(|name| Some(format!("{} ({})", name.name, name.why.as_ref()?)))
-                .collect();
-            let note = words_loaded(&missing, language);
+            let note = words_loaded(&missing(&report), language);
             return Ok((session, Some(note), report.cells));
+        }
+        let parent = run.start().and_then(|start| start.parent.as_deref());
+        if let Some(parent) = parent.filter(|_| run.last_cell() == 0) {
+            return self.begin_from(parent, run).await;
         }
         // Those of another session, whose cells have the same numbers.
         self.keep_snapshot(0);
-        let session = self.engine.session_with(self.options.clone()).await?;
-        if let Some(start) = run.start() {
-            for file in &start.files {
-                let contents = self.blobs.get(&file.contents).await?;
-                session.put(&file.name, &contents)?;
-            }
-        }
+        let session = self.fresh(run).await?;
         let note = (run.last_cell() > 0).then(|| words_lost(run.manifest(), language));
         Ok((session, note, 0))
+    }
+
+    /// A new session with the files of the task.
+    async fn fresh(&self, run: &Run) -> Result<Session, RunError> {
+        let session = self.engine.session_with(self.options.clone()).await?;
+        for file in run.start().iter().flat_map(|start| &start.files) {
+            let contents = self.blobs.get(&file.contents).await?;
+            session.put(&file.name, &contents)?;
+        }
+        Ok(session)
+    }
+
+    /// The session of the run that this one goes on from: what was kept of it, else its cells run again.
+    async fn begin_from(
+        &self,
+        parent: &Parent,
+        run: &Run,
+    ) -> Result<(Session, Option<String>, u32), RunError> {
+        let language = run.language();
+        let kept = self.snapshot(parent.kept_cells);
+        if parent.kept_cells > 0
+            && let Ok((session, report)) = self.engine.load(&kept, self.options.clone()).await
+        {
+            let missing = missing(&report);
+            let note = (!missing.is_empty()).then(|| words_not_kept(&missing, language));
+            return Ok((session, note, report.cells));
+        }
+        let session = self.fresh(run).await?;
+        let mut code: Vec<String> = Vec::new();
+        if let Some(blob) = &parent.code {
+            let json = self.blobs.get(blob).await?;
+            let read = serde_json::from_slice(&json);
+            code = read.map_err(|source| RunError::Event { seq: 1, source })?;
+        }
+        let mut cells = 0;
+        for cell in &code {
+            let outcome = session.run(cell.as_str()).await?;
+            if outcome.state == Fate::Lost {
+                let session = self.fresh(run).await?;
+                return Ok((session, Some(words_lost(&parent.manifest, language)), 0));
+            }
+            cells = outcome.cell;
+        }
+        if cells > 0 && make_directory(&self.directory).is_ok() {
+            // If the host dies before the first cell, they need not run once more.
+            let _ = session.snapshot(&self.snapshot(cells)).await;
+        }
+        Ok((session, Some(words_run_again(code.len(), language)), cells))
     }
 
     /// Whether there is a session as it was after the run's last cell, or can be one.
@@ -290,8 +333,9 @@ impl RunSession {
         Ok(())
     }
 
-    pub(super) async fn close(&mut self) {
-        self.keep_snapshot(0);
+    /// Ends the session, of which the snapshot of this cell is kept; 0 for none.
+    pub(super) async fn close(&mut self, cell: u32) {
+        self.keep_snapshot(cell);
         // Unless the run has left files in it.
         let _ = fs::remove_dir(&self.directory);
         if let Some(session) = self.live.take().and_then(Arc::into_inner) {
@@ -330,6 +374,11 @@ fn below(root: &Path, path: &str) -> Option<PathBuf> {
     Some(out)
 }
 
+/// Where the session of the run with this directory is saved as it was after a cell.
+pub(super) fn snapshot_in(directory: &Path, cell: u32) -> PathBuf {
+    directory.join(format!("session-{cell}.snapshot"))
+}
+
 /// For this user alone.
 pub(super) fn make_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
@@ -337,6 +386,38 @@ pub(super) fn make_directory(path: &Path) -> std::io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
+}
+
+/// Names that a snapshot does not have, and why.
+fn missing(report: &LoadReport) -> Vec<String> {
+    let names = report.names.iter();
+    let missing = names.filter_map(|name| Some(format!("{} ({})", name.name, name.why.as_ref()?)));
+    missing.collect()
+}
+
+fn words_not_kept(missing: &[String], language: Language) -> String {
+    match language {
+        Language::English => format!(
+            "These names of the earlier run were not kept: {}.",
+            missing.join(", ")
+        ),
+        Language::Chinese => format!("较早任务中的以下名称没有保留：{}。", missing.join("、")),
+    }
+}
+
+fn words_run_again(cells: usize, language: Language) -> String {
+    match (cells, language) {
+        (0, Language::English) => {
+            "The session is a new one: the earlier run has left no variables, and of its files only those that its task came with.".into()
+        }
+        (_, Language::English) => format!(
+            "The session of the earlier run was made again by running its {cells} cells again. What depends on time or chance may differ."
+        ),
+        (0, Language::Chinese) => "会话是新的：较早的任务没有留下变量，文件只有任务自带的。".into(),
+        (_, Language::Chinese) => format!(
+            "较早任务的会话已通过重新运行其 {cells} 个单元重建。依赖时间或随机数的内容可能不同。"
+        ),
+    }
 }
 
 fn words_loaded(missing: &[String], language: Language) -> String {

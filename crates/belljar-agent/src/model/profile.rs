@@ -200,6 +200,29 @@ impl Profile {
         })
     }
 
+    /// That of a model which is a script, for which nothing is sent anywhere.
+    pub(super) fn scripted(provider: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            wire: WireFormat::ChatCompletions,
+            base_url: String::new(),
+            key_variable: None,
+            key_file: None,
+            key_required: false,
+            allow_plain_http: false,
+            dialect: "native".to_owned(),
+            context_window: 128_000,
+            max_tokens: None,
+            stream: true,
+            max_tokens_field: "max_tokens".to_owned(),
+            parallel_tool_calls: false,
+            extra_body: Map::new(),
+            prices: Some(Prices::default()),
+            timeouts: Timeouts::default(),
+            retries: Retries::default(),
+        }
+    }
+
     /// The body that is sent for a request. Serialised, it has the same bytes every time, whoever
     /// has the key.
     pub fn body(&self, model: &str, request: &ModelRequest) -> Value {

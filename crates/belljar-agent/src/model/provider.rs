@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -22,14 +23,29 @@ use super::tokens::{estimate_request_tokens, estimate_tokens};
 /// The longest wait before another attempt that the server didn't ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// A model that can be asked: a profile, the model's name, and the key.
+/// What a scripted reply is told in, and how long it takes between two pieces: so that it is seen to come.
+const PIECE: usize = 12;
+const BETWEEN: Duration = Duration::from_millis(10);
+
+/// A model that can be asked: a profile, the model's name, and the way to it.
 #[derive(Clone)]
 pub struct Provider {
     profile: Profile,
     model: String,
-    key: Option<ApiKey>,
-    url: Url,
-    client: reqwest::Client,
+    way: Way,
+}
+
+/// A reply as a function of what is asked.
+type Script = Arc<dyn Fn(&ModelRequest) -> Reply + Send + Sync>;
+
+#[derive(Clone)]
+enum Way {
+    Server {
+        key: Option<ApiKey>,
+        url: Url,
+        client: reqwest::Client,
+    },
+    Script(Script),
 }
 
 impl fmt::Debug for Provider {
@@ -91,10 +107,21 @@ impl Provider {
         Ok(Self {
             profile,
             model: model.to_owned(),
-            key,
-            url,
-            client,
+            way: Way::Server { key, url, client },
         })
+    }
+
+    /// No model, but a function that says what one would: for demonstrations. It needs no network.
+    pub fn scripted(
+        provider: &str,
+        model: &str,
+        script: impl Fn(&ModelRequest) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            profile: Profile::scripted(provider),
+            model: model.to_owned(),
+            way: Way::Script(Arc::new(script)),
+        }
     }
 
     /// How its server is talked to.
@@ -119,12 +146,22 @@ impl Provider {
         request: &ModelRequest,
         mut on_event: impl FnMut(ReplyEvent) + Send,
     ) -> Result<Reply, ModelError> {
+        let (key, url, client) = match &self.way {
+            Way::Server { key, url, client } => (key.as_ref(), url, client),
+            Way::Script(script) => {
+                let mut reply = script(request);
+                recite(&reply, &mut on_event).await;
+                estimate_missing(&mut reply, request);
+                return Ok(reply);
+            }
+        };
         let body = self.body(request).to_string();
         let started = Instant::now();
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let (fault, partial) = match self.attempt(&body, &mut on_event).await {
+            let post = client.post(url.clone()).body(body.clone());
+            let (fault, partial) = match self.attempt(post, key, &mut on_event).await {
                 Ok(mut reply) => {
                     estimate_missing(&mut reply, request);
                     return Ok(reply);
@@ -154,16 +191,16 @@ impl Provider {
 
     async fn attempt(
         &self,
-        body: &str,
+        request: reqwest::RequestBuilder,
+        key: Option<&ApiKey>,
         listener: Listener<'_>,
     ) -> Result<Reply, (ModelFault, Option<Box<Reply>>)> {
         let exchange = Exchange {
             wire: self.profile.wire,
             model: &self.model,
-            key: self.key.as_ref(),
+            key,
             timeouts: self.profile.timeouts,
         };
-        let request = self.client.post(self.url.clone()).body(body.to_owned());
         let limit_ms = self.profile.timeouts.whole_ms;
         let mut draft = Draft::new(listener);
         let done = timeout(
@@ -179,6 +216,30 @@ impl Provider {
             Ok(reply) => Ok(reply),
             Err(fault) => Err((fault, draft.partial())),
         }
+    }
+}
+
+/// Tells a reply piece by piece, as one that comes from a server.
+async fn recite(reply: &Reply, on_event: &mut (impl FnMut(ReplyEvent) + Send)) {
+    let mut events = Vec::new();
+    let pieces = |text: &str| -> Vec<String> {
+        let characters: Vec<char> = text.chars().collect();
+        let pieces = characters.chunks(PIECE);
+        pieces.map(|piece| piece.iter().collect()).collect()
+    };
+    let thinking = pieces(&reply.thinking).into_iter();
+    events.extend(thinking.map(|delta| ReplyEvent::Thinking { delta }));
+    let text = pieces(&reply.text).into_iter();
+    events.extend(text.map(|delta| ReplyEvent::Text { delta }));
+    for (index, call) in reply.tool_calls.iter().enumerate() {
+        let name = call.name.clone();
+        events.push(ReplyEvent::ToolCall { index, name });
+        let arguments = pieces(&call.arguments).into_iter();
+        events.extend(arguments.map(|delta| ReplyEvent::ToolArguments { index, delta }));
+    }
+    for event in events {
+        on_event(event);
+        sleep(BETWEEN).await;
     }
 }
 
@@ -296,6 +357,23 @@ mod tests {
         assert_eq!(wait(&limited(Some(61_000)), 1, 0, 0.0), None);
         assert_eq!(wait(&limited(Some(u64::MAX)), 1, 0, 0.0), None);
         assert_eq!(wait(&ModelFault::Empty, 1, 0, 0.0), None);
+    }
+
+    #[tokio::test]
+    async fn a_script_is_told_piece_by_piece() {
+        let provider = Provider::scripted("demo", "one", |request| Reply {
+            text: format!("You sent {} messages, I think.", request.messages.len()),
+            ..Reply::default()
+        });
+        let mut heard = Vec::new();
+        let told = |event| match event {
+            ReplyEvent::Text { delta } => heard.push(delta),
+            other => panic!("{other:?}"),
+        };
+        let reply = provider.send(&ModelRequest::default(), told).await.unwrap();
+        assert_eq!(heard.concat(), reply.text);
+        assert!(heard.len() > 2 && reply.usage.estimated);
+        assert!(!provider.profile().key_required);
     }
 
     #[test]

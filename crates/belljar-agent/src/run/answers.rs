@@ -32,7 +32,7 @@ impl Run {
         // Who insists is believed, unless the code has failed since.
         let before = self.sent_back.iter().filter(|said| *said == answer.text);
         let insists = before.count() == INSISTING && !self.last_call_failed;
-        let last = start.budget.steps <= self.spent.steps;
+        let last = self.budget.steps <= self.spent.steps;
         if insists || last || self.sent_back.len() >= MOST_SENT_BACK {
             return;
         }

@@ -11,8 +11,21 @@ use sha2::{Digest as _, Sha256};
 use super::risk::{Capability, Risk, risk};
 use crate::tool::{GrantedTool, ToolEffects};
 
-/// When a person is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// When a person is asked: the later, the more often.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// Never.

@@ -42,6 +42,27 @@ impl Default for Budget {
     }
 }
 
+/// Parts of a budget that are to be at least so much. What is left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Raise {
+    /// Turns of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// Tokens of all requests and replies together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub money: Option<f64>,
+    /// Seconds that the model and the tools take together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// Calls of tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u32>,
+}
+
 /// What a run has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
@@ -114,6 +135,22 @@ pub enum BudgetPart {
 }
 
 impl Budget {
+    /// Raises parts of it. None is ever lowered, and what is not limited stays so: in whatever order two of
+    /// these come, the same comes of it.
+    pub fn raise(&mut self, by: &Raise) {
+        self.steps = by.steps.map_or(self.steps, |most| self.steps.max(most));
+        self.calls = by.calls.map_or(self.calls, |most| self.calls.max(most));
+        if let (Some(limit), Some(most)) = (&mut self.tokens, by.tokens) {
+            *limit = most.max(*limit);
+        }
+        if let (Some(limit), Some(most)) = (&mut self.seconds, by.seconds) {
+            *limit = most.max(*limit);
+        }
+        if let (Some(limit), Some(most)) = (&mut self.money, by.money) {
+            *limit = most.max(*limit);
+        }
+    }
+
     /// The part that is used up, if one is.
     pub fn exceeded_by(&self, spent: &Spent) -> Option<BudgetPart> {
         let seconds = (spent.model_ms + spent.tool_ms) / 1000;

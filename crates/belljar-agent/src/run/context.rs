@@ -156,7 +156,7 @@ impl Run {
             let planned = self.plan.tree.is_some();
             talk.user(words::keeps_failing(failures, planned, start.language));
         }
-        if let Some(reminder) = start.budget.reminder(&self.spent(), start.language) {
+        if let Some(reminder) = self.budget.reminder(&self.spent(), start.language) {
             talk.user(reminder);
         }
         talk.messages

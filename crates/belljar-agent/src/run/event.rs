@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::approval::{Approval, Approvals, Decision};
+use super::approval::{Approval, Approvals, Decision, Policy};
 use super::branches::{Branch, Branches};
-use super::budget::{Budget, ExitReason};
+use super::budget::{Budget, ExitReason, Raise};
 use super::evidence::Evidence;
 use crate::tool::GrantedTool;
 use crate::{Dialect, Reply};
@@ -85,6 +85,16 @@ pub enum RunEvent {
         /// What was decided.
         decision: Decision,
     },
+    /// Parts of the budget were raised.
+    BudgetRaised {
+        /// Which, and to what.
+        raise: Raise,
+    },
+    /// From now on a person is asked at other times.
+    PolicySet {
+        /// When.
+        policy: Policy,
+    },
     /// A call that code of a cell makes is about to be performed.
     ToolCalled {
         /// The step.
@@ -159,6 +169,8 @@ impl RunEvent {
             Self::CallLost { .. } => "call_lost",
             Self::ApprovalAsked(_) => "approval_asked",
             Self::ApprovalDecided { .. } => "approval_decided",
+            Self::BudgetRaised { .. } => "budget_raised",
+            Self::PolicySet { .. } => "policy_set",
             Self::ToolCalled { .. } => "tool_called",
             Self::ToolAnswered { .. } => "tool_answered",
             Self::Branched { .. } => "branched",
@@ -212,6 +224,29 @@ pub struct Start {
     /// Whether code may try alternatives, and which of them is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branches: Option<Branches>,
+    /// The run that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<Parent>>,
+}
+
+/// The run that another one goes on from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Parent {
+    /// Its name.
+    pub run: String,
+    /// The last of its steps that counts.
+    pub step: u32,
+    /// What the model is told of it.
+    pub told: String,
+    /// What its namespace held then.
+    #[serde(default)]
+    pub manifest: Vec<NameInfo>,
+    /// How many cells had run in the session that was kept of it; 0 where none was.
+    #[serde(default)]
+    pub kept_cells: u32,
+    /// The code of the cells that made its session, in a list: run again where none was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<BlobRef>,
 }
 
 /// A file that a run starts with.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::approval::{Approval, Approvals};
 use super::bridge::CellCall;
-use super::budget::{ExitReason, Spent};
+use super::budget::{Budget, ExitReason, Spent};
 use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
 use super::{gate, words};
@@ -165,6 +165,8 @@ pub struct Run {
     pub(crate) token_ratio: f64,
     asked_estimate: u64,
     asked: u32,
+    /// What it may use, by now.
+    pub(super) budget: Budget,
     pub(super) spent: Spent,
     computations: Computations,
     pub(super) deeds: Deeds,
@@ -178,6 +180,8 @@ pub struct Run {
     /// Where the conversation is told that it was taken back: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
+    /// How many cells its first session had run when it got it.
+    cells_before: u32,
     pub(super) approvals: Approvals,
     /// What a person was asked and has not decided.
     pub(super) undecided: Vec<Approval>,
@@ -222,6 +226,16 @@ impl Run {
             .unwrap_or_default()
     }
 
+    /// What it may use: what it started with, and what was added since.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// When a person is asked, by now.
+    pub fn approvals(&self) -> &Approvals {
+        &self.approvals
+    }
+
     /// What it has used.
     pub fn spent(&self) -> Spent {
         self.spent
@@ -257,6 +271,11 @@ impl Run {
         &self.manifest
     }
 
+    /// The step in which the session started that it has now.
+    pub(crate) fn session_since(&self) -> u32 {
+        self.session_since
+    }
+
     /// The number of the last cell in the session that the run has now; 0 for none.
     pub fn last_cell(&self) -> u32 {
         self.last_cell
@@ -278,7 +297,7 @@ impl Run {
             return self.finish(ExitReason::ModelFailed { error });
         }
         if let Some(step) = self.going_back_to {
-            if self.spent.repeats >= start.budget.repeats {
+            if self.spent.repeats >= self.budget.repeats {
                 return self.finish(ExitReason::WentInCircles);
             }
             let cell = self.cell_before(step);
@@ -322,7 +341,7 @@ impl Run {
         if self.misunderstood >= MOST_MISUNDERSTOOD {
             return self.finish(ExitReason::NotUnderstood);
         }
-        if let Some(part) = start.budget.exceeded_by(&self.spent) {
+        if let Some(part) = self.budget.exceeded_by(&self.spent) {
             return self.finish(ExitReason::Budget { part });
         }
         Effect::AskModel {
@@ -346,6 +365,10 @@ impl Run {
             RunEvent::Started(start) => {
                 self.start = Some((**start).clone());
                 self.approvals = start.approvals.clone();
+                self.budget = start.budget.clone();
+                if let Some(parent) = &start.parent {
+                    self.manifest.clone_from(&parent.manifest);
+                }
                 self.token_ratio = 1.0;
             }
             RunEvent::Asked { step, .. } => {
@@ -402,6 +425,9 @@ impl Run {
                 self.forget_calls();
                 self.spent.calls += 1;
             }
+            RunEvent::BudgetRaised { raise } => self.budget.raise(raise),
+            // What waits for a person waits on.
+            RunEvent::PolicySet { policy } => self.approvals.policy = *policy,
             RunEvent::ApprovalAsked(_)
             | RunEvent::ApprovalDecided { .. }
             | RunEvent::ToolCalled { .. }
@@ -413,6 +439,10 @@ impl Run {
                 manifest,
             } => {
                 self.manifest.clone_from(manifest);
+                if self.last_cell == 0 {
+                    // Of the run that this one goes on from.
+                    self.cells_before = *cells;
+                }
                 self.last_cell = *cells;
                 if *cells == 0 {
                     self.session_since = self.steps.last().map_or(0, |step| step.number);
@@ -453,7 +483,7 @@ impl Run {
             results.filter_map(|result| Some((step.number, result.cell.as_ref()?)))
         });
         match cells.last() {
-            None => Some(0),
+            None => Some(self.cells_before),
             Some((_, cell)) if cell.lost => Some(0),
             Some((ran_in, cell)) => (ran_in >= self.session_since).then_some(cell.number),
         }

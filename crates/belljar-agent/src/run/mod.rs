@@ -25,9 +25,9 @@ mod words;
 pub use approval::{Approval, Approvals, Decision, DecisionError, Policy, Subject};
 pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
-pub use budget::{Budget, BudgetPart, ExitReason, Spent};
+pub use budget::{Budget, BudgetPart, ExitReason, Raise, Spent};
 pub use event::{
-    CallResult, CellResult, EVENT_VERSION, Ending, RunEvent, Start, TaskFile, ToolAnswer,
+    CallResult, CellResult, EVENT_VERSION, Ending, Parent, RunEvent, Start, TaskFile, ToolAnswer,
 };
 pub use evidence::{Evidence, Seen};
 pub use machine::{Call, Effect, Misfit, Run, Step};
@@ -39,4 +39,4 @@ pub(crate) use branches::{
 };
 pub(crate) use bridge::{call_lost, calls_used_up};
 pub(crate) use context::cut_middle;
-pub(crate) use words::names;
+pub(crate) use words::{names, parent as parent_words};

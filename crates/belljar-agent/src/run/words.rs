@@ -6,7 +6,7 @@ use belljar_protocol::{Language, NameInfo, ToolStub};
 
 use super::event::{CallResult, Start};
 use super::gate::Undefined;
-use super::machine::Step;
+use super::machine::{Run, Step};
 use super::tools_text::tools_text;
 use crate::dialect::PYTHON;
 
@@ -96,6 +96,33 @@ pub(crate) fn task(start: &Start) -> String {
                 text.push_str(file.head.trim_end());
             }
         }
+    }
+    if let Some(parent) = &start.parent {
+        text.push_str("\n\n");
+        text.push_str(&parent.told);
+    }
+    text
+}
+
+/// What a run is told of the one that it goes on from.
+pub(crate) fn parent(run: &Run, answer: Option<&str>, language: Language) -> String {
+    let task = run.start().map_or("", |start| start.task.as_str());
+    let plan = run.plan().tree.as_ref();
+    let plan = plan.map(|tree| tree.checklist(language));
+    let steps = memory(run.steps(), plan, run.manifest(), language);
+    let mut text = match language {
+        Language::English => format!(
+            "You go on from an earlier run, in its session: its variables and files are there.\nIts task was: {task}\n{steps}"
+        ),
+        Language::Chinese => format!(
+            "你从较早的任务继续，使用它的会话：其变量和文件都在。\n它的任务是：{task}\n{steps}"
+        ),
+    };
+    if let Some(answer) = answer {
+        let _ = match language {
+            Language::English => write!(text, "\nIts answer was: {answer}"),
+            Language::Chinese => write!(text, "\n它的答案是：{answer}"),
+        };
     }
     text
 }

@@ -112,6 +112,7 @@ pub(crate) fn start(task: &str) -> Start {
         granted: Vec::new(),
         approvals: Approvals::default(),
         branches: None,
+        parent: None,
     }
 }
 

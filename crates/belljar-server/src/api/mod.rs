@@ -5,11 +5,13 @@ mod approvals;
 mod cells;
 mod checkpoints;
 mod files;
+mod login;
 mod mcp;
 mod runs;
 mod sessions;
 mod snapshots;
 mod socket;
+mod steering;
 
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ use crate::openapi::openapi;
 use crate::options::ServerOptions;
 use crate::problem::{Code, ERRORS_PAGE, Problem};
 use crate::service::Service;
+use crate::web;
 use crate::work::work;
 
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
@@ -66,18 +69,32 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::interrupt))
         .routes(routes!(runs::resume))
         .routes(routes!(approvals::decide))
+        .routes(routes!(steering::budget))
+        .routes(routes!(steering::policy))
+        .routes(routes!(steering::follow_up))
+        .routes(routes!(steering::branch))
         .routes(routes!(runs::artifact))
         .routes(routes!(runs::export))
+        .routes(routes!(login::me))
+        .routes(routes!(login::examples))
+}
+
+/// What needs no key.
+fn open_routes() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::new()
+        .routes(routes!(login::log_in))
+        .routes(routes!(login::log_out))
 }
 
 /// The paths of the OpenAPI document.
 pub(crate) fn document() -> utoipa::openapi::OpenApi {
-    routes().into_openapi()
+    routes().merge(open_routes()).into_openapi()
 }
 
 /// Everything that the public listener answers.
 pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     let (with_key, _) = routes().split_for_parts();
+    let (open, _) = open_routes().split_for_parts();
     let with_key = with_key
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
@@ -89,6 +106,8 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     Router::new()
         .route("/openapi.json", get(document_as_json))
         .route("/errors/{code}", get(error_page))
+        .merge(web::routes())
+        .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
 }

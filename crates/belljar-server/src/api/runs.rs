@@ -11,8 +11,8 @@ use axum::{Extension, Json as Answer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
-    Approval, Approvals, Budget, Evidence, ExitReason, Policy, RunEvent, Spent, Start, notebook,
-    page, script,
+    Approval, Approvals, Budget, Evidence, ExitReason, PLAN, Policy, READ_FILE, RunEvent, Spent,
+    Start, notebook, page, script,
 };
 use belljar_journal::{RunId, RunSummary};
 use belljar_sandbox::protocol::{Artifact, Language};
@@ -26,6 +26,7 @@ use super::cells::last_event;
 use super::files::{attachment, check, to_save, with_files};
 use super::sessions::{Interrupted, Nothing, PageAsked, cursor, no_cursor, within};
 use crate::body::{Json, Named, Query};
+use crate::demo;
 use crate::idempotency::{Slot, mismatch};
 use crate::problem::{Code, Problem};
 use crate::run_stream;
@@ -61,6 +62,20 @@ pub(super) struct CreateRun {
     budget: BudgetAsked,
     /// When a person is asked before code runs.
     approvals: Option<PolicyAsked>,
+    /// Tools of the host that the model is offered, besides Python.
+    #[serde(default)]
+    #[schema(max_items = 2)]
+    tools: Vec<ToolAsked>,
+}
+
+/// A tool of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ToolAsked {
+    /// A tree of tasks that the model keeps.
+    Plan,
+    /// Files of the workspace, as text.
+    ReadFile,
 }
 
 /// A file that a run gets: with its contents, or from a session of the same tenant.
@@ -81,28 +96,28 @@ struct FileGiven {
 /// What a client lets a run use.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct BudgetAsked {
+pub(super) struct BudgetAsked {
     /// Turns of the model.
     #[schema(minimum = 1)]
-    steps: Option<u32>,
+    pub(super) steps: Option<u32>,
     /// Tokens of all requests and replies together.
     #[schema(minimum = 1)]
-    tokens: Option<u64>,
+    pub(super) tokens: Option<u64>,
     /// Money, in the currency of the service's prices.
     #[schema(minimum = 0)]
-    money: Option<f64>,
+    pub(super) money: Option<f64>,
     /// Seconds that the model and the tools take together.
     #[schema(minimum = 1)]
-    seconds: Option<u64>,
+    pub(super) seconds: Option<u64>,
     /// Calls of tools.
     #[schema(minimum = 1)]
-    calls: Option<u32>,
+    pub(super) calls: Option<u32>,
 }
 
 /// When a person is asked.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum PolicyAsked {
+pub(super) enum PolicyAsked {
     /// Never.
     Never,
     /// Where it can do harm.
@@ -121,9 +136,15 @@ pub(super) struct RunView {
     /// What it may use.
     #[schema(schema_with = budget_schema)]
     budget: Budget,
+    /// When a person is asked.
+    #[schema(schema_with = policy_schema)]
+    approvals: Policy,
     /// What it has used.
     #[schema(schema_with = spent_schema)]
     spent: Spent,
+    /// The run that it goes on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentView>,
     /// How many events it has.
     events: u64,
     /// What a person is to decide, all of it, each with the hash of its exact bytes.
@@ -142,6 +163,14 @@ pub(super) struct RunView {
     /// Files that it made and that can be downloaded.
     #[schema(schema_with = artifacts_schema)]
     artifacts: Vec<Artifact>,
+}
+
+/// The run that another one goes on from.
+#[derive(Debug, Serialize, ToSchema)]
+struct ParentView {
+    id: String,
+    /// The last of its steps that counts.
+    step: u32,
 }
 
 /// A run in a list.
@@ -184,8 +213,12 @@ fn language_schema() -> Ref {
     Ref::from_schema_name("Language")
 }
 
-fn budget_schema() -> Ref {
+pub(super) fn budget_schema() -> Ref {
     Ref::from_schema_name("Budget")
+}
+
+fn policy_schema() -> Ref {
+    Ref::from_schema_name("Policy")
 }
 
 fn spent_schema() -> Ref {
@@ -228,7 +261,7 @@ impl RunState {
 }
 
 impl RunView {
-    async fn of(recorded: Recorded, service: &Service) -> Result<Self, Problem> {
+    pub(super) async fn of(recorded: Recorded, service: &Service) -> Result<Self, Problem> {
         let journal = recorded.directory.journal();
         let first = journal.read(&recorded.id, 0, 1).await;
         let first = first.map_err(|error| fault(error.into()))?;
@@ -253,8 +286,13 @@ impl RunView {
                 model: start.model,
             },
             language: start.language,
-            budget: start.budget,
+            budget: run.budget().clone(),
+            approvals: run.approvals().policy,
             spent: run.spent(),
+            parent: start.parent.map(|parent| ParentView {
+                id: parent.run,
+                step: parent.step,
+            }),
             events: last,
             waits_for: run.undecided().to_vec(),
             reason,
@@ -353,7 +391,7 @@ pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
     slot: Option<Extension<Arc<Slot>>>,
-    Json(asked): Json<CreateRun>,
+    Json(mut asked): Json<CreateRun>,
 ) -> Result<Response, Problem> {
     let runs = &service.runs;
     let key = slot.as_ref().map(|Extension(slot)| slot.as_ref());
@@ -370,10 +408,7 @@ pub(super) async fn create(
         return Ok(response);
     }
     let model = runs.model(asked.model.as_deref())?;
-    if asked.task.trim().is_empty() || asked.task.len() > MAX_TASK {
-        let detail = format!("`task` has 1 to {MAX_TASK} bytes, and not only blanks");
-        return Err(Problem::new(Code::BadBody, detail));
-    }
+    check_task(&asked.task)?;
     let mut budget = runs.options().budget.clone();
     asked.budget.take(&mut budget)?;
     let profile = model.provider.profile();
@@ -384,6 +419,17 @@ pub(super) async fn create(
     let priced = profile.prices.is_some();
     service.bounds.cut(&caller.tenant, &mut budget, priced);
     let usual = &runs.options().approvals;
+    let mut policy = asked.approvals.map(Policy::from);
+    if service.demo.is_some() {
+        // What its examples show.
+        policy = policy.or_else(|| demo::policy_of(&asked.task));
+        asked.tools.push(ToolAsked::Plan);
+    }
+    if let Some(policy) = policy {
+        check_policy(policy, &service)?;
+    }
+    asked.tools.sort_unstable();
+    asked.tools.dedup();
     let mut start = Start {
         task: asked.task,
         files: Vec::new(),
@@ -395,14 +441,15 @@ pub(super) async fn create(
         max_tokens: model.max_tokens,
         temperature: model.temperature,
         review: model.review,
-        tools: Vec::new(),
+        tools: asked.tools.into_iter().map(ToolAsked::name).collect(),
         packages: Vec::new(),
         granted: Vec::new(),
         branches: None,
-        approvals: match asked.approvals {
+        parent: None,
+        approvals: match policy {
             None => usual.clone(),
             Some(policy) => Approvals {
-                policy: policy.into(),
+                policy,
                 ..usual.clone()
             },
         },
@@ -435,7 +482,7 @@ pub(super) async fn create(
             id
         }
     };
-    runs.start(&agent, id.clone(), start, places).await?;
+    runs.start(&agent, id.clone(), start, None, places).await?;
     accepted(&service, &caller, &id).await
 }
 
@@ -455,7 +502,11 @@ async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<
 }
 
 /// The answer to who has started a run.
-async fn accepted(service: &Service, caller: &Caller, id: &RunId) -> Result<Response, Problem> {
+pub(super) async fn accepted(
+    service: &Service,
+    caller: &Caller,
+    id: &RunId,
+) -> Result<Response, Problem> {
     let recorded = service.runs.read(&caller.tenant, id.as_str()).await?;
     let view = Answer(RunView::of(recorded, service).await?);
     let mut response = (StatusCode::ACCEPTED, view).into_response();
@@ -463,6 +514,34 @@ async fn accepted(service: &Service, caller: &Caller, id: &RunId) -> Result<Resp
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+pub(super) fn check_task(task: &str) -> Result<(), Problem> {
+    if !task.trim().is_empty() && task.len() <= MAX_TASK {
+        return Ok(());
+    }
+    let detail = format!("`task` has 1 to {MAX_TASK} bytes, and not only blanks");
+    Err(Problem::new(Code::BadBody, detail))
+}
+
+/// A tenant may have a person asked more often than the operator wants, and never less.
+pub(super) fn check_policy(policy: Policy, service: &Service) -> Result<(), Problem> {
+    let least = service.runs.options().approvals.policy;
+    if policy >= least {
+        return Ok(());
+    }
+    let detail = "the service asks a person more often than this";
+    Err(Problem::new(Code::PolicyTooWeak, detail))
+}
+
+impl ToolAsked {
+    fn name(self) -> String {
+        let name = match self {
+            Self::Plan => PLAN,
+            Self::ReadFile => READ_FILE,
+        };
+        name.to_owned()
+    }
 }
 
 impl From<PolicyAsked> for Policy {
@@ -477,7 +556,7 @@ impl From<PolicyAsked> for Policy {
 
 impl BudgetAsked {
     /// Lowers a budget to what is asked for.
-    fn take(&self, budget: &mut Budget) -> Result<(), Problem> {
+    pub(super) fn take(&self, budget: &mut Budget) -> Result<(), Problem> {
         let small = |name: &str, asked: Option<u32>, limit: &mut u32| {
             let mut most = u64::from(*limit);
             within(name, asked.map(u64::from), 1, &mut most)?;

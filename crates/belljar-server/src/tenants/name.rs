@@ -11,6 +11,11 @@ impl TenantName {
     /// The tenant that the first key belongs to.
     pub const FIRST: &str = "default";
 
+    /// The tenant of a demonstration.
+    pub(crate) fn demo() -> Self {
+        Self("demo".to_owned())
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -22,6 +22,8 @@ mod quotas;
 mod runs;
 mod sessions;
 mod socket;
+mod steering;
 mod support;
 mod tenants;
 mod tls;
+mod web;

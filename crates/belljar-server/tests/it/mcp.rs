@@ -264,7 +264,7 @@ async fn places_are_those_of_the_tenant() {
     let refused = mcp.call("create_session", json!({})).await;
     assert_eq!(refused["isError"], true);
     let words = refused["content"][0]["text"].as_str().unwrap();
-    assert!(words.contains("a tenant may have 2 sessions"), "{words}");
+    assert!(words.contains("quota `sessions`"), "{words}");
     let forks = mcp.call("fork_session", json!({"count": 2})).await;
     assert_eq!(forks["isError"], true, "{forks:#}");
     let stateless = Mcp::stateless(&client)

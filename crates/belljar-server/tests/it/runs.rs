@@ -15,12 +15,12 @@ use crate::support::{Ask as _, Client, Events, World, options, world, world_in, 
 const MODEL: &str = "llamacpp/scripted";
 
 /// A reply that runs code.
-fn code(code: &str) -> Scripted {
+pub(crate) fn code(code: &str) -> Scripted {
     Scripted::text(format!("```python\n{code}\n```"))
 }
 
 /// A reply that answers.
-fn answer(text: &str) -> Scripted {
+pub(crate) fn answer(text: &str) -> Scripted {
     Scripted::text(format!("FINAL: {text}"))
 }
 
@@ -56,14 +56,16 @@ pub(crate) fn offering(model: &ScriptedModel) -> ServerOptions {
 }
 
 /// A service, its model, and somebody who may use runs and sessions.
-async fn desk(script: impl IntoIterator<Item = Scripted>) -> (World, Client, ScriptedModel) {
+pub(crate) async fn desk(
+    script: impl IntoIterator<Item = Scripted>,
+) -> (World, Client, ScriptedModel) {
     let model = ScriptedModel::start(script).unwrap();
     let world = world_with(offering(&model)).await;
     let client = client(&world, "a").await;
     (world, client, model)
 }
 
-async fn client(world: &World, tenant: &str) -> Client {
+pub(crate) async fn client(world: &World, tenant: &str) -> Client {
     let scopes = [Scope::Sessions, Scope::Runs];
     world.client_with(tenant, &scopes).await
 }
@@ -75,7 +77,7 @@ impl Client {
         format!("/v1/runs/{}", run["id"].as_str().unwrap())
     }
 
-    async fn events(&self, run: &str, after: u64) -> Events {
+    pub(crate) async fn events(&self, run: &str, after: u64) -> Events {
         Events::of(self.events_after(run, after)).await
     }
 
@@ -111,7 +113,13 @@ impl Client {
         clippy::needless_pass_by_value,
         reason = "so that tests write `json!` without `&`"
     )]
-    fn decide(&self, run: &str, asked: &Value, hash: &Value, decision: Value) -> RequestBuilder {
+    pub(crate) fn decide(
+        &self,
+        run: &str,
+        asked: &Value,
+        hash: &Value,
+        decision: Value,
+    ) -> RequestBuilder {
         let path = format!("{run}/approvals/{}", asked["id"].as_str().unwrap());
         self.post(&path, json!({"hash": hash, "decision": decision}))
     }
@@ -194,6 +202,9 @@ async fn a_run_from_its_file_to_its_artifact() {
         .await;
     let disposition = file.headers()["content-disposition"].to_str().unwrap();
     assert_eq!(disposition, "attachment; filename*=UTF-8''sum.txt");
+    assert_eq!(file.headers()["x-content-type-options"], "nosniff");
+    let policy = file.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.ends_with("; sandbox"), "{policy}");
     assert_eq!(file.text().await.unwrap(), "sum 4217\n");
     // F1: what is not a plain path is none, and what the run does not name is not there.
     for path in [

@@ -13,6 +13,7 @@ mod approvals;
 mod branches;
 mod config;
 mod crash;
+mod demo;
 mod exec;
 mod exports;
 mod mcp;
