@@ -7,6 +7,7 @@ mod files;
 mod runs;
 mod sessions;
 mod snapshots;
+mod steps;
 
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::list, runs::create))
         .routes(routes!(runs::show))
         .routes(routes!(runs::events))
+        .routes(routes!(steps::list))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::interrupt))
         .routes(routes!(runs::resume))

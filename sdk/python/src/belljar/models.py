@@ -172,6 +172,33 @@ class CallId(Model):
     """Its number in the cell, counted from 1 in the order in which the code makes calls."""
 
 
+class Traffic(Model):
+    """What was sent to the network and got from it."""
+
+    connections: int
+    """Connections made to servers."""
+
+    bytes_sent: int
+    """Bytes sent to servers."""
+
+    bytes_received: int
+    """Bytes received from servers."""
+
+    denials: int
+    """What was denied."""
+
+    denials_unreported: int
+    """How many of the denials were only counted, because their channel was full."""
+
+
+Walls = Annotated[Literal["full", "unfiltered", "none"], _Word]
+"""What stood between the cell and the host."""
+
+
+Status = Annotated[Literal["success", "failure", "timeout", "crashed"], _Word]
+"""How a cell ended, in one word."""
+
+
 class Cause(Model):
     """Why it ended.
 
@@ -207,33 +234,6 @@ class Cause(Model):
 
     detail: str | None = None
     """What was wrong. Told with `protocol`."""
-
-
-class Traffic(Model):
-    """What was sent to the network and got from it."""
-
-    connections: int
-    """Connections made to servers."""
-
-    bytes_sent: int
-    """Bytes sent to servers."""
-
-    bytes_received: int
-    """Bytes received from servers."""
-
-    denials: int
-    """What was denied."""
-
-    denials_unreported: int
-    """How many of the denials were only counted, because their channel was full."""
-
-
-Walls = Annotated[Literal["full", "unfiltered", "none"], _Word]
-"""What stood between the cell and the host."""
-
-
-Status = Annotated[Literal["success", "failure", "timeout", "crashed"], _Word]
-"""How a cell ended, in one word."""
 
 
 class Fate(Model):
@@ -412,6 +412,17 @@ class Outcome(OutcomeMethods, Model):
 
     peak_memory_bytes: int | None = None
     """The most memory the session held during the cell, where the kernel tells."""
+
+
+class CallView(Model):
+    """A call of a tool."""
+
+    arguments: dict[str, Any]
+    """Its arguments; for a cell, `code` as it ran: that of a person who changed it."""
+
+    outcome: Outcome | None = None
+
+    tool: str
 
 
 CellState = Annotated[Literal["running", "done", "failed"], _Word]
@@ -850,3 +861,31 @@ class SessionPage(Model):
     """Where the next page begins; not there on the last one."""
 
     sessions: list[SessionView]
+
+
+class StepView(Model):
+    """One turn of the model as it was understood, and what it caused."""
+
+    calls: list[CallView]
+    """What it asked for, in its order."""
+
+    note: str | None = None
+    """What the model was told about it, such as why its code was not run."""
+
+    number: int
+    """Counted from 1."""
+
+    thought: str | None = None
+    """What the model thought, where it said so."""
+
+    understood: bool
+    """False where nothing in the reply could be understood."""
+
+
+class StepPage(Model):
+    """Steps of a run."""
+
+    more: bool
+    """Whether there are further steps."""
+
+    steps: list[StepView]
