@@ -2,38 +2,18 @@
 import { createServer } from 'node:http';
 
 const fence = (thought, code) => `${thought}\n\n\`\`\`python\n${code}\n\`\`\``;
-const tool = (name, given) => `\`\`\`${name}\n${JSON.stringify(given)}\n\`\`\``;
-const plan = (...states) =>
-  tool('recursive_plan_tree_todo', {
-    core_goal: 'Find which region sold most, and show it',
-    tree_nodes: [
-      { task_name: 'Look at the file', status: states[0] },
-      {
-        task_name: 'Sum by region',
-        status: states[1],
-        children: [
-          { task_name: 'Check for empty rows', status: states[1] },
-          { task_name: 'Group and sum', status: states[1] },
-        ],
-      },
-      { task_name: 'Draw the sums', status: states[2] },
-    ],
-  });
-
 /** What is said to a task that has this word in it, reply after reply. */
 const SCRIPTS = {
   region: [
     fence('First I look at the file.', "import pandas as pd\nsales = pd.read_csv('sales.csv')\nprint(len(sales), 'rows')\nsales.head()"),
-    plan('completed', 'processing', 'pending'),
     fence(
       'Now the sums by region.',
       "import sys\ntotals = sales.groupby('region')['amount'].sum().sort_values(ascending=False)\nprint('checked', file=sys.stderr)\nprint(totals.to_string())\nprint('all', totals.sum())\ntotals.reset_index()",
     ),
     fence(
       'A plot makes the difference clear.',
-      "import matplotlib.pyplot as plt\nplt.style.use('default')\nfig, ax = plt.subplots(figsize=(7, 3.6))\nax.bar(totals.index, totals.values, color=['#1d7a6d', '#5aa79b', '#9ccbc2', '#c8772e'][:len(totals)])\nax.set_ylabel('amount')\nax.spines[['top', 'right']].set_visible(False)\nfig.savefig('sales-by-region.png', dpi=110)\ntotals.to_csv('totals.csv')\nprint('saved')",
+      "import matplotlib.pyplot as plt\nplt.style.use('default')\nfig, ax = plt.subplots(figsize=(7, 3.6))\nax.bar(totals.index, totals.values, color=['#1d7a6d', '#5aa79b', '#9ccbc2', '#c8772e'][:len(totals)])\nax.set_ylabel('amount')\nax.spines[['top', 'right']].set_visible(False)\nfig.savefig('sales-by-region.png', dpi=110)\ntotals.to_csv('totals.csv')\nprint('saved sales-by-region.png')",
     ),
-    plan('completed', 'completed', 'completed'),
     'FINAL: **North** sold most: 41873 of 98214 in all.\n\n- North: 41873\n- South: 27150\n\nThe plot is in `sales-by-region.png`.',
   ],
   six: [fence('A small computation.', 'print(6 * 7)'), 'FINAL: It is 42.'],
@@ -53,15 +33,23 @@ const SCRIPTS = {
   hostile: [
     fence(
       'Output that attacks the page.',
-      "from IPython.display import HTML, SVG, display\nprint('\\x1b]52;c;ZXZpbA==\\x07\\x1b[31mred\\x1b[0m')\n" +
-        "class Page:\n    def _repr_html_(self): return \"<script>top.document.title='owned'; fetch('http://127.0.0.1:9/x')</script><img src='http://127.0.0.1:9/y' onerror='top.location=1'><b>bold</b>\"\ndisplay(Page())",
+      "print('\\x1b]52;c;ZXZpbA==\\x07\\x1b[31mred\\x1b[0m', 42)\n" +
+        'class Page:\n' +
+        '    def _repr_html_(self):\n' +
+        "        return \"<script>top.document.title='owned'; fetch('http://127.0.0.1:OUTSIDE/x')</script><img src='http://127.0.0.1:OUTSIDE/y' onerror='top.location=1'><p onclick='alert(1)'>bold <b>move</b></p><form action='http://127.0.0.1:OUTSIDE/f'><button>send</button></form>\"\n" +
+        'class Drawing:\n' +
+        '    def _repr_svg_(self):\n' +
+        "        return \"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 200 60' onload='top.document.title=1'><script>top.document.title='owned'</script><image href='http://127.0.0.1:OUTSIDE/s'/><rect width='200' height='60' rx='8' fill='teal'/></svg>\"\n" +
+        'display(Page())\n' +
+        'display(Drawing())',
     ),
-    'FINAL: ![x](http://127.0.0.1:9/z) done 42.',
+    'FINAL: ![x](http://127.0.0.1:OUTSIDE/z) done 42.',
   ],
 };
 const OTHER = [fence('I look.', "print('hello', 99)"), 'FINAL: It said 99.'];
 
-export function startModel({ port = 0, delay = 15 } = {}) {
+/** `outside` is the port of whoever stands for the world that hostile output wants to reach. */
+export function startModel({ port = 0, delay = 15, outside = 9 } = {}) {
   const server = createServer((request, response) => {
     let body = '';
     request.on('data', (part) => (body += part));
@@ -82,7 +70,7 @@ export function startModel({ port = 0, delay = 15 } = {}) {
           ? fence(`Step ${turns + 1}.`, `value_${turns} = ${turns}\nprint('value', value_${turns})\nfor line in range(3):\n    print('line', line)`)
           : 'FINAL: Done.'
         : (script[turns] ?? script.at(-1));
-      answer(response, reply, stream, delay);
+      answer(response, reply.replaceAll('OUTSIDE', String(outside)), stream, delay);
     });
   });
   return new Promise((resolve) => {

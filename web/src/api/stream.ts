@@ -10,34 +10,43 @@ export interface StreamEvent {
 
 /** Cuts text, in whatever pieces it comes, into events. */
 export class EventCutter {
-  #rest = '';
+  #line = '';
+  #endedWithReturn = false;
+  #id: number | null = null;
+  #event = 'message';
+  #data: string[] = [];
 
   push(text: string): StreamEvent[] {
-    const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
     const events: StreamEvent[] = [];
-    let done = 0;
-    let current: { id: number | null; event: string; data: string[] } | null = null;
+    if (text === '') return events;
+    // A line end of two characters may come in two pieces.
+    const rest = this.#endedWithReturn && text.startsWith('\n') ? text.slice(1) : text;
+    this.#endedWithReturn = text.endsWith('\r');
+    const lines = rest.split(/\r\n|\n|\r/);
     for (const [at, line] of lines.entries()) {
+      this.#line += line;
       if (at === lines.length - 1) break;
-      if (line === '') {
-        if (current && current.data.length > 0) {
-          events.push({ id: current.id, event: current.event, data: current.data.join('\n') });
-        }
-        current = null;
-        done = at + 1;
-        continue;
-      }
-      if (line.startsWith(':')) continue;
-      current ??= { id: null, event: 'message', data: [] };
-      const colon = line.indexOf(':');
-      const field = colon < 0 ? line : line.slice(0, colon);
-      const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
-      if (field === 'data') current.data.push(value);
-      else if (field === 'event') current.event = value;
-      else if (field === 'id' && /^\d+$/.test(value)) current.id = Number(value);
+      const event = this.#take(this.#line);
+      this.#line = '';
+      if (event) events.push(event);
     }
-    this.#rest = lines.slice(done).join('\n');
     return events;
+  }
+
+  #take(line: string): StreamEvent | null {
+    if (line === '') {
+      const event = { id: this.#id, event: this.#event, data: this.#data.join('\n') };
+      const isEvent = this.#data.length > 0;
+      [this.#id, this.#event, this.#data] = [null, 'message', []];
+      return isEvent ? event : null;
+    }
+    const colon = line.indexOf(':');
+    const field = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
+    if (field === 'data') this.#data.push(value);
+    else if (field === 'event') this.#event = value;
+    else if (field === 'id' && /^\d+$/.test(value)) this.#id = Number(value);
+    return null;
   }
 }
 

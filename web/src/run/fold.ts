@@ -230,11 +230,12 @@ class Folder {
     step.understood = true;
     step.thought = view.thought ?? '';
     step.note = view.note ?? null;
+    step.isUnclear = !view.understood;
     step.calls = view.calls.map((told, index) => {
       const known = step.calls[index] ?? newCall(index, told.tool, {});
       const outcome = told.outcome ?? known.outcome;
       const given = (told.arguments ?? {}) as Record<string, unknown>;
-      return { ...known, tool: told.tool, arguments: given, outcome, live: outcome ? null : known.live };
+      return { ...known, tool: told.tool, arguments: given, told: told.told ?? null, outcome, live: outcome ? null : known.live };
     });
     for (const call of step.calls) this.#plan(call);
   }
@@ -251,6 +252,7 @@ class Folder {
       calls: read.calls.map((call, index) => newCall(index, call.tool, call.arguments)),
       answer: read.answer,
       draft: null,
+      text: reply.text,
       tookMs: event.took_ms,
       tokens,
       cost: event.cost ?? null,
@@ -315,7 +317,9 @@ class Folder {
       cost: null,
       takenBack: false,
       session: null,
+      text: '',
       note: null,
+      isUnclear: false,
       understood: false,
     };
     this.#touched.add(step);
@@ -362,6 +366,7 @@ function newCall(index: number, tool: string, given: Record<string, unknown>): C
     approvals: [],
     proposed: null,
     result: null,
+    told: null,
     outcome: null,
     live: null,
     inner: [],

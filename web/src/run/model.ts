@@ -46,6 +46,8 @@ export interface Call {
   /** The code that the model wrote, where a person runs another. */
   proposed: string | null;
   result: CallResult | null;
+  /** What the model was told instead of an outcome, such as why its code was not run. */
+  told: string | null;
   outcome: Outcome | null;
   live: LiveCell | null;
   inner: InnerCall[];
@@ -76,8 +78,12 @@ export interface Step {
   takenBack: boolean;
   /** A session that began before it, with what it has of the one before. */
   session: { note: string | null } | null;
-  /** What the model was told about it, such as why its code was not run. */
+  /** What the model wrote. */
+  text: string;
+  /** What the model was told about it. */
   note: string | null;
+  /** Nothing in the reply could be understood. */
+  isUnclear: boolean;
   /** Whether the service has said how it was understood. */
   understood: boolean;
 }

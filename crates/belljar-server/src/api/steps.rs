@@ -68,6 +68,9 @@ pub(super) struct CallView {
     /// Its arguments; for a cell, `code` as it ran: that of a person who changed it.
     #[schema(value_type = Object)]
     arguments: Value,
+    /// What the model was told instead of an outcome, such as why code was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    told: Option<String>,
     /// What came of the cell, for a cell that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = super::cells::outcome_schema)]
@@ -125,6 +128,10 @@ fn understood(recorded: &Recorded) -> Result<Vec<StepView>, Problem> {
         let calls = last.calls.iter().map(|call| CallView {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
+            told: call
+                .result()
+                .filter(|result| result.cell.is_none())
+                .map(|result| result.text.clone()),
             outcome: None,
         });
         let outcomes = last.calls.iter().map(|call| {

@@ -422,6 +422,9 @@ class CallView(Model):
 
     outcome: Outcome | None = None
 
+    told: str | None = None
+    """What the model was told instead of an outcome, such as why code was not run."""
+
     tool: str
 
 

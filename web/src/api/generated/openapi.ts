@@ -693,6 +693,8 @@ export interface components {
             /** @description Its arguments; for a cell, `code` as it ran: that of a person who changed it. */
             arguments: Record<string, never>;
             outcome?: components["schemas"]["Outcome"];
+            /** @description What the model was told instead of an outcome, such as why code was not run. */
+            told?: string | null;
             tool: string;
         };
         /** @description What code can do. */
