@@ -67,7 +67,8 @@ test('values of an answer point to where they were seen', () => {
   const ending = {
     reason: { kind: 'answered' as const },
     answer: 'It is **42**, or 7.',
-    evidence: [{ value: '42', seen: { kind: 'output' as const, step: 1, cell: 1, line: '42' } }, { value: '7' }],
+    evidence: [{ value: '42', seen: { kind: 'output' as const, step: 1, cell: 1, line: '42', rounded: false } }, { value: '7' }],
+    artifacts: [],
   };
   const { container } = render(AnswerCard, { ending });
   expect(container.querySelector('button.seen')?.textContent).toBe('42');

@@ -59,7 +59,7 @@ describe('answers', () => {
     expect(kinds).toEqual(['heading', 'paragraph', 'list', 'table', 'code']);
   });
   test('a value has its evidence where it stands, and not inside of a longer one', () => {
-    const evidence = [{ value: '42', seen: { kind: 'output' as const, step: 1, line: '42' } }, { value: '421.5' }];
+    const evidence = [{ value: '42', seen: { kind: 'output' as const, step: 1, line: '42', rounded: false } }, { value: '421.5' }];
     const pieces = withEvidence('It is 42, not 421.5, 1421 or 0.42.', evidence);
     expect(pieces.filter((piece) => piece.evidence).map((piece) => piece.text)).toEqual(['42', '421.5']);
     expect(pieces.map((piece) => piece.text).join('')).toBe('It is 42, not 421.5, 1421 or 0.42.');

@@ -80,7 +80,7 @@ export class LiveRun {
   #flush(): void {
     this.#scheduled = false;
     // A long journal is folded in parts, so that the page stays alive.
-    const heard = this.#heard.splice(0, 400);
+    const heard = this.#heard.splice(0, 200);
     if (this.#heard.length > 0) this.#schedule();
     if (heard.length === 0 || this.#abort.signal.aborted) return;
     this.run = fold(this.run, heard);

@@ -1,5 +1,5 @@
 // What of a run somebody looks at: an answer points to a line of an output.
-import { getContext, setContext } from 'svelte';
+import { flushSync, getContext, setContext } from 'svelte';
 
 const KEY = Symbol('looking');
 
@@ -12,7 +12,9 @@ export class Looking {
   at(step: number, line: string | null = null): void {
     this.step = step;
     this.line = line;
-    this.#bring(step, line !== null);
+    // The steps around it are made because it is looked at; what is in it, when it is near.
+    flushSync();
+    this.#bring(step, true);
   }
 
   /** Brings a step to the eye; once more when what is above it has its height. */
