@@ -134,6 +134,35 @@ const CASES = {
     await page.locator('.output', { hasText: 'by a person' }).waitFor();
     return page;
   },
+  async 'a wrong key is refused'() {
+    const context = await browser.newContext({ locale: 'en' });
+    const page = await context.newPage();
+    page.wrong = [];
+    await page.goto(pages.url);
+    await page.getByLabel('Key').fill('not a key');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByText('The service does not know this key.', { exact: false }).waitFor();
+    await accessible(page, 'login');
+    await shot(page, 'login');
+    const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+    console.log(`        first paint after ${Math.round(paint)} ms`);
+    return page;
+  },
+  async 'two runs side by side'() {
+    const page = await open();
+    const hashes = [];
+    for (const task of ['What is six times seven?', 'crash and go on']) {
+      await page.goto(`${pages.url}#/`);
+      await ask(page, task);
+      await answered(page);
+      hashes.push(new URL(page.url()).hash.split('/').at(-1));
+    }
+    await page.goto(`${pages.url}#/runs/${hashes[0]}/beside/${hashes[1]}`);
+    await page.getByText('It is 42.').first().waitFor();
+    await page.getByText('The value is still 4217.').first().waitFor();
+    await shot(page, 'beside');
+    return page;
+  },
   async interrupt() {
     const page = await open();
     await ask(page, 'Something slow, please.');

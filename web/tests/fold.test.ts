@@ -185,9 +185,16 @@ describe('what goes wrong', () => {
 
   test('events that are not known, and what is no JSON, harm nothing', () => {
     fresh();
-    const run = folded(told(start), told({ kind: 'of_tomorrow', budget: { steps: 99 } }), { id: ++number, event: 'x', data: '{' });
-    expect(run.budget?.steps).toBe(99);
+    const run = folded(told(start), told({ kind: 'of_tomorrow', step: 7 }), { id: ++number, event: 'x', data: '{' });
+    expect(run.steps).toEqual([]);
   });
+});
+
+test('budget and policy are those that were set last', () => {
+  fresh();
+  const run = folded(told(start), told({ kind: 'budget_raised', raise: { steps: 99 } }), told({ kind: 'policy_set', policy: 'always' }));
+  expect(run.budget).toMatchObject({ steps: 99, calls: 9 });
+  expect(run.policy).toBe('always');
 });
 
 test('the plan is that of the last call of its tool', () => {

@@ -1,6 +1,6 @@
 // Folds events into the model of a run. It changes nothing that it was given: steps that no event touches stay the same
 // objects, so that the page draws again only what changed.
-import type { CellEvent, ReplyPart, RunEvent, StepView } from '../api/types';
+import type { Budget, CellEvent, Policy, ReplyPart, RunEvent, StepView } from '../api/types';
 import type { StreamEvent } from '../api/stream';
 import type { Call, LiveCell, RunModel, Span, Step } from './model';
 import { PLAN_TOOL, readPlan } from './plan';
@@ -160,16 +160,14 @@ class Folder {
         break;
       }
       default:
-        this.#steered(event as unknown as Record<string, unknown>);
+        this.#steered(event);
     }
   }
 
-  /** Events of a newer service: what is known of them by name is taken, the rest is no reason to fail. */
-  #steered(event: Record<string, unknown>): void {
-    const { budget, approvals } = event as { budget?: object; approvals?: unknown };
-    if (budget && this.run.budget) this.run.budget = { ...this.run.budget, ...budget };
-    const policy = typeof approvals === 'string' ? approvals : (approvals as { policy?: string } | undefined)?.policy;
-    if (policy === 'never' || policy === 'risky' || policy === 'always') this.run.policy = policy;
+  /** Steering, and events of a newer service: those that are not known are no reason to fail. */
+  #steered(event: { kind: string; raise?: Partial<Budget>; policy?: Policy }): void {
+    if (event.kind === 'budget_raised' && this.run.budget) this.run.budget = { ...this.run.budget, ...event.raise };
+    if (event.kind === 'policy_set' && event.policy) this.run.policy = event.policy;
   }
 
   replyPart(part: ReplyPart): void {
