@@ -35,7 +35,7 @@ const keyOf = (tenant) =>
     encoding: 'utf8',
   }).trim();
 const [ours, theirs] = [keyOf('ours'), keyOf('theirs')];
-const serve = spawn(belljar, ['serve', '--data', join(directory, 'service'), '--env', process.env.ENVIRONMENT ?? 'default', '--listen', '127.0.0.1:0', '--model', 'llamacpp/local'], { env: environment });
+const serve = spawn(belljar, ['serve', '--data', join(directory, 'service'), '--env', process.env.ENVIRONMENT ?? 'default', '--listen', '127.0.0.1:0', '--timeout', '120', '--model', 'llamacpp/local'], { env: environment });
 const service = await new Promise((resolve, reject) => {
   let said = '';
   serve.stderr.on('data', (part) => {

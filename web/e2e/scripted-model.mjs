@@ -18,7 +18,7 @@ const SCRIPTS = {
   ],
   six: [fence('A small computation.', 'print(6 * 7)'), 'FINAL: It is 42.'],
   slow: [
-    fence('This takes a while.', "import time\nfor number in range(600):\n    print('line', number, flush=True)\n    time.sleep(0.1)"),
+    fence('This takes a while.', "import time\nfor number in range(1000):\n    print('line', number, flush=True)\n    time.sleep(0.1)"),
     fence('It was interrupted; I print less.', "print('short', 12345)"),
     'FINAL: The number is 12345.',
   ],
