@@ -249,14 +249,11 @@ const CASES = {
       const after = Number(asked.get('after'));
       return route.fulfill({ json: { steps: run.steps.slice(after, after + Number(asked.get('limit'))), more: true } });
     });
-    await page.evaluate(() => {
-      globalThis.tasks = [];
-      new PerformanceObserver((list) => globalThis.tasks.push(...list.getEntries().map((one) => Math.round(one.duration)))).observe({ type: 'longtask' });
-      location.hash = '#/runs/long';
-    });
+    // Time of the processor, not of the clock: others may use the machine too.
+    await browser.startTracing(page, { categories: ['toplevel', 'devtools.timeline', 'disabled-by-default-devtools.timeline'] });
+    await page.evaluate(() => (location.hash = '#/runs/long'));
     await page.locator('[data-step="2000"]').waitFor({ state: 'attached' });
     await page.waitForTimeout(500);
-    const opening = await page.evaluate(() => globalThis.tasks.splice(0));
     await page.evaluate(async () => {
       const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
       const height = document.documentElement.scrollHeight;
@@ -270,9 +267,13 @@ const CASES = {
       }
     });
     await page.getByText('print(2000)').waitFor();
-    const scrolling = await page.evaluate(() => globalThis.tasks);
-    console.log(`        long tasks: opening ${opening.join(' ') || 'none'} ms; scrolling ${scrolling.join(' ') || 'none'} ms`);
-    assert.ok(Math.max(0, ...scrolling) <= Number(process.env.LONGEST_TASK ?? 100), 'it freezes');
+    const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
+    const main = traceEvents.filter((one) => one.ph === 'M' && one.name === 'thread_name' && one.args.name === 'CrRendererMain');
+    const isMain = (one) => main.some((thread) => thread.pid === one.pid && thread.tid === one.tid);
+    const tasks = traceEvents.filter((one) => one.name === 'RunTask' && one.tdur > 0 && isMain(one)).map((one) => one.tdur / 1000);
+    const longest = tasks.sort((a, b) => b - a).slice(0, 5).map(Math.round);
+    console.log(`        longest of ${tasks.length} tasks: ${longest.join(', ')} ms of processor time`);
+    assert.ok(tasks.length > 100 && (longest[0] ?? Infinity) <= 100, 'it freezes');
     await shot(page, 'long');
     return page;
   },
