@@ -262,7 +262,7 @@ fn kind(event: &Event) -> &'static str {
 }
 
 /// Where the whole of a long output is kept on the host is nobody else's business.
-fn without_host_paths(outcome: &mut Outcome) {
+pub(crate) fn without_host_paths(outcome: &mut Outcome) {
     for output in [&mut outcome.stdout, &mut outcome.stderr] {
         output.file = None;
         output.file_truncated = false;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::response::Response;
 use belljar_agent::{RunEvent, RunsDirectory};
-use belljar_journal::{Entry, Error, Journal, RunId};
+use belljar_journal::{Entry, Error, Journal, RunId, Timestamp};
 use futures_util::StreamExt as _;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -96,11 +96,17 @@ impl RunReader {
                 }
                 _ => entry.body.get().to_owned(),
             };
-            Ok(streams::event(seq, kind, &json))
+            Ok(streams::event(seq, kind, &dated(&json, entry.at)))
         });
         let cut = |error| tracing::error!(run = %self.id, error, "a stream was cut");
         rendered.map_err(cut).ok()
     }
+}
+
+/// An event with the time of its entry, `at`, in milliseconds since 1970: when somebody waited is nowhere else.
+fn dated(json: &str, at: Timestamp) -> String {
+    let members = json.strip_prefix('{').unwrap_or(json);
+    format!("{{\"at\":{},{members}", at.0 / 1000)
 }
 
 /// The event after one, once it is there. One at a time: a reader who is slow holds no more than that.

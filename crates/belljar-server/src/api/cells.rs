@@ -86,7 +86,7 @@ enum CellState {
     Failed,
 }
 
-fn outcome_schema() -> utoipa::openapi::Ref {
+pub(super) fn outcome_schema() -> utoipa::openapi::Ref {
     utoipa::openapi::Ref::from_schema_name("Outcome")
 }
 

@@ -12,6 +12,7 @@ mod sessions;
 mod snapshots;
 mod socket;
 mod steering;
+mod steps;
 
 use std::sync::Arc;
 
@@ -65,6 +66,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::list, runs::create))
         .routes(routes!(runs::show))
         .routes(routes!(runs::events))
+        .routes(routes!(steps::list))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::interrupt))
         .routes(routes!(runs::resume))

@@ -231,6 +231,30 @@ async fn a_run_from_its_file_to_its_artifact() {
         client.get(&path).problem(404, "file_not_found").await;
     }
 
+    // As it was understood, with the outcome and without the host's paths.
+    assert!(told.iter().all(|told| told.data["at"].as_u64() > Some(0)));
+    let page = client.get(&format!("{run}/steps")).json_with(200).await;
+    assert_eq!(page["more"], false);
+    let cell = &page["steps"][0]["calls"][0];
+    assert_eq!(cell["tool"], "python");
+    assert!(
+        cell["arguments"]["code"]
+            .as_str()
+            .unwrap()
+            .starts_with("total = ")
+    );
+    assert_eq!(cell["outcome"]["stdout"]["text"], "4217\n", "{page:#}");
+    assert_eq!(page["steps"][1]["calls"], json!([]));
+    let rest = client
+        .get(&format!("{run}/steps?after=1&limit=1"))
+        .json_with(200)
+        .await;
+    assert_eq!(rest["steps"][0]["number"], 2);
+    client
+        .get(&format!("{run}/steps?limit=21"))
+        .problem(400, "bad_query")
+        .await;
+
     for (format, kind, has) in [
         ("ipynb", "application/x-ipynb+json", "\"nbformat\""),
         ("py", "text/x-python", "total = sum("),

@@ -172,6 +172,33 @@ class CallId(Model):
     """Its number in the cell, counted from 1 in the order in which the code makes calls."""
 
 
+class Traffic(Model):
+    """What was sent to the network and got from it."""
+
+    connections: int
+    """Connections made to servers."""
+
+    bytes_sent: int
+    """Bytes sent to servers."""
+
+    bytes_received: int
+    """Bytes received from servers."""
+
+    denials: int
+    """What was denied."""
+
+    denials_unreported: int
+    """How many of the denials were only counted, because their channel was full."""
+
+
+Walls = Annotated[Literal["full", "unfiltered", "none"], _Word]
+"""What stood between the cell and the host."""
+
+
+Status = Annotated[Literal["success", "failure", "timeout", "crashed"], _Word]
+"""How a cell ended, in one word."""
+
+
 class Cause(Model):
     """Why it ended.
 
@@ -207,33 +234,6 @@ class Cause(Model):
 
     detail: str | None = None
     """What was wrong. Told with `protocol`."""
-
-
-class Traffic(Model):
-    """What was sent to the network and got from it."""
-
-    connections: int
-    """Connections made to servers."""
-
-    bytes_sent: int
-    """Bytes sent to servers."""
-
-    bytes_received: int
-    """Bytes received from servers."""
-
-    denials: int
-    """What was denied."""
-
-    denials_unreported: int
-    """How many of the denials were only counted, because their channel was full."""
-
-
-Walls = Annotated[Literal["full", "unfiltered", "none"], _Word]
-"""What stood between the cell and the host."""
-
-
-Status = Annotated[Literal["success", "failure", "timeout", "crashed"], _Word]
-"""How a cell ended, in one word."""
 
 
 class Fate(Model):
@@ -412,6 +412,20 @@ class Outcome(OutcomeMethods, Model):
 
     peak_memory_bytes: int | None = None
     """The most memory the session held during the cell, where the kernel tells."""
+
+
+class CallView(Model):
+    """A call of a tool."""
+
+    arguments: dict[str, Any]
+    """Its arguments; for a cell, `code` as it ran: that of a person who changed it."""
+
+    outcome: Outcome | None = None
+
+    told: str | None = None
+    """What the model was told instead of an outcome, such as why code was not run."""
+
+    tool: str
 
 
 CellState = Annotated[Literal["running", "done", "failed"], _Word]
@@ -616,6 +630,35 @@ class Evidence(Model):
     """Where it was seen; nowhere if that is not there."""
 
 
+class ExampleFile(Model):
+    """A file that a run of an example starts with."""
+
+    contents: str
+    """As base64."""
+
+    name: str
+
+
+class InLanguages(Model):
+    """A text in each language."""
+
+    en: str
+
+    zh: str
+
+
+class ExampleView(Model):
+    """A task that the demonstration knows."""
+
+    files: list[ExampleFile]
+
+    id: str
+
+    task: InLanguages
+
+    title: InLanguages
+
+
 class ExitReason(Model):
     """Why a run ended.
 
@@ -758,6 +801,39 @@ class Manifest(Model):
     names: list[NameInfo]
 
 
+class Me(Model):
+    """Whose key it is, and what it is good for."""
+
+    budget: Budget
+
+    demo: bool
+    """Whether the service is a demonstration."""
+
+    models: list[str]
+    """The models that runs may have, the usual one first."""
+
+    scopes: list[str]
+    """What the key may do."""
+
+    tenant: str
+
+    version: str
+    """Of the service."""
+
+
+class ParentView(Model):
+    """The run that another one goes on from."""
+
+    id: str
+
+    step: int
+    """The last of its steps that counts."""
+
+
+Policy = Annotated[Literal["never", "risky", "always"], _Word]
+"""When a person is asked: the later, the more often."""
+
+
 Quota = Annotated[Literal["sessions", "runs", "creates_per_second", "requests_per_second", "memory_bytes", "disk_bytes", "cpu_ms", "output_bytes", "egress_bytes", "events", "tokens", "money_micros"], _Word]
 """One thing that a tenant may use so much of."""
 
@@ -869,3 +945,31 @@ class SessionPage(Model):
     """Where the next page begins; not there on the last one."""
 
     sessions: list[SessionView]
+
+
+class StepView(Model):
+    """One turn of the model as it was understood, and what it caused."""
+
+    calls: list[CallView]
+    """What it asked for, in its order."""
+
+    note: str | None = None
+    """What the model was told about it, such as why its code was not run."""
+
+    number: int
+    """Counted from 1."""
+
+    thought: str | None = None
+    """What the model thought, where it said so."""
+
+    understood: bool
+    """False where nothing in the reply could be understood."""
+
+
+class StepPage(Model):
+    """Steps of a run."""
+
+    more: bool
+    """Whether there are further steps."""
+
+    steps: list[StepView]

@@ -1,0 +1,165 @@
+//! `/v1/runs/{id}/steps`: a run as it was understood. Its events have replies as the model wrote them, and outcomes
+//! only by their hash.
+
+use std::sync::Arc;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use belljar_agent::{Run, RunEvent};
+use belljar_journal::{BlobRef, Blobs};
+use belljar_sandbox::protocol::Outcome;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::body::{Named, Query};
+use crate::cells::without_host_paths;
+use crate::problem::{Code, Problem};
+use crate::runs::{Recorded, fault};
+use crate::service::{Caller, Service};
+
+/// The most steps of a page: their outcomes, with images, are held in memory.
+const MAX_STEPS: usize = 20;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct StepsAsked {
+    /// Steps with a higher number than this.
+    #[serde(default)]
+    #[param(minimum = 0)]
+    after: u32,
+    /// The most of the page.
+    #[param(minimum = 1, maximum = 20)]
+    limit: Option<usize>,
+}
+
+/// Steps of a run.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct StepPage {
+    steps: Vec<StepView>,
+    /// Whether there are further steps.
+    more: bool,
+}
+
+/// One turn of the model as it was understood, and what it caused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct StepView {
+    /// Counted from 1.
+    number: u32,
+    /// What the model thought, where it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought: Option<String>,
+    /// False where nothing in the reply could be understood.
+    understood: bool,
+    /// What it asked for, in its order.
+    calls: Vec<CallView>,
+    /// What the model was told about it, such as why its code was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip)]
+    outcomes: Vec<Option<BlobRef>>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct CallView {
+    tool: String,
+    /// Its arguments; for a cell, `code` as it ran: that of a person who changed it.
+    #[schema(value_type = Object)]
+    arguments: Value,
+    /// What the model was told instead of an outcome, such as why code was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    told: Option<String>,
+    /// What came of the cell, for a cell that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = super::cells::outcome_schema)]
+    outcome: Option<Box<Outcome>>,
+}
+
+/// Shows steps of a run as they were understood, with the outcomes of their cells.
+#[utoipa::path(
+    get, path = "/v1/runs/{id}/steps", tag = "runs", operation_id = "list_steps",
+    params(("id" = String, Path, description = "The run."), StepsAsked),
+    responses((status = 200, description = "Its steps, in their order.", body = StepPage))
+)]
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Query(asked): Query<StepsAsked>,
+) -> Result<Answer<StepPage>, Problem> {
+    let limit = asked.limit.unwrap_or(MAX_STEPS);
+    if !(1..=MAX_STEPS).contains(&limit) {
+        let detail = format!("`limit` is from 1 to {MAX_STEPS}");
+        return Err(Problem::new(Code::BadQuery, detail));
+    }
+    let recorded = service.runs.read(&caller.tenant, &id).await?;
+    let _transfer = service.bounds.transfer(&caller.tenant)?;
+    let mut steps = understood(&recorded)?;
+    steps.retain(|step| step.number > asked.after);
+    let more = steps.len() > limit;
+    steps.truncate(limit);
+    for step in &mut steps {
+        for (call, outcome) in step.calls.iter_mut().zip(&step.outcomes) {
+            if let Some(outcome) = outcome {
+                call.outcome = Some(read(outcome, recorded.directory.blobs()).await?);
+            }
+        }
+    }
+    Ok(Answer(StepPage { steps, more }))
+}
+
+/// All steps that there were, also those that were taken back, each as it was when its calls had ended.
+fn understood(recorded: &Recorded) -> Result<Vec<StepView>, Problem> {
+    let mut run = Run::default();
+    let mut steps: Vec<StepView> = Vec::new();
+    for event in &recorded.events {
+        run.apply(event).map_err(|error| fault(error.into()))?;
+        let changes = matches!(
+            event,
+            RunEvent::Replied { .. }
+                | RunEvent::CallEnded { .. }
+                | RunEvent::ApprovalDecided { .. }
+        );
+        let Some(last) = run.steps().last().filter(|_| changes) else {
+            continue;
+        };
+        let calls = last.calls.iter().map(|call| CallView {
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+            told: call
+                .result()
+                .filter(|result| result.cell.is_none())
+                .map(|result| result.text.clone()),
+            outcome: None,
+        });
+        let outcomes = last.calls.iter().map(|call| {
+            let cell = call.result()?.cell.as_ref()?;
+            Some(cell.outcome.clone())
+        });
+        let view = StepView {
+            number: last.number,
+            thought: last.thought.clone(),
+            understood: last.understood,
+            calls: calls.collect(),
+            note: last.note.clone(),
+            outcomes: outcomes.collect(),
+        };
+        if steps.last().is_some_and(|step| step.number == view.number) {
+            steps.pop();
+        }
+        steps.push(view);
+    }
+    Ok(steps)
+}
+
+async fn read(outcome: &BlobRef, blobs: &Blobs) -> Result<Box<Outcome>, Problem> {
+    let bytes = blobs.get(outcome).await;
+    let bytes = bytes.map_err(|error| Problem::internal("an outcome of a run", error))?;
+    let outcome = serde_json::from_slice(&bytes);
+    let mut outcome: Box<Outcome> =
+        outcome.map_err(|error| Problem::internal("an outcome of a run", error))?;
+    without_host_paths(&mut outcome);
+    Ok(outcome)
+}

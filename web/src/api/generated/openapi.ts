@@ -1,0 +1,4013 @@
+// Made by `npm run types` from docs/openapi.json. Do not change it by hand.
+export interface paths {
+    "/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Gives a key to the browser to keep, where no script can read it. The cookie counts only in requests with the
+         *     header `X-Belljar: 1`.
+         */
+        post: operations["log_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Lets the browser forget its key. */
+        post: operations["log_out"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/demo/examples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists tasks that a demonstration knows. A service that is none has none. */
+        get: operations["list_examples"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows whose key this is, and what the service has for it. */
+        get: operations["show_me"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists runs, the newest first. */
+        get: operations["list_runs"];
+        put?: never;
+        /** Starts a run. It goes on by itself, whoever listens. */
+        post: operations["create_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a run: how it is, what it waits for, what came of it. */
+        get: operations["show_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/approvals/{approval}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decides what a run waits for. It goes on, also where the service was started again since it asked. */
+        post: operations["decide_approval"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/artifacts/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Downloads a file that a run made, once it has ended. */
+        get: operations["get_artifact"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/branch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Starts a run that goes on from a step of another one, with the session as it was then: its cells up to there are
+         *     run again. That run is left as it is.
+         */
+        post: operations["branch_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Raises parts of the budget of a run, at most to what the service gives. What is not named, or is lower than what
+         *     the run has, stays as it is.
+         */
+        post: operations["raise_budget"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends a run with the best answer that it has. */
+        post: operations["cancel_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Streams the events of a run from its journal, from the first or from where a client left off, to its end.
+         *     Between them come `reply` and `cell`, without `id`: what the model and the code say while they do.
+         */
+        get: operations["stream_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Downloads a run as a notebook, a script or a page, as far as it has come. */
+        get: operations["export_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/follow-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Starts a run that goes on from the end of another one, in its session, as it was kept; where it was not, the
+         *     cells of that run are run again. The model is told what was done.
+         */
+        post: operations["follow_up_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Interrupts the cell that runs, as Ctrl-C would. The model is told, and goes on. */
+        post: operations["interrupt_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/policy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Says when a person is asked in the rest of a run, at least as often as the service wants. What waits for a
+         *     person waits on.
+         */
+        post: operations["set_policy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Goes on with a run that nobody is at. One that goes on, or waits for a person, is left as it is. */
+        post: operations["resume_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows steps of a run as they were understood, with the outcomes of their cells. */
+        get: operations["list_steps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists sessions, the oldest first. */
+        get: operations["list_sessions"];
+        put?: never;
+        /** Starts a session. */
+        post: operations["create_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/from-snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts a session from a snapshot. */
+        post: operations["load_snapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a session. */
+        get: operations["show_session"];
+        put?: never;
+        post?: never;
+        /** Ends a session and forgets it. */
+        delete: operations["delete_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Downloads the workspace as a tar archive: its regular files and directories. */
+        get: operations["download_archive"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/cells": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the cells of a session that are kept. */
+        get: operations["list_cells"];
+        put?: never;
+        /** Runs a cell: waits for its outcome or, with `Accept: text/event-stream`, streams its events. */
+        post: operations["run_cell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/cells/{cell}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a cell that runs or has run. */
+        get: operations["show_cell"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/cells/{cell}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Streams the events of a cell, from the first or from where a client left off, to its end. */
+        get: operations["stream_cell"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the copies that are kept of a session. Waits for a cell that runs. */
+        get: operations["list_checkpoints"];
+        put?: never;
+        /** Keeps a copy of a session under a name. Waits for a cell that runs. */
+        post: operations["create_checkpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/checkpoints/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Gives up the copy of a name. */
+        delete: operations["forget_checkpoint"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists what is in a workspace. */
+        get: operations["list_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Downloads a file. */
+        get: operations["get_file"];
+        /** Writes a file, whole or not at all, making the directories it needs. */
+        put: operations["put_file"];
+        post?: never;
+        /** Deletes a file or an empty directory. */
+        delete: operations["delete_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes new sessions that start as copies of this one. Waits for a cell that runs. */
+        post: operations["fork_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/hibernate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Puts a session to sleep; its next use wakes it. Waits for a cell that runs. */
+        post: operations["hibernate_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Interrupts the cell that runs, as Ctrl-C would; its variables are kept. */
+        post: operations["interrupt_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/manifest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the names of a session's namespace. Waits for a cell that runs. */
+        get: operations["show_manifest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes a session back to a copy: its variables, not its files. Waits for a cell that runs. */
+        post: operations["restore_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/snapshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Downloads a session as a snapshot. Waits for a cell that runs; the session goes on as it is. */
+        get: operations["download_snapshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/wake": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Wakes a session, if it sleeps. */
+        post: operations["wake_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/ws": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Opens a WebSocket: cells to run and interrupts in, events out, as JSON in text messages. */
+        get: operations["open_socket"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description What a person is asked. */
+        Approval: {
+            /** @description Names it within its run. */
+            id: string;
+            /**
+             * Format: uint32
+             * @description The step that it belongs to.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The place of the call in the step.
+             */
+            call: number;
+            /** @description What is to be approved. */
+            subject: components["schemas"]["Subject"];
+            /** @description SHA-256 of the exact bytes of it: a decision is for these, and for nothing else. */
+            hash: string;
+        };
+        /** @description What a person is asked for in a run. */
+        Approvals: {
+            /**
+             * @description Whatever the others don't name.
+             * @default never
+             */
+            policy: components["schemas"]["Policy"];
+            /** @description Tools, by name. */
+            tools?: {
+                [key: string]: components["schemas"]["Policy"];
+            };
+            /** @description What the code of a cell may do. */
+            capabilities?: {
+                [key: string]: components["schemas"]["Policy"];
+            };
+        };
+        /** @description A file that a cell made or changed. */
+        Artifact: {
+            /** @description Path relative to the workspace. */
+            path: string;
+            /**
+             * Format: uint64
+             * @description Bytes.
+             */
+            size: number;
+            /** @description What happened to it. */
+            change: components["schemas"]["ArtifactChange"];
+        };
+        /** @description What happened to a file. */
+        ArtifactChange: "created" | "changed";
+        /** @description What an event says of a blob. */
+        BlobRef: {
+            /** @description The hash of its contents, by which it is found. */
+            hash: string;
+            /**
+             * Format: uint64
+             * @description Its size.
+             */
+            bytes: number;
+            /**
+             * @description What the bytes are, such as `image/png`. It is kept here alone: the same bytes may be two
+             *     things.
+             */
+            media_type: string;
+        };
+        /** @description What came of an alternative. */
+        Branch: {
+            /** @description The alternative as JSON; cut where it is long. */
+            alternative: string;
+            /** @description Whether the check accepted how it ended. */
+            accepted: boolean;
+            /** @description Why not, in words. */
+            why?: string | null;
+        };
+        /** @description Another way from a step of a run. */
+        BranchFrom: {
+            /**
+             * Format: int32
+             * @description The last of its steps that counts.
+             */
+            step: number;
+            /** @description What is to be done; the task of that run, if it is left out. */
+            task?: string | null;
+        };
+        /** @description That code of a run may try alternatives, and which of them is taken. */
+        Branches: {
+            /** Format: uint32 */
+            most: number;
+            check: string;
+        };
+        /** @description What a run may use. Whatever is reached first ends it. */
+        Budget: {
+            /**
+             * Format: uint32
+             * @description Turns of the model: 20.
+             * @default 20
+             */
+            steps: number;
+            /**
+             * Format: uint64
+             * @description Tokens of all requests and replies together.
+             */
+            tokens?: number | null;
+            /**
+             * Format: double
+             * @description Money, in the currency of the profile's prices.
+             */
+            money?: number | null;
+            /**
+             * Format: uint64
+             * @description Seconds that the model and the tools take together.
+             */
+            seconds?: number | null;
+            /**
+             * Format: uint32
+             * @description Calls of tools: 100.
+             * @default 100
+             */
+            calls: number;
+            /**
+             * Format: uint32
+             * @description Calls of tools that the code of cells makes: 10,000. What is called beyond it is refused; the
+             *     run goes on.
+             * @default 10000
+             */
+            cell_calls: number;
+            /**
+             * Format: uint32
+             * @description Times that it may be taken back because it went in circles: 2.
+             * @default 2
+             */
+            repeats: number;
+        };
+        /** @description What a client lets a run use. */
+        BudgetAsked: {
+            /**
+             * Format: int32
+             * @description Calls of tools.
+             */
+            calls?: number | null;
+            /**
+             * Format: double
+             * @description Money, in the currency of the service's prices.
+             */
+            money?: number | null;
+            /**
+             * Format: int64
+             * @description Seconds that the model and the tools take together.
+             */
+            seconds?: number | null;
+            /**
+             * Format: int32
+             * @description Turns of the model.
+             */
+            steps?: number | null;
+            /**
+             * Format: int64
+             * @description Tokens of all requests and replies together.
+             */
+            tokens?: number | null;
+        };
+        /** @description A part of a [`Budget`]. */
+        BudgetPart: "steps" | "tokens" | "money" | "seconds" | "calls";
+        /** @description Why the host denied a call without asking anybody. */
+        CallDenial: {
+            /** @constant */
+            reason: "not_granted";
+        } | {
+            /** @constant */
+            reason: "nobody_answers";
+        } | {
+            /** @constant */
+            reason: "arguments";
+            /** @description What is wrong with them. */
+            why: string;
+        };
+        /** @description Which call it is: no two of one session are the same. */
+        CallId: {
+            /**
+             * Format: uint32
+             * @description Number of the cell that makes it.
+             */
+            cell: number;
+            /**
+             * Format: uint32
+             * @description Its number in the cell, counted from 1 in the order in which the code makes calls.
+             */
+            number: number;
+        };
+        /** @description What a call gave. */
+        CallResult: {
+            /** @description What the model is told; cut to what a step may have. */
+            text: string;
+            /**
+             * @description Whether it failed.
+             * @default false
+             */
+            failed: boolean;
+            /** @description What the tool gave as data, for tools that keep some: the last result of a computation. */
+            value?: unknown;
+            /** @description The cell that ran, for a call of `python`. */
+            cell?: components["schemas"]["CellResult"] | null;
+            /**
+             * Format: uint64
+             * @description How long it took.
+             * @default 0
+             */
+            took_ms: number;
+        };
+        /** @description A call of a tool. */
+        CallView: {
+            /** @description Its arguments; for a cell, `code` as it ran: that of a person who changed it. */
+            arguments: Record<string, never>;
+            outcome?: components["schemas"]["Outcome"];
+            /** @description What the model was told instead of an outcome, such as why code was not run. */
+            told?: string | null;
+            tool: string;
+        };
+        /** @description What code can do. */
+        Capability: "files_read" | "files_written" | "network" | "processes" | "deletions" | "installs" | "unknown";
+        /** @description Why it ended. */
+        Cause: {
+            /** @constant */
+            kind: "completed";
+        } | {
+            /** @constant */
+            kind: "exception";
+        } | {
+            /** @constant */
+            kind: "syntax";
+        } | {
+            /** @constant */
+            kind: "exit";
+            /**
+             * Format: int64
+             * @description The code it exited with.
+             */
+            code: number;
+        } | {
+            /** @constant */
+            kind: "interrupted";
+        } | {
+            /** @constant */
+            kind: "wall_time";
+            /**
+             * Format: uint64
+             * @description The limit.
+             */
+            limit_ms: number;
+        } | {
+            /** @constant */
+            kind: "cpu_time";
+            /**
+             * Format: uint64
+             * @description The limit.
+             */
+            limit_ms: number;
+        } | {
+            /** @constant */
+            kind: "memory";
+            /**
+             * Format: uint64
+             * @description The session's limit.
+             */
+            limit_bytes: number;
+        } | {
+            /** @constant */
+            kind: "signal";
+            /**
+             * Format: int32
+             * @description Number of the signal.
+             */
+            number: number;
+            /** @description Its name, such as `SIGSEGV`. */
+            name: string;
+        } | {
+            /** @constant */
+            kind: "output_limit";
+            /**
+             * Format: uint64
+             * @description The limit.
+             */
+            limit_bytes: number;
+        } | {
+            /** @constant */
+            kind: "protocol";
+            /** @description What was wrong. */
+            detail: string;
+        };
+        /** @description The cells of a session that are kept. */
+        CellList: {
+            /** @description The oldest first, without their outcomes. */
+            cells: components["schemas"]["CellView"][];
+        };
+        /** @description What came of a cell. */
+        CellResult: {
+            /**
+             * Format: uint32
+             * @description Its number in the session.
+             */
+            number: number;
+            /** @description The whole outcome. */
+            outcome: components["schemas"]["BlobRef"];
+            /** @description What it printed and showed, as far as an outcome keeps it: what an answer may rest on. */
+            output: string;
+            /** @description The exception that ended it, in one line. */
+            error?: string | null;
+            /**
+             * @description Images that it showed.
+             * @default []
+             */
+            images: components["schemas"]["BlobRef"][];
+            /**
+             * @description Files that it made or changed.
+             * @default []
+             */
+            artifacts: components["schemas"]["Artifact"][];
+            /**
+             * @description What the namespace holds after it.
+             * @default []
+             */
+            manifest: components["schemas"]["NameInfo"][];
+            /**
+             * @description Whether the variables survived: false if the session had to be started anew.
+             * @default false
+             */
+            lost: boolean;
+        };
+        /**
+         * @description What a cell is doing.
+         * @enum {string}
+         */
+        CellState: "running" | "done" | "failed";
+        /** @description A cell that runs or has run. */
+        CellView: {
+            /**
+             * Format: int32
+             * @description Its number in the session.
+             */
+            cell: number;
+            /**
+             * Format: int64
+             * @description How many events it has told so far.
+             */
+            events: number;
+            outcome?: components["schemas"]["Outcome"];
+            state: components["schemas"]["CellState"];
+        };
+        /** @description What a cell did to the namespace. */
+        Changes: {
+            /**
+             * @description Names that are new.
+             * @default []
+             */
+            added: components["schemas"]["NameInfo"][];
+            /**
+             * @description Names bound to another value, or whose length or shape changed.
+             * @default []
+             */
+            changed: components["schemas"]["NameInfo"][];
+            /**
+             * @description Names that are gone.
+             * @default []
+             */
+            removed: string[];
+        };
+        /** @description The copies of a session. */
+        CheckpointList: {
+            /** @description The newest last. */
+            checkpoints: components["schemas"]["CheckpointView"][];
+        };
+        /**
+         * @description When frozen copies are made of a session.
+         * @enum {string}
+         */
+        CheckpointPolicy: "off" | "auto" | "every";
+        /** @description A frozen copy of a session. */
+        CheckpointView: {
+            /**
+             * Format: int32
+             * @description The cell after which it was made; 0 before the first one.
+             */
+            cell: number;
+            /**
+             * Format: int64
+             * @description Memory that it holds alone.
+             */
+            memory_bytes?: number | null;
+            /** @description Its name, if it was made by name. */
+            name?: string | null;
+        };
+        /** @description A checkpoint to make. */
+        CreateCheckpoint: {
+            /** @description Its name; a copy of the same name is given up. */
+            name: string;
+        };
+        /** @description A run to start. What is left out is as the service has it. */
+        CreateRun: {
+            approvals?: components["schemas"]["PolicyAsked"] | null;
+            /** @description What it may use, at most as much as the service gives. */
+            budget?: components["schemas"]["BudgetAsked"];
+            /** @description Files of its workspace. */
+            files?: components["schemas"]["FileGiven"][];
+            language?: components["schemas"]["Language"];
+            /** @description One of the service's models. */
+            model?: string | null;
+            /** @description What is to be done. */
+            task: string;
+            /** @description Tools of the host that the model is offered, besides Python. */
+            tools?: components["schemas"]["ToolAsked"][];
+        };
+        /** @description How a session is to be. What is left out is as the service has it. */
+        CreateSession: {
+            checkpoints?: components["schemas"]["CheckpointPolicy"] | null;
+            /** @description What it may use, at most as much as the service gives. */
+            limits?: components["schemas"]["LimitsAsked"];
+            /** @description What it may reach; nothing by default. */
+            network?: components["schemas"]["NetworkAsked"];
+        };
+        /** @description What a person decided. */
+        Decide: {
+            decision: components["schemas"]["DecisionAsked"];
+            /** @description The hash of what was looked at, as the approval has it: the decision is for these bytes alone. */
+            hash: string;
+        };
+        /** @description What a person says. */
+        Decision: {
+            /** @constant */
+            kind: "accept";
+            /**
+             * @description Don't ask again in this run for a cell with the same capabilities, or for this tool.
+             * @default false
+             */
+            rest_of_run: boolean;
+        } | {
+            /** @constant */
+            kind: "edit";
+            /** @description The code. */
+            code: string;
+        } | {
+            /** @constant */
+            kind: "feedback";
+            /** @description In the person's words. */
+            text: string;
+        } | {
+            /** @constant */
+            kind: "reject";
+        };
+        /** @description What a person says. */
+        DecisionAsked: {
+            /** @enum {string} */
+            kind: "accept";
+            /** @description Don't ask again in this run for a cell with the same capabilities, or for this tool. */
+            rest_of_run?: boolean;
+        } | {
+            /** @description The code. */
+            code: string;
+            /** @enum {string} */
+            kind: "edit";
+        } | {
+            /** @enum {string} */
+            kind: "feedback";
+            /** @description In the person's words. */
+            text: string;
+        } | {
+            /** @enum {string} */
+            kind: "reject";
+        };
+        /** @description Something that a session asked for and did not get. */
+        Denial: {
+            /** @description The host that was asked for: printable ASCII, other bytes as `\xNN`, at most 255 bytes. */
+            host: string;
+            /**
+             * Format: uint16
+             * @description The port that was asked for.
+             */
+            port: number;
+            /** @description Why not. */
+            reason: components["schemas"]["DeniedReason"];
+        };
+        /** @description Why a session did not get what it asked for. Shown after the host, as in [`Denial`]. */
+        DeniedReason: "not_listed" | "address_literal" | "invalid_name" | "refused_address" | "host_mismatch" | "not_tls" | "no_server_name" | "server_name_mismatch" | "encrypted_hello";
+        /** @description How a model writes actions. */
+        Dialect: "native_tools" | "json_action" | "tags" | "fenced_code";
+        /** @description A rich output: the same thing in one or more representations. */
+        Display: {
+            /** @description The representations, best last. */
+            parts: components["schemas"]["DisplayData"][];
+        };
+        DisplayData: {
+            mime: string;
+            text?: string | null;
+            base64?: string | null;
+        };
+        /** @description Where the time went. */
+        Durations: {
+            /**
+             * Format: uint64
+             * @description From the request to the outcome, as the host saw it.
+             */
+            total_us: number;
+            /**
+             * Format: uint64
+             * @description From the first to the last statement, as the guest saw it; 0 if it never said.
+             */
+            run_us: number;
+            /**
+             * Format: uint64
+             * @description Processor time of everything in the session, as the kernel counted it.
+             */
+            cpu_us: number;
+        };
+        /** @description How a run ended. */
+        Ending: {
+            /** @description Why. */
+            reason: components["schemas"]["ExitReason"];
+            /** @description The answer, or the best there is. */
+            answer?: string | null;
+            /**
+             * @description Where the values in it come from.
+             * @default []
+             */
+            evidence: components["schemas"]["Evidence"][];
+            /**
+             * @description Files that the run made.
+             * @default []
+             */
+            artifacts: components["schemas"]["Artifact"][];
+        };
+        /** @description One fact about a running cell. The last one is always [`Event::Outcome`]. */
+        Event: {
+            /** @constant */
+            type: "started";
+            /**
+             * Format: uint32
+             * @description Its number in the session, counted from 1.
+             */
+            cell: number;
+        } | {
+            /** @constant */
+            type: "output";
+            /** @description Where it was written. */
+            stream: components["schemas"]["Stream"];
+            /** @description The text; invalid UTF-8 stands as `\xNN`. */
+            text: string;
+        } | {
+            /** @constant */
+            type: "truncated";
+            /** @description The stream that said too much. */
+            stream: components["schemas"]["Stream"];
+        } | (components["schemas"]["Display"] & {
+            /** @constant */
+            type: "display";
+        }) | {
+            /** @constant */
+            type: "called";
+            /** @description Which call it is, to answer by. */
+            call: components["schemas"]["CallId"];
+            /** @description The tool, which is granted to the session. */
+            tool: string;
+            /** @description The arguments by name. */
+            arguments: {
+                [key: string]: unknown;
+            };
+        } | {
+            /** @constant */
+            type: "call_denied";
+            /** @description Which call it was. */
+            call: components["schemas"]["CallId"];
+            /** @description What it called, in its words, cut short. */
+            tool: string;
+            /** @description Why it was denied. */
+            why: components["schemas"]["CallDenial"];
+        } | {
+            /** @constant */
+            type: "call_cancelled";
+            /** @description Which call it was. */
+            call: components["schemas"]["CallId"];
+        } | (components["schemas"]["Denial"] & {
+            /** @constant */
+            type: "denied";
+        }) | (components["schemas"]["Outcome"] & {
+            /** @constant */
+            type: "outcome";
+        });
+        /** @description A number, or a text in quotes, that stands in an answer. */
+        Evidence: {
+            /** @description As it stands in the answer. */
+            value: string;
+            /** @description Where it was seen; nowhere if that is not there. */
+            seen?: components["schemas"]["Seen"] | null;
+        };
+        /** @description A file that a run of an example starts with. */
+        ExampleFile: {
+            /** @description As base64. */
+            contents: string;
+            name: string;
+        };
+        /** @description A task that the demonstration knows. */
+        ExampleView: {
+            files: components["schemas"]["ExampleFile"][];
+            id: string;
+            task: components["schemas"]["InLanguages"];
+            title: components["schemas"]["InLanguages"];
+        };
+        /** @description An exception as Python told it. */
+        ExceptionInfo: {
+            /** @description Name of its type, with the module unless that is `builtins` or `__main__`. */
+            type: string;
+            /** @description `str()` of it. */
+            value: string;
+            /** @description `repr()` of it. */
+            repr: string;
+            /** @description The traceback without the machinery's own frames. */
+            traceback: string;
+            /**
+             * Format: uint32
+             * @description The line of this cell where it came from.
+             * @default null
+             */
+            line: number | null;
+        };
+        /** @description Why a run ended. */
+        ExitReason: {
+            /** @constant */
+            kind: "answered";
+        } | {
+            /** @constant */
+            kind: "model_failed";
+            /** @description Why. */
+            error: string;
+        } | {
+            /** @constant */
+            kind: "not_understood";
+        } | {
+            /** @constant */
+            kind: "went_in_circles";
+        } | {
+            /** @constant */
+            kind: "budget";
+            /** @description Which. */
+            part: components["schemas"]["BudgetPart"];
+        } | {
+            /** @constant */
+            kind: "stopped";
+        };
+        /** @description What became of the session's variables. */
+        Fate: {
+            /** @constant */
+            fate: "kept";
+        } | {
+            /** @constant */
+            fate: "restored";
+            /**
+             * Format: uint32
+             * @description The cell after which they were kept; 0 before the first one.
+             */
+            cell: number;
+        } | {
+            /** @constant */
+            fate: "lost";
+        };
+        /** @description A file that a run gets: with its contents, or from a session of the same tenant. */
+        FileGiven: {
+            /** @description Its contents, as base64. */
+            contents?: string | null;
+            /** @description Its name in the workspace of the run, without directories. */
+            name: string;
+            /** @description Its path in the workspace of that session. */
+            path?: string | null;
+            /** @description The session that has it; its key needs the scope `sessions` too. */
+            session_id?: string | null;
+        };
+        /**
+         * @description What something in a workspace is.
+         * @enum {string}
+         */
+        FileKind: "file" | "directory" | "other";
+        /** @description What is in a workspace. */
+        FileList: {
+            /** @description Sorted by path. */
+            files: components["schemas"]["FileView"][];
+            /** @description Whether there is more than a listing holds. */
+            truncated: boolean;
+        };
+        /** @description Something in a workspace. */
+        FileView: {
+            kind: components["schemas"]["FileKind"];
+            /** @description Relative to the workspace. */
+            path: string;
+            /**
+             * Format: int64
+             * @description Bytes, for a file.
+             */
+            size: number;
+        };
+        /** @description A place in the code that shows a capability. */
+        Finding: {
+            /**
+             * Format: uint32
+             * @description The line, counted from 1 by line feeds.
+             */
+            line: number;
+            /** @description What it can do. */
+            capability: components["schemas"]["Capability"];
+            /** @description What stands there: the function by its full name, and the text that it is given. */
+            what: string;
+        };
+        /** @description Why a reply ended. */
+        Finish: "stop" | "tool_calls" | "length" | {
+            other: string;
+        };
+        /** @description A task for after a run. */
+        FollowUp: {
+            /** @description What is to be done. */
+            task: string;
+        };
+        /** @description How many forks to make. */
+        ForkSession: {
+            /**
+             * Format: int32
+             * @description One, unless it is said otherwise.
+             */
+            count?: number;
+        };
+        /** @description The sessions that were made. */
+        Forks: {
+            sessions: components["schemas"]["SessionView"][];
+        };
+        /** @description A tool that is granted to the code of a run. */
+        GrantedTool: {
+            /**
+             * @description Its name. What Python can't say is replaced by `_`; code may call `tools.web_search` what
+             *     the host calls `web-search`.
+             */
+            name: string;
+            /** @description What it does, in words. */
+            description: string;
+            /**
+             * @description JSON Schema of its arguments, which are an object. The order of the properties is the order
+             *     of the parameters, those that are required first.
+             */
+            parameters: unknown;
+            /**
+             * @description JSON Schema of its result, where it is known. `{"x-belljar": "table"}` makes a result with
+             *     `columns` and `rows`, or one that is an array of objects, a `pandas.DataFrame`.
+             */
+            result?: unknown;
+            /**
+             * @description What it does.
+             * @default each_call
+             */
+            effects: components["schemas"]["ToolEffects"];
+            /**
+             * @description Whether the model can call it by itself too, without code.
+             * @default false
+             */
+            direct: boolean;
+        };
+        /** @description A text in each language. */
+        InLanguages: {
+            en: string;
+            zh: string;
+        };
+        /** @description Whether a cell was interrupted. */
+        Interrupted: {
+            /** @description False if no cell ran. */
+            interrupted: boolean;
+        };
+        /** @description A language for text that meets people or models. */
+        Language: "english" | "chinese";
+        /** @description What a snapshot does not hold. */
+        LeftOut: {
+            /**
+             * Format: int64
+             * @description Bytes of the snapshot.
+             */
+            bytes: number;
+            /** @description Files that were not saved. */
+            files: components["schemas"]["Reason"][];
+            /** @description Names that were not saved. */
+            names: components["schemas"]["Reason"][];
+        };
+        /** @description Limits that a client asks for. */
+        LimitsAsked: {
+            /**
+             * Format: int64
+             * @description Processor time a cell may use.
+             */
+            cpu_time_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Memory of everything in the session, its files included.
+             */
+            memory_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description Thousandths of a processor.
+             */
+            milli_cpus?: number | null;
+            /**
+             * Format: int64
+             * @description Processes and threads.
+             */
+            processes?: number | null;
+            /**
+             * Format: int64
+             * @description How long a cell may run.
+             */
+            wall_time_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Size of the workspace.
+             */
+            workspace_bytes?: number | null;
+        };
+        /** @description Limits of a session. */
+        LimitsView: {
+            /** Format: int64 */
+            cpu_time_ms?: number | null;
+            /** Format: int64 */
+            memory_bytes: number;
+            /** Format: int64 */
+            milli_cpus: number;
+            /** Format: int64 */
+            processes: number;
+            /** Format: int64 */
+            transfer_bytes: number;
+            /** Format: int64 */
+            wall_time_ms: number;
+            /** Format: int64 */
+            workspace_bytes: number;
+        };
+        /** @description A key that a browser is to keep. */
+        LogIn: {
+            /** @description The key, `bj_PREFIX_SECRET`. */
+            key: string;
+        };
+        /** @description The names of a namespace. */
+        Manifest: {
+            names: components["schemas"]["NameInfo"][];
+        };
+        /** @description Whose key it is, and what it is good for. */
+        Me: {
+            budget: components["schemas"]["Budget"];
+            /** @description Whether the service is a demonstration. */
+            demo: boolean;
+            /** @description The models that runs may have, the usual one first. */
+            models: string[];
+            /** @description What the key may do. */
+            scopes: string[];
+            tenant: string;
+            /** @description Of the service. */
+            version: string;
+        };
+        /** @description One name of a namespace. */
+        NameInfo: {
+            /** @description The name. */
+            name: string;
+            /** @description Type of its value, with the module unless that is `builtins`. */
+            type: string;
+            /** @description Shape of an array or table. */
+            shape?: number[] | null;
+            /**
+             * Format: uint64
+             * @description Length of a built-in container or string.
+             */
+            length?: number | null;
+            /**
+             * Format: uint64
+             * @description Estimate of the bytes it holds.
+             */
+            size_bytes?: number | null;
+            /**
+             * Format: uint32
+             * @description The cell where it was bound; 0 for a seeded name.
+             */
+            cell: number;
+        };
+        /** @description Hosts that a client asks for. */
+        NetworkAsked: {
+            /** @description Entries of the service's own list, as they stand there. */
+            allow?: string[];
+        };
+        /** @description A body without fields, or none. */
+        Nothing: Record<string, never>;
+        /**
+         * @description What becomes of the variables when a cell does not end in success.
+         * @enum {string}
+         */
+        OnFailureAsked: "keep" | "restore";
+        /** @description The result of a cell. */
+        Outcome: {
+            /**
+             * Format: uint32
+             * @description Number of the cell in its session, counted from 1.
+             */
+            cell: number;
+            /**
+             * @description What its session sent to the network and got from there since the last outcome, where it
+             *     may reach any.
+             */
+            network?: components["schemas"]["Traffic"] | null;
+            /** @description What stood between it and the host; told where that is less than everything. */
+            walls?: components["schemas"]["Walls"];
+            /** @description How it ended. */
+            status: components["schemas"]["Status"];
+            /** @description Why. */
+            cause: components["schemas"]["Cause"];
+            /** @description What became of the variables. */
+            state: components["schemas"]["Fate"];
+            /**
+             * Format: int64
+             * @description 0 where the process lives on; its exit code, or minus the signal's number, where it died.
+             */
+            exit_code: number;
+            /** @description The exception, where one came out of the code. */
+            exception?: components["schemas"]["ExceptionInfo"] | null;
+            /** @description The package that has the module which was not found, where the session may install it. */
+            package?: string | null;
+            /** @description What was written to descriptor 1. */
+            stdout: components["schemas"]["Output"];
+            /** @description What was written to descriptor 2. */
+            stderr: components["schemas"]["Output"];
+            /** @description Both, in the order they were written, as a terminal would show them. */
+            transcript: string;
+            /**
+             * @description Rich outputs, in order.
+             * @default []
+             */
+            displays: components["schemas"]["Display"][];
+            /**
+             * @description Files the cell created or changed.
+             * @default []
+             */
+            artifacts: components["schemas"]["Artifact"][];
+            /**
+             * @description What it did to the namespace.
+             * @default {
+             *       "added": [],
+             *       "changed": [],
+             *       "removed": []
+             *     }
+             */
+            changes: components["schemas"]["Changes"];
+            /**
+             * @description What was left out of this outcome, and why; and what the session lacks since it was restored,
+             *     or since it slept before this cell.
+             * @default []
+             */
+            dropped: string[];
+            /** @description Where the time went. */
+            durations: components["schemas"]["Durations"];
+            /**
+             * Format: uint64
+             * @description The most memory the session held during the cell, where the kernel tells.
+             */
+            peak_memory_bytes?: number | null;
+        };
+        /** @description What was written to one stream. */
+        Output: {
+            /** @description The text, cut in the middle with a mark where it was too long. */
+            text: string;
+            /**
+             * Format: uint64
+             * @description Bytes that were written.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description Bytes that `text` leaves out.
+             */
+            omitted_bytes: number;
+            /** @description Where the whole is kept while the session lives, if `text` is not all. */
+            file?: string | null;
+            /** @description Whether that file has all of it. */
+            file_truncated?: boolean;
+        };
+        /** @description The run that another one goes on from. */
+        Parent: {
+            /** @description Its name. */
+            run: string;
+            /**
+             * Format: uint32
+             * @description The last of its steps that counts.
+             */
+            step: number;
+            /** @description What the model is told of it. */
+            told: string;
+            /**
+             * @description What its namespace held then.
+             * @default []
+             */
+            manifest: components["schemas"]["NameInfo"][];
+            /**
+             * Format: uint32
+             * @description How many cells had run in the session that was kept of it; 0 where none was.
+             * @default 0
+             */
+            kept_cells: number;
+            /** @description The code of the cells that made its session, in a list: run again where none was kept. */
+            code?: components["schemas"]["BlobRef"] | null;
+        };
+        /** @description The run that another one goes on from. */
+        ParentView: {
+            id: string;
+            /**
+             * Format: int32
+             * @description The last of its steps that counts.
+             */
+            step: number;
+        };
+        /** @description When a person is asked: the later, the more often. */
+        Policy: "never" | "risky" | "always";
+        /**
+         * @description When a person is asked.
+         * @enum {string}
+         */
+        PolicyAsked: "never" | "risky" | "always";
+        /** @description A problem as it stands in an answer, as RFC 9457 has it. */
+        Problem: {
+            /** @description What went wrong, in one word that never changes. */
+            code: string;
+            /** @description What went wrong this time. */
+            detail: string;
+            quota?: components["schemas"]["QuotaUse"] | null;
+            /** @description Whether the same request may succeed later. */
+            retry: boolean;
+            /**
+             * Format: int32
+             * @description The status of the answer.
+             */
+            status: number;
+            /** @description What the code means. */
+            title: string;
+            /** @description Where the page about this code is, on this server. */
+            type: string;
+        };
+        /**
+         * @description One thing that a tenant may use so much of.
+         * @enum {string}
+         */
+        Quota: "sessions" | "runs" | "creates_per_second" | "requests_per_second" | "memory_bytes" | "disk_bytes" | "cpu_ms" | "output_bytes" | "egress_bytes" | "events" | "tokens" | "money_micros";
+        /** @description A quota that is used up, as a client is told. */
+        QuotaUse: {
+            /** Format: int64 */
+            limit: number;
+            name: components["schemas"]["Quota"];
+            /**
+             * Format: int64
+             * @description When it is counted anew, in seconds since 1970, where it is counted for a day.
+             */
+            resets_at?: number | null;
+            /** Format: int64 */
+            used: number;
+        };
+        /** @description Parts of a budget that are to be at least so much. What is left out stays as it is. */
+        Raise: {
+            /**
+             * Format: uint32
+             * @description Turns of the model.
+             */
+            steps?: number | null;
+            /**
+             * Format: uint64
+             * @description Tokens of all requests and replies together.
+             */
+            tokens?: number | null;
+            /**
+             * Format: double
+             * @description Money.
+             */
+            money?: number | null;
+            /**
+             * Format: uint64
+             * @description Seconds that the model and the tools take together.
+             */
+            seconds?: number | null;
+            /**
+             * Format: uint32
+             * @description Calls of tools.
+             */
+            calls?: number | null;
+        };
+        /** @description What was left out, and why. */
+        Reason: {
+            name: string;
+            why: string;
+        };
+        /** @description A whole reply. */
+        Reply: {
+            /** @description What it said. */
+            text: string;
+            /** @description What it thought, where the server tells that apart. */
+            thinking?: string;
+            /** @description What it wants called, in its order. */
+            tool_calls?: components["schemas"]["ToolCall"][];
+            /** @description Why it ended. */
+            finish: components["schemas"]["Finish"];
+            /** @description What it cost. */
+            usage: components["schemas"]["Usage"];
+            /** @description The model that the server says it was. */
+            model?: string | null;
+            /** @description Thoughts with the server's seal, which have to go back unchanged with this reply. */
+            sealed_thinking?: unknown[];
+        };
+        /** @description A copy to go back to: by its cell or by its name. */
+        RestoreCheckpoint: {
+            /**
+             * Format: int32
+             * @description The newest copy that was made after this cell.
+             */
+            cell?: number | null;
+            /** @description The copy of this name. */
+            name?: string | null;
+        };
+        /** @description What a cell may do. */
+        Risk: {
+            /** @description Where that was seen, by line. What is found several times stands at its first line. */
+            findings: components["schemas"]["Finding"][];
+            /** @description The modules that it imports: of dotted names the first part. */
+            imports: string[];
+        };
+        /** @description A run in a list. */
+        RunBrief: {
+            /**
+             * Format: int64
+             * @description Seconds since 1970.
+             */
+            created_at: number;
+            id: string;
+            model: string;
+            state: components["schemas"]["RunState"];
+            task: string;
+        };
+        /** @description A cell to run. */
+        RunCell: {
+            /** @description Python source. */
+            code: string;
+            /** @description What becomes of the variables if it does not succeed. */
+            on_failure?: components["schemas"]["OnFailureAsked"];
+            /**
+             * Format: int64
+             * @description How long it may run, if shorter than the session's limit.
+             */
+            wall_time_ms?: number | null;
+            /** @description What to do while another cell runs. */
+            when_busy?: components["schemas"]["WhenBusyAsked"];
+        };
+        /** @description One fact about a run. The journal has them in order; folding them gives the run. */
+        RunEvent: (components["schemas"]["Start"] & {
+            /** @constant */
+            kind: "started";
+        }) | {
+            /** @constant */
+            kind: "asked";
+            /**
+             * Format: uint32
+             * @description The step, counted from 1.
+             */
+            step: number;
+            /** @description The body of the request. */
+            body: components["schemas"]["BlobRef"];
+        } | {
+            /** @constant */
+            kind: "replied";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /** @description The reply. */
+            reply: components["schemas"]["Reply"];
+            /**
+             * Format: uint64
+             * @description How long it took.
+             */
+            took_ms: number;
+            /**
+             * Format: double
+             * @description What it cost, in the currency of the profile.
+             */
+            cost?: number | null;
+        } | {
+            /** @constant */
+            kind: "model_failed";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /** @description Why, in words. */
+            error: string;
+        } | {
+            /** @constant */
+            kind: "call_started";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description Its place among the calls of the step.
+             */
+            call: number;
+        } | {
+            /** @constant */
+            kind: "call_ended";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description Its place.
+             */
+            call: number;
+            /** @description The result. */
+            result: components["schemas"]["CallResult"];
+        } | {
+            /** @constant */
+            kind: "call_lost";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description Its place.
+             */
+            call: number;
+            /**
+             * @description Whether its code was run again, and made other calls than the first time.
+             * @default false
+             */
+            differs: boolean;
+        } | (components["schemas"]["Approval"] & {
+            /** @constant */
+            kind: "approval_asked";
+        }) | {
+            /** @constant */
+            kind: "approval_decided";
+            /** @description Which approval. */
+            approval: string;
+            /** @description The hash of what it is for. */
+            hash: string;
+            /** @description What was decided. */
+            decision: components["schemas"]["Decision"];
+        } | {
+            /** @constant */
+            kind: "budget_raised";
+            /** @description Which, and to what. */
+            raise: components["schemas"]["Raise"];
+        } | {
+            /** @constant */
+            kind: "policy_set";
+            /** @description When. */
+            policy: components["schemas"]["Policy"];
+        } | {
+            /** @constant */
+            kind: "tool_called";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The place of the cell's call in the step.
+             */
+            call: number;
+            /**
+             * Format: uint32
+             * @description Its number among the calls of the cell, from 1.
+             */
+            number: number;
+            /** @description The tool. */
+            tool: string;
+            /** @description The arguments. */
+            arguments: {
+                [key: string]: unknown;
+            };
+        } | {
+            /** @constant */
+            kind: "tool_answered";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The place of the cell's call in the step.
+             */
+            call: number;
+            /**
+             * Format: uint32
+             * @description Its number.
+             */
+            number: number;
+            /** @description The answer. */
+            answer: components["schemas"]["ToolAnswer"];
+        } | {
+            /** @constant */
+            kind: "branched";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The place of the cell's call in the step.
+             */
+            call: number;
+            /**
+             * Format: uint32
+             * @description The number of the call.
+             */
+            number: number;
+            /** @description What came of each, up to the one that was accepted. */
+            branches: components["schemas"]["Branch"][];
+        } | {
+            /** @constant */
+            kind: "session_started";
+            /** @description What of an earlier session it has, in words for the model; nothing for a first one. */
+            note?: string | null;
+            /**
+             * Format: uint32
+             * @description How many cells it has run: those of the earlier session, where that could be loaded.
+             * @default 0
+             */
+            cells: number;
+            /** @description What it holds. */
+            manifest: components["schemas"]["NameInfo"][];
+        } | {
+            /** @constant */
+            kind: "rolled_back";
+            /**
+             * Format: uint32
+             * @description The step that it went back to before.
+             */
+            step: number;
+            /** @description Whether the variables are as they were then. */
+            restored: boolean;
+            /** @description What the namespace holds now, if that was asked. */
+            manifest: components["schemas"]["NameInfo"][];
+        } | {
+            /** @constant */
+            kind: "stopped";
+        } | (components["schemas"]["Ending"] & {
+            /** @constant */
+            kind: "ended";
+        });
+        /** @description A page of runs. */
+        RunPage: {
+            /** @description Where the next page begins; not there on the last one. */
+            next_cursor?: string | null;
+            runs: components["schemas"]["RunBrief"][];
+        };
+        /**
+         * @description How a run is.
+         * @enum {string}
+         */
+        RunState: "running" | "waits" | "answered" | "ended" | "interrupted";
+        /** @description A run. */
+        RunView: components["schemas"]["RunBrief"] & {
+            /** @description The answer, or the best there is. */
+            answer?: string | null;
+            approvals: components["schemas"]["Policy"];
+            artifacts: components["schemas"]["Artifact"][];
+            budget: components["schemas"]["Budget"];
+            /**
+             * Format: int64
+             * @description How many events it has.
+             */
+            events: number;
+            evidence: components["schemas"]["Evidence"][];
+            language: components["schemas"]["Language"];
+            parent?: components["schemas"]["ParentView"] | null;
+            reason?: components["schemas"]["ExitReason"];
+            spent: components["schemas"]["Spent"];
+            waits_for: components["schemas"]["Approval"][];
+        };
+        /** @description Where a value was seen. */
+        Seen: {
+            /** @constant */
+            kind: "output";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The cell, for a call of `python`.
+             */
+            cell?: number | null;
+            /** @description The line of the output that has it. */
+            line: string;
+            /**
+             * @description Whether the output has more digits.
+             * @default false
+             */
+            rounded: boolean;
+        } | {
+            /** @constant */
+            kind: "task";
+        };
+        /** @description A page of sessions. */
+        SessionPage: {
+            /** @description Where the next page begins; not there on the last one. */
+            next_cursor?: string | null;
+            sessions: components["schemas"]["SessionView"][];
+        };
+        /**
+         * @description What a session is doing.
+         * @enum {string}
+         */
+        SessionState: "awake" | "asleep" | "ended";
+        /** @description A session. */
+        SessionView: {
+            /** @description Hosts that it may reach. */
+            allow: string[];
+            /** @description Whether a cell runs. */
+            busy: boolean;
+            /**
+             * Format: int32
+             * @description The number of the last cell that has begun.
+             */
+            cells: number;
+            checkpoints: components["schemas"]["CheckpointPolicy"];
+            /**
+             * Format: int64
+             * @description Seconds since 1970.
+             */
+            created_at: number;
+            /** @description The environment that it started from. */
+            environment: string;
+            /** @description The session that it is a fork of. */
+            forked_from?: string | null;
+            id: string;
+            limits: components["schemas"]["LimitsView"];
+            state: components["schemas"]["SessionState"];
+        };
+        /** @description When a person is to be asked from now on. */
+        SetPolicy: {
+            approvals: components["schemas"]["PolicyAsked"];
+        };
+        /** @description What a run has used. */
+        Spent: {
+            /**
+             * Format: uint32
+             * @description Turns of the model.
+             */
+            steps: number;
+            /**
+             * Format: uint64
+             * @description Tokens that the model read.
+             */
+            input_tokens: number;
+            /**
+             * Format: uint64
+             * @description Tokens that it wrote.
+             */
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description Money.
+             */
+            money: number;
+            /**
+             * Format: uint64
+             * @description Milliseconds of the model.
+             */
+            model_ms: number;
+            /**
+             * Format: uint64
+             * @description Milliseconds of tools.
+             */
+            tool_ms: number;
+            /**
+             * Format: uint32
+             * @description Calls of tools.
+             */
+            calls: number;
+            /**
+             * Format: uint32
+             * @description Calls of tools that the code of cells made.
+             * @default 0
+             */
+            cell_calls: number;
+            /**
+             * Format: uint32
+             * @description Times that it was taken back.
+             */
+            repeats: number;
+        };
+        /** @description What a run starts with. It does not change any more. */
+        Start: {
+            /** @description What is to be done. */
+            task: string;
+            /**
+             * @description Files of the workspace.
+             * @default []
+             */
+            files: components["schemas"]["TaskFile"][];
+            /** @description The model, as `provider/name`. */
+            model: string;
+            /** @description How it writes actions. */
+            dialect: components["schemas"]["Dialect"];
+            /**
+             * @description The language of prompts and messages.
+             * @default english
+             */
+            language: components["schemas"]["Language"];
+            /** @description What the run may use. */
+            budget: components["schemas"]["Budget"];
+            /**
+             * Format: uint32
+             * @description How many tokens a conversation and its reply may have together.
+             */
+            context_window: number;
+            /**
+             * Format: uint32
+             * @description The most tokens of a reply.
+             */
+            max_tokens: number;
+            /**
+             * Format: double
+             * @description How freely the model draws; else what the server says.
+             */
+            temperature?: number | null;
+            /**
+             * @description Whether the model is asked to check its first answer against the task before it is taken.
+             * @default false
+             */
+            review: boolean;
+            /**
+             * @description The tools that it is offered besides `python` and `answer`.
+             * @default []
+             */
+            tools: string[];
+            /**
+             * @description Packages that the environment has, to be told.
+             * @default []
+             */
+            packages: string[];
+            /** @description The tools that code may call. */
+            granted?: components["schemas"]["GrantedTool"][];
+            /**
+             * @description When a person is asked.
+             * @default {
+             *       "policy": "never"
+             *     }
+             */
+            approvals: components["schemas"]["Approvals"];
+            /** @description Whether code may try alternatives, and which of them is taken. */
+            branches?: components["schemas"]["Branches"] | null;
+            /** @description The run that it goes on from. */
+            parent?: components["schemas"]["Parent"] | null;
+        };
+        /** @description How a cell ended, in one word. */
+        Status: "success" | "failure" | "timeout" | "crashed";
+        /** @description Steps of a run. */
+        StepPage: {
+            /** @description Whether there are further steps. */
+            more: boolean;
+            steps: components["schemas"]["StepView"][];
+        };
+        /** @description One turn of the model as it was understood, and what it caused. */
+        StepView: {
+            /** @description What it asked for, in its order. */
+            calls: components["schemas"]["CallView"][];
+            /** @description What the model was told about it, such as why its code was not run. */
+            note?: string | null;
+            /**
+             * Format: int32
+             * @description Counted from 1.
+             */
+            number: number;
+            /** @description What the model thought, where it said so. */
+            thought?: string | null;
+            /** @description False where nothing in the reply could be understood. */
+            understood: boolean;
+        };
+        /** @description One of the two output streams of a program. */
+        Stream: "stdout" | "stderr";
+        /** @description What is to be approved. */
+        Subject: {
+            /** @constant */
+            kind: "cell";
+            /** @description All of it. */
+            code: string;
+            /** @description What it may do. */
+            risk: components["schemas"]["Risk"];
+        } | {
+            /** @constant */
+            kind: "call";
+            /**
+             * Format: uint32
+             * @description Its number among the calls of the cell, from 1; 0 for a call of the model.
+             */
+            number: number;
+            /** @description The tool. */
+            tool: string;
+            /** @description The arguments. */
+            arguments: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description A file that a run starts with. */
+        TaskFile: {
+            /** @description Its name in the workspace. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Its size.
+             */
+            bytes: number;
+            /** @description How it begins, if it is text. */
+            head?: string;
+            /** @description Its contents. */
+            contents: components["schemas"]["BlobRef"];
+        };
+        /** @description What a call that code of a cell made was answered. */
+        ToolAnswer: {
+            /** @constant */
+            kind: "value";
+            /** @description It. */
+            value: unknown;
+        } | {
+            /** @constant */
+            kind: "large";
+            /** @description It. */
+            json: components["schemas"]["BlobRef"];
+        } | {
+            /** @constant */
+            kind: "kept";
+            /** @description What stands for it. */
+            marker: string;
+            /** @description It. */
+            data: components["schemas"]["BlobRef"];
+        } | {
+            /** @constant */
+            kind: "failed";
+            /** @description In its words. */
+            message: string;
+        } | {
+            /** @constant */
+            kind: "refused";
+            /** @description What the code was told. */
+            message: string;
+        } | {
+            /** @constant */
+            kind: "cancelled";
+        } | {
+            /** @constant */
+            kind: "lost";
+        };
+        /**
+         * @description A tool of the host.
+         * @enum {string}
+         */
+        ToolAsked: "plan" | "read_file";
+        /** @description A call that a model asked for. */
+        ToolCall: {
+            /**
+             * @description Unique within a reply. Empty for the `function_call` of older servers, whose result is then
+             *     sent in the older form too.
+             */
+            id: string;
+            /** @description The tool's name, as the model wrote it. */
+            name: string;
+            /** @description The arguments as the model wrote them: JSON, if all is well. */
+            arguments: string;
+        };
+        /**
+         * @description What a tool does to the world: whether a person is asked before, and whether a call that a host
+         *     began and did not end may be made once more.
+         */
+        ToolEffects: "none" | "once" | "each_call";
+        /** @description What was sent to the network and got from it. */
+        Traffic: {
+            /**
+             * Format: uint64
+             * @description Connections made to servers.
+             */
+            connections: number;
+            /**
+             * Format: uint64
+             * @description Bytes sent to servers.
+             */
+            bytes_sent: number;
+            /**
+             * Format: uint64
+             * @description Bytes received from servers.
+             */
+            bytes_received: number;
+            /**
+             * Format: uint64
+             * @description What was denied.
+             */
+            denials: number;
+            /**
+             * Format: uint64
+             * @description How many of the denials were only counted, because their channel was full.
+             */
+            denials_unreported: number;
+        };
+        /** @description Tokens of one request and its reply. */
+        Usage: {
+            /**
+             * Format: uint64
+             * @description All that the model read, cached or not.
+             */
+            input_tokens: number;
+            /**
+             * Format: uint64
+             * @description All that it wrote, thoughts too.
+             */
+            output_tokens: number;
+            /**
+             * Format: uint64
+             * @description How many of the input came from the server's cache.
+             */
+            cached_tokens: number;
+            /**
+             * Format: uint64
+             * @description How many of the input were written to the server's cache.
+             */
+            cache_write_tokens: number;
+            /**
+             * Format: uint64
+             * @description How many of the output were thoughts, where the server tells.
+             */
+            thinking_tokens: number;
+            /** @description Whether a count was left out by the server, so that it is our estimate. */
+            estimated: boolean;
+        };
+        /** @description What stood between the cell and the host. */
+        Walls: "full" | "unfiltered" | "none";
+        /**
+         * @description What to do with a cell while another one runs.
+         * @enum {string}
+         */
+        WhenBusyAsked: "wait" | "refuse";
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    log_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LogIn"];
+            };
+        };
+        responses: {
+            /** @description The key is good, and is in the cookie `belljar`. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    log_out: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cookie is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_examples: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tasks. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExampleView"][];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_me: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the key is good for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_runs: {
+        parameters: {
+            query?: {
+                /** @description The most of the page. */
+                limit?: number;
+                /** @description `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of runs. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateRun"];
+            };
+        };
+        responses: {
+            /** @description The run, which has begun. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    decide_approval: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+                /** @description One of `waits_for`. */
+                approval: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Decide"];
+            };
+        };
+        responses: {
+            /** @description It is in the journal, and holds. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_artifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: string;
+                /** @description The `path` of one of its artifacts. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    branch_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BranchFrom"];
+            };
+        };
+        responses: {
+            /** @description The new run, which has begun. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    raise_budget: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BudgetAsked"];
+            };
+        };
+        responses: {
+            /** @description The run, with what it may use now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description The run, which is about to end. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stream_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The number of the last event that the client has. */
+                "Last-Event-ID"?: number | null;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events after that, with their numbers as `id`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @description Its number, from 1. */
+                        id: string;
+                        /** @description The `type` of what it says, or `fault`. */
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_run: {
+        parameters: {
+            query?: {
+                /** @description A notebook, a script or a page; a notebook by default. */
+                format?: "ipynb" | "py" | "html";
+            };
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ipynb+json": string;
+                    "text/x-python": string;
+                    "text/html": string;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    follow_up_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run, which has ended. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FollowUp"];
+            };
+        };
+        responses: {
+            /** @description The new run, which has begun. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    interrupt_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Whether a cell ran. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Interrupted"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_policy: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetPolicy"];
+            };
+        };
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resume_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description The run. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_steps: {
+        parameters: {
+            query?: {
+                /** @description Steps with a higher number than this. */
+                after?: number;
+                /** @description The most of the page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its steps, in their order. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_sessions: {
+        parameters: {
+            query?: {
+                /** @description The most of the page. */
+                limit?: number;
+                /** @description `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of sessions. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CreateSession"];
+            };
+        };
+        responses: {
+            /** @description The session. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    load_snapshot: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/vnd.belljar.snapshot": string;
+            };
+        };
+        responses: {
+            /** @description The session. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of what is known: 304 if it is still so. */
+                "If-None-Match"?: string | null;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description It is as it was. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    download_archive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": unknown;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_cells: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cells. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CellList"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_cell: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunCell"];
+            };
+        };
+        responses: {
+            /** @description The outcome, or the events with their numbers as `id`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcome"];
+                    "text/event-stream": {
+                        /** @description Its number, from 1. */
+                        id: string;
+                        /** @description The `type` of what it says, or `fault`. */
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_cell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The number of the cell. */
+                cell: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cell. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CellView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stream_cell: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The number of the last event that the client has. */
+                "Last-Event-ID"?: number | null;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The number of the cell. */
+                cell: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events after that, with their numbers as `id`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @description Its number, from 1. */
+                        id: string;
+                        /** @description The `type` of what it says, or `fault`. */
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_checkpoints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The copies. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointList"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_checkpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateCheckpoint"];
+            };
+        };
+        responses: {
+            /** @description It is kept. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    forget_checkpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The name of the copy. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_files: {
+        parameters: {
+            query?: {
+                /** @description A directory; all of the workspace by default. */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileList"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Relative to the workspace. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Relative to the workspace. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is there. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Relative to the workspace. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fork_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ForkSession"];
+            };
+        };
+        responses: {
+            /** @description The new sessions. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Forks"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    hibernate_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description It sleeps. What it will lack when it wakes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeftOut"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    interrupt_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Whether a cell ran. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Interrupted"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_manifest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The names. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Manifest"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    restore_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RestoreCheckpoint"];
+            };
+        };
+        responses: {
+            /** @description It is as it was. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    download_snapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.belljar.snapshot": unknown;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    wake_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description It is awake. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    open_socket: {
+        parameters: {
+            query?: {
+                /** @description A cell whose events the client wants first. */
+                cell?: number;
+                /** @description The number of the last event of it that the client has. */
+                after?: number;
+            };
+            header?: {
+                /** @description `belljar`; with a second one, `belljar.key.KEY`, where no `Authorization` can be sent. */
+                "Sec-WebSocket-Protocol"?: string | null;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The WebSocket is open. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request asks for no WebSocket. */
+            426: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+}

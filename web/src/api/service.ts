@@ -1,0 +1,110 @@
+// What the service can do, by name.
+import { act, ask, askJson, Problem, route } from './client';
+import type {
+  BudgetGiven,
+  CellList,
+  CheckpointView,
+  CreateRun,
+  DecisionAsked,
+  Example,
+  FileView,
+  Me,
+  NameInfo,
+  Outcome,
+  Policy,
+  RunPage,
+  RunView,
+  SessionPage,
+  SessionView,
+  StepPage,
+} from './types';
+
+export const login = (key: string) => act('login', { key });
+export const logout = () => act('logout');
+export const me = () => askJson<Me>('v1/me');
+
+/** The ready tasks of the demonstration; none where there is no demonstration. */
+export async function examples(): Promise<Example[]> {
+  try {
+    return await askJson<Example[]>('v1/demo/examples');
+  } catch (error) {
+    if (error instanceof Problem && error.status > 0) return [];
+    throw error;
+  }
+}
+
+const page = (limit: number, cursor?: string | null) =>
+  `limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`;
+
+export const runs = {
+  list: (limit = 20, cursor?: string | null) => askJson<RunPage>(`v1/runs?${page(limit, cursor)}`),
+  create: (run: CreateRun) => act<RunView>('v1/runs', run),
+  show: (id: string, signal?: AbortSignal) => askJson<RunView>(route`v1/runs/${id}`, signal ? { signal } : {}),
+  eventsPath: (id: string) => route`v1/runs/${id}/events`,
+  steps: (id: string, after: number, limit: number) =>
+    askJson<StepPage>(`${route`v1/runs/${id}/steps`}?after=${after}&limit=${limit}`),
+  cancel: (id: string) => act<RunView>(route`v1/runs/${id}/cancel`),
+  interrupt: (id: string) => act<{ interrupted: boolean }>(route`v1/runs/${id}/interrupt`),
+  resume: (id: string) => act<RunView>(route`v1/runs/${id}/resume`),
+  decide: (id: string, approval: string, hash: string, decision: DecisionAsked) =>
+    act(route`v1/runs/${id}/approvals/${approval}`, { hash, decision }),
+  budget: (id: string, budget: BudgetGiven) => act(route`v1/runs/${id}/budget`, budget),
+  policy: (id: string, approvals: Policy) => act(route`v1/runs/${id}/policy`, { approvals }),
+  followUp: (id: string, task: string) => act<RunView>(route`v1/runs/${id}/follow-up`, { task }),
+  branch: (id: string, step: number, task?: string) =>
+    act<RunView>(route`v1/runs/${id}/branch`, task ? { step, task } : { step }),
+  artifact: (id: string, path: string) => ask(route`v1/runs/${id}/artifacts/${path}`),
+  artifactPath: (id: string, path: string) => route`v1/runs/${id}/artifacts/${path}`,
+  exportPath: (id: string, format: 'ipynb' | 'py' | 'html') => route`v1/runs/${id}/export` + `?format=${format}`,
+};
+
+export const sessions = {
+  list: (limit = 50, cursor?: string | null) => askJson<SessionPage>(`v1/sessions?${page(limit, cursor)}`),
+  create: () => act<SessionView>('v1/sessions'),
+  show: (id: string) => askJson<SessionView>(route`v1/sessions/${id}`),
+  end: (id: string) => ask(route`v1/sessions/${id}`, { method: 'DELETE' }),
+  cellsPath: (id: string) => route`v1/sessions/${id}/cells`,
+  cells: (id: string) => askJson<CellList>(route`v1/sessions/${id}/cells`),
+  cellOutcome: (id: string, cell: number) =>
+    askJson<{ outcome?: Outcome; state: string }>(route`v1/sessions/${id}/cells/${cell}`),
+  interrupt: (id: string) => act<{ interrupted: boolean }>(route`v1/sessions/${id}/interrupt`),
+  manifest: async (id: string) => (await askJson<{ names: NameInfo[] }>(route`v1/sessions/${id}/manifest`)).names,
+  checkpoints: async (id: string) =>
+    (await askJson<{ checkpoints: CheckpointView[] }>(route`v1/sessions/${id}/checkpoints`)).checkpoints,
+  checkpoint: (id: string, name: string) => act(route`v1/sessions/${id}/checkpoints`, { name }),
+  forget: (id: string, name: string) => ask(route`v1/sessions/${id}/checkpoints/${name}`, { method: 'DELETE' }),
+  restore: (id: string, to: { name: string } | { cell: number }) => act(route`v1/sessions/${id}/restore`, to),
+  fork: async (id: string) =>
+    (await act<{ sessions: SessionView[] }>(route`v1/sessions/${id}/fork`, { count: 1 })).sessions,
+  hibernate: (id: string) => act(route`v1/sessions/${id}/hibernate`),
+  wake: (id: string) => act(route`v1/sessions/${id}/wake`),
+  files: (id: string) => askJson<{ files: FileView[]; truncated: boolean }>(route`v1/sessions/${id}/files`),
+  filePath: (id: string, path: string) => route`v1/sessions/${id}/files/${path}`,
+  upload: (id: string, path: string, file: Blob) =>
+    ask(route`v1/sessions/${id}/files/${path}`, {
+      method: 'PUT',
+      body: file,
+      headers: { 'Content-Type': 'application/octet-stream' },
+    }),
+  remove: (id: string, path: string) => ask(route`v1/sessions/${id}/files/${path}`, { method: 'DELETE' }),
+  archivePath: (id: string) => route`v1/sessions/${id}/archive`,
+  snapshotPath: (id: string) => route`v1/sessions/${id}/snapshot`,
+};
+
+export const admin = {
+  list: (what: 'tenants' | 'keys' | 'sessions' | 'audit' | 'errors') => askJson<unknown>(`v1/admin/${what}`),
+};
+
+/** Saves what the service answers. A link could not send the header that every request has. */
+export async function download(path: string, name: string): Promise<void> {
+  const response = await ask(path);
+  save(await response.blob(), name);
+}
+
+export function save(blob: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}

@@ -1,0 +1,145 @@
+// A run as the page shows it: folded from the events of its journal, and from nothing else. What is told between the
+// events (a reply or output that is still coming) is shown until the event that has all of it.
+import type {
+  Approval,
+  Branch,
+  Budget,
+  CallResult,
+  Decision,
+  Display,
+  Ending,
+  NameInfo,
+  Outcome,
+  Policy,
+  Start,
+  ToolAnswer,
+} from '../api/types';
+import type { Plan } from './plan';
+import type { WrittenCall } from './reply';
+
+export type CallState = 'planned' | 'waits' | 'running' | 'ended' | 'lost';
+
+/** A call that code makes of a tool. */
+export interface InnerCall {
+  number: number;
+  tool: string;
+  arguments: Record<string, unknown>;
+  answer: ToolAnswer | null;
+  branches: Branch[];
+}
+
+/** Output of a cell that still runs. */
+export interface LiveCell {
+  parts: { stream: 'stdout' | 'stderr'; text: string }[];
+  displays: Display[];
+  truncated: boolean;
+  denied: string[];
+}
+
+export interface Call {
+  index: number;
+  tool: string;
+  arguments: Record<string, unknown>;
+  state: CallState;
+  /** What was asked of a person for it, the newest last. */
+  approvals: { asked: Approval; decision: Decision | null }[];
+  /** The code that the model wrote, where a person runs another. */
+  proposed: string | null;
+  result: CallResult | null;
+  /** What the model was told instead of an outcome, such as why its code was not run. */
+  told: string | null;
+  outcome: Outcome | null;
+  live: LiveCell | null;
+  inner: InnerCall[];
+}
+
+/** A reply that is still being written. */
+export interface Draft {
+  text: string;
+  thinking: string;
+  calls: WrittenCall[];
+  retrying: string | null;
+}
+
+export interface Step {
+  number: number;
+  state: 'asking' | 'replied' | 'failed';
+  thought: string;
+  thinking: string;
+  calls: Call[];
+  /** The answer that it gave. It may have been sent back. */
+  answer: string | null;
+  draft: Draft | null;
+  error: string | null;
+  tookMs: number;
+  tokens: number;
+  cost: number | null;
+  /** The run went back to before it. */
+  takenBack: boolean;
+  /** A session that began before it, with what it has of the one before. */
+  session: { note: string | null } | null;
+  /** What the model wrote. */
+  text: string;
+  /** What the model was told about it. */
+  note: string | null;
+  /** Nothing in the reply could be understood. */
+  isUnclear: boolean;
+  /** Whether the service has said how it was understood. */
+  understood: boolean;
+}
+
+export interface Span {
+  kind: 'model' | 'code' | 'waiting';
+  step: number;
+  ms: number;
+}
+
+export interface Spent {
+  steps: number;
+  tokens: number;
+  money: number;
+  modelMs: number;
+  codeMs: number;
+  waitingMs: number;
+  calls: number;
+}
+
+export interface RunModel {
+  /** The number of the last event. */
+  last: number;
+  start: Start | null;
+  startedAt: number | null;
+  endedAt: number | null;
+  steps: Step[];
+  plan: Plan | null;
+  budget: Budget | null;
+  policy: Policy | null;
+  spent: Spent;
+  spans: Span[];
+  /** What goes on now, and since when. */
+  phase: { kind: Span['kind']; step: number; since: number | null } | null;
+  waitsFor: Approval[];
+  manifest: NameInfo[];
+  sessions: number;
+  stopped: boolean;
+  ending: Ending | null;
+}
+
+export const emptyRun = (): RunModel => ({
+  last: 0,
+  start: null,
+  startedAt: null,
+  endedAt: null,
+  steps: [],
+  plan: null,
+  budget: null,
+  policy: null,
+  spent: { steps: 0, tokens: 0, money: 0, modelMs: 0, codeMs: 0, waitingMs: 0, calls: 0 },
+  spans: [],
+  phase: null,
+  waitsFor: [],
+  manifest: [],
+  sessions: 0,
+  stopped: false,
+  ending: null,
+});

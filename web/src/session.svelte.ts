@@ -1,0 +1,189 @@
+// A session that somebody works in by hand: its cells, names, files and copies.
+import { ask, Problem } from './api/client';
+import { sessions } from './api/service';
+import { follow, readEvents, type StreamEvent } from './api/stream';
+import type { CellEvent, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
+import type { LiveCell } from './run/model';
+
+export interface NotebookCell {
+  key: number;
+  /** Its number in the session, once it has begun. */
+  cell: number | null;
+  /** Nothing where the page did not send it: the service keeps no code. */
+  code: string | null;
+  state: 'running' | 'done' | 'failed';
+  live: LiveCell;
+  outcome: Outcome | null;
+}
+
+const MOST_CODE = 200_000;
+
+export class LiveSession {
+  view = $state.raw<SessionView | null>(null);
+  cells = $state.raw<NotebookCell[]>([]);
+  names = $state.raw<NameInfo[]>([]);
+  files = $state.raw<FileView[]>([]);
+  checkpoints = $state.raw<CheckpointView[]>([]);
+  earlier = $state(0);
+  readonly #abort = new AbortController();
+  #key = 0;
+
+  constructor(readonly id: string) {}
+
+  get busy(): boolean {
+    return this.cells.some((cell) => cell.state === 'running');
+  }
+
+  leave(): void {
+    this.#abort.abort();
+  }
+
+  async open(): Promise<void> {
+    this.view = await sessions.show(this.id);
+    const { cells } = await sessions.cells(this.id);
+    const codes = this.#codes();
+    this.cells = cells.map((view) => ({
+      key: this.#key++,
+      cell: view.cell,
+      code: codes[view.cell] ?? null,
+      state: view.state,
+      live: { parts: [], displays: [], truncated: false, denied: [] },
+      outcome: null,
+    }));
+    this.earlier = Math.max(0, (cells[0]?.cell ?? 1) - 1);
+    await Promise.all(this.cells.map((cell) => this.#read(cell)));
+    await this.look();
+  }
+
+  /** What can change with each cell. */
+  async look(): Promise<void> {
+    const [view, names, files, checkpoints] = await Promise.allSettled([
+      sessions.show(this.id),
+      sessions.manifest(this.id),
+      sessions.files(this.id),
+      sessions.checkpoints(this.id),
+    ]);
+    if (view.status === 'fulfilled') this.view = view.value;
+    if (names.status === 'fulfilled') this.names = names.value;
+    if (files.status === 'fulfilled') this.files = files.value.files;
+    if (checkpoints.status === 'fulfilled') this.checkpoints = checkpoints.value;
+  }
+
+  async run(code: string): Promise<void> {
+    const cell: NotebookCell = {
+      key: this.#key++,
+      cell: null,
+      code,
+      state: 'running',
+      live: { parts: [], displays: [], truncated: false, denied: [] },
+      outcome: null,
+    };
+    this.cells = [...this.cells, cell];
+    let last = 0;
+    try {
+      const headers = { Accept: 'text/event-stream' };
+      const response = await ask(sessions.cellsPath(this.id), { json: { code }, headers, signal: this.#abort.signal });
+      for await (const event of readEvents(response)) {
+        last = event.id ?? last;
+        this.#hear(cell.key, event);
+      }
+    } catch (error) {
+      if (this.#abort.signal.aborted) return;
+      if (this.#cell(cell.key)?.cell === null || (error instanceof Problem && error.status > 0)) {
+        this.#change(cell.key, { state: 'failed' });
+        throw error;
+      }
+    }
+    const heard = this.#cell(cell.key);
+    if (heard?.state === 'running' && heard.cell !== null) await this.#goOn(heard, last);
+    await this.look();
+  }
+
+  /** The connection broke: the cell goes on, and so does the page. */
+  async #goOn(cell: NotebookCell, after: number): Promise<void> {
+    await follow(`${sessions.cellsPath(this.id)}/${cell.cell}/events`, {
+      after,
+      signal: this.#abort.signal,
+      isLast: (event) => event.event === 'outcome' || event.event === 'fault',
+      onEvent: (event) => this.#hear(cell.key, event),
+    });
+  }
+
+  async #read(cell: NotebookCell): Promise<void> {
+    if (cell.cell === null) return;
+    if (cell.state === 'running') {
+      void this.#goOn(cell, 0).then(() => this.look());
+      return;
+    }
+    try {
+      const { outcome } = await sessions.cellOutcome(this.id, cell.cell);
+      if (outcome) this.#change(cell.key, { outcome });
+    } catch {
+      // It is no longer kept.
+    }
+  }
+
+  #hear(key: number, event: StreamEvent): void {
+    if (event.event === 'fault') {
+      this.#change(key, { state: 'failed' });
+      return;
+    }
+    const told = JSON.parse(event.data) as CellEvent;
+    const cell = this.#cell(key);
+    if (!cell) return;
+    const { live } = cell;
+    switch (told.type) {
+      case 'started':
+        this.#change(key, { cell: told.cell });
+        if (cell.code !== null) this.#keep(told.cell, cell.code);
+        break;
+      case 'output': {
+        const last = live.parts.at(-1);
+        const joined = last?.stream === told.stream ? { ...last, text: last.text + told.text } : null;
+        const parts = joined ? [...live.parts.slice(0, -1), joined] : [...live.parts, { stream: told.stream, text: told.text }];
+        this.#change(key, { live: { ...live, parts } });
+        break;
+      }
+      case 'display':
+        if (live.displays.length < 50) {
+          this.#change(key, { live: { ...live, displays: [...live.displays, { parts: told.parts }] } });
+        }
+        break;
+      case 'truncated':
+        this.#change(key, { live: { ...live, truncated: true } });
+        break;
+      case 'denied':
+        this.#change(key, { live: { ...live, denied: [...live.denied, `${told.host}:${told.port}`].slice(-20) } });
+        break;
+      case 'outcome':
+        this.#change(key, { state: 'done', outcome: told });
+    }
+  }
+
+  #cell(key: number): NotebookCell | undefined {
+    return this.cells.find((cell) => cell.key === key);
+  }
+
+  #change(key: number, change: Partial<NotebookCell>): void {
+    this.cells = this.cells.map((cell) => (cell.key === key ? { ...cell, ...change } : cell));
+  }
+
+  // The service keeps outcomes, not code: what was sent from here is remembered in this tab.
+  #codes(): Record<number, string> {
+    try {
+      return JSON.parse(sessionStorage.getItem(`belljar.code.${this.id}`) ?? '{}') as Record<number, string>;
+    } catch {
+      return {};
+    }
+  }
+
+  #keep(cell: number, code: string): void {
+    try {
+      const kept = { ...this.#codes(), [cell]: code };
+      const text = JSON.stringify(kept);
+      if (text.length < MOST_CODE) sessionStorage.setItem(`belljar.code.${this.id}`, text);
+    } catch {
+      // Then it is not shown after a reload.
+    }
+  }
+}

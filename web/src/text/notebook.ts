@@ -1,0 +1,50 @@
+// Cells of a session as a Jupyter notebook (nbformat 4.5).
+import type { Display, Outcome } from '../api/types';
+
+const SHOWN = ['text/plain', 'text/html', 'text/markdown', 'text/latex', 'image/png', 'image/jpeg', 'image/svg+xml'];
+
+export function notebookOf(cells: { code: string | null; outcome: Outcome | null }[]): string {
+  const made = cells
+    .filter((cell) => cell.code !== null)
+    .map((cell, at) => ({
+      cell_type: 'code',
+      id: `cell-${at + 1}`,
+      execution_count: cell.outcome?.cell ?? null,
+      metadata: {},
+      source: cell.code,
+      outputs: cell.outcome ? outputs(cell.outcome) : [],
+    }));
+  return JSON.stringify(
+    {
+      cells: made,
+      metadata: {
+        kernelspec: { display_name: 'Python 3', language: 'python', name: 'python3' },
+        language_info: { name: 'python' },
+      },
+      nbformat: 4,
+      nbformat_minor: 5,
+    },
+    null,
+    1,
+  );
+}
+
+function outputs(outcome: Outcome): unknown[] {
+  const made: unknown[] = [];
+  for (const name of ['stdout', 'stderr'] as const) {
+    if (outcome[name].text) made.push({ output_type: 'stream', name, text: outcome[name].text });
+  }
+  for (const display of outcome.displays ?? []) {
+    made.push({ output_type: 'display_data', data: dataOf(display), metadata: {} });
+  }
+  if (outcome.exception) {
+    const { type, value, traceback } = outcome.exception;
+    made.push({ output_type: 'error', ename: type, evalue: value, traceback: traceback.split('\n') });
+  }
+  return made;
+}
+
+function dataOf(display: Display): Record<string, string> {
+  const shown = display.parts.filter((part) => SHOWN.includes(part.mime));
+  return Object.fromEntries(shown.map((part) => [part.mime, part.text ?? part.base64 ?? '']));
+}

@@ -1,0 +1,107 @@
+// Tables: those that a cell shows, and those of files that are dropped in.
+
+export type Value = string | number | boolean | null;
+
+export interface Table {
+  columns: { name: string; dtype: string }[];
+  index: Value[] | null;
+  rows: Value[][];
+  totalRows: number;
+  totalColumns: number;
+}
+
+export const TABLE_MIME = 'application/vnd.belljar.table+json';
+
+const isValue = (value: unknown): value is Value =>
+  value === null || ['string', 'number', 'boolean'].includes(typeof value);
+
+/** A table as a session sends it; nothing where it is not one. The session is hostile: all of it is checked. */
+export function readTable(json: string): Table | null {
+  let told: unknown;
+  try {
+    told = JSON.parse(json);
+  } catch {
+    return null;
+  }
+  if (typeof told !== 'object' || told === null) return null;
+  const { columns, rows, index, total_rows, total_columns } = told as Record<string, unknown>;
+  if (!Array.isArray(columns) || !Array.isArray(rows) || columns.length > 200) return null;
+  const checked = rows
+    .slice(0, 500)
+    .filter(Array.isArray)
+    .map((row: unknown[]) => row.slice(0, columns.length).map((value) => (isValue(value) ? value : String(value))));
+  return {
+    columns: columns.map((column: { name?: unknown; dtype?: unknown }) => ({
+      name: String(column?.name ?? ''),
+      dtype: String(column?.dtype ?? ''),
+    })),
+    index: Array.isArray(index) ? index.map((value) => (isValue(value) ? value : String(value))) : null,
+    rows: checked,
+    totalRows: typeof total_rows === 'number' ? total_rows : checked.length,
+    totalColumns: typeof total_columns === 'number' ? total_columns : columns.length,
+  };
+}
+
+/** The order of rows by a column: numbers by size, the rest as text, what is not there last. */
+export function sortedRows(table: Table, column: number | null, descending: boolean): number[] {
+  const order = table.rows.map((_, at) => at);
+  if (column === null) return order;
+  const value = (row: number): Value | undefined => (column < 0 ? table.index?.[row] : table.rows[row]?.[column]);
+  const direction = descending ? -1 : 1;
+  const compareText = new Intl.Collator(undefined, { numeric: true }).compare;
+  return order.sort((left, right) => {
+    const [a, b] = [value(left) ?? null, value(right) ?? null];
+    if (a === null || b === null) return a === b ? left - right : a === null ? 1 : -1;
+    const difference = typeof a === 'number' && typeof b === 'number' ? a - b : compareText(String(a), String(b));
+    return difference * direction || left - right;
+  });
+}
+
+/** Text with separated values as a table: its first rows, for a preview. */
+export function readSeparated(text: string, most = 20): Table | null {
+  const head = text.slice(0, 200_000).replace(/^\ufeff/, '');
+  const first = head.split(/\r?\n/, 1)[0] ?? '';
+  const counts = [',', ';', '\t', '|'].map((mark) => [first.split(mark).length, mark] as const);
+  const [columnsFound, separator] = counts.reduce((best, one) => (one[0] > best[0] ? one : best));
+  if (columnsFound < 2) return null;
+  const rows = separated(head, separator, most + 1);
+  const names = rows.shift() ?? [];
+  if (rows.length === 0) return null;
+  const lines = text.split('\n').length - 1 - (text.endsWith('\n') ? 0 : -1);
+  return {
+    columns: names.map((name) => ({ name, dtype: '' })),
+    index: null,
+    rows: rows.map((row) => names.map((_, at) => asValue(row[at] ?? ''))),
+    totalRows: Math.max(rows.length, lines - 1),
+    totalColumns: names.length,
+  };
+}
+
+function asValue(text: string): Value {
+  if (text === '') return null;
+  return /^-?\d{1,15}(\.\d+)?$/.test(text) ? Number(text) : text;
+}
+
+/** RFC 4180, as far as a preview needs it. */
+function separated(text: string, separator: string, most: number): string[][] {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  let field = '';
+  let quoted = false;
+  for (let at = 0; at < text.length && rows.length < most; at += 1) {
+    const character = text[at];
+    if (quoted) {
+      if (character !== '"') field += character;
+      else if (text[at + 1] === '"') ((field += '"'), (at += 1));
+      else quoted = false;
+    } else if (character === '"' && field === '') quoted = true;
+    else if (character === separator) (row.push(field), (field = ''));
+    else if (character === '\n') {
+      row.push(field.replace(/\r$/, ''));
+      rows.push(row);
+      [row, field] = [[], ''];
+    } else field += character;
+  }
+  if (rows.length < most && (field !== '' || row.length > 0)) rows.push([...row, field]);
+  return rows;
+}

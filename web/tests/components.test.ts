@@ -1,0 +1,87 @@
+import { render } from '@testing-library/svelte';
+import { describe, expect, test, vi } from 'vitest';
+import AnswerCard from '../src/components/AnswerCard.svelte';
+import ApprovalCard from '../src/components/ApprovalCard.svelte';
+import Frame from '../src/components/Frame.svelte';
+import OutcomeView from '../src/components/OutcomeView.svelte';
+import TableView from '../src/components/TableView.svelte';
+import { readTable } from '../src/text/table';
+import { stepsOf } from './fixtures';
+
+describe('E7: what a program shows as HTML or SVG', () => {
+  const attack = "<script>top.x=1</script><select><iframe></select><img src=x onerror=alert(1)>";
+  test('stands in a frame without any right, with a policy of its own first', () => {
+    const { container } = render(Frame, { html: attack });
+    const frame = container.querySelector('iframe');
+    expect(frame?.getAttribute('sandbox')).toBe('');
+    const page = frame?.getAttribute('srcdoc') ?? '';
+    expect(page.indexOf("default-src 'none'")).toBeLessThan(page.indexOf('<script>'));
+    expect(page).not.toContain('allow-');
+    expect(container.querySelectorAll('script, img')).toHaveLength(0);
+  });
+  test('a drawing is an image inside of the frame', () => {
+    const { container } = render(Frame, { svg: '<svg onload="top.x=1"/>' });
+    const page = container.querySelector('iframe')?.getAttribute('srcdoc') ?? '';
+    expect(page).not.toContain('onload');
+    expect(page).toContain('data:image/svg+xml;base64,');
+  });
+});
+
+test('a restored cell says its cause and the fate of the state', () => {
+  const outcome = stepsOf('crash').steps[1]?.calls[0]?.outcome;
+  if (!outcome) throw new Error('no outcome');
+  const { container } = render(OutcomeView, { outcome });
+  expect(container.textContent).toContain('ended by SIGSEGV');
+  expect(container.textContent).toContain('as they were after cell 1');
+});
+
+test('ten thousand displays are not all drawn', () => {
+  const outcome = structuredClone(stepsOf('region').steps[0]?.calls[0]?.outcome);
+  if (!outcome) throw new Error('no outcome');
+  outcome.displays = Array.from({ length: 10_000 }, () => ({ parts: [{ mime: 'text/html', text: '<b>x</b>' }] }));
+  const { container } = render(OutcomeView, { outcome });
+  expect(container.querySelectorAll('iframe').length).toBe(30);
+  expect(container.textContent).toContain('9970 further');
+});
+
+test('an approval shows hidden characters, and decides for the bytes that were shown', async () => {
+  const asked: [string, RequestInit][] = [];
+  vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
+    asked.push([url, init]);
+    return Promise.resolve(new Response(null, { status: 204 }));
+  });
+  const finding = { line: 1, capability: 'network' as const, what: 'urllib.request' };
+  const subject = { kind: 'cell' as const, code: 'x = "\u202eevil"', risk: { findings: [finding], imports: [] } };
+  const approval = { id: '1.0', step: 1, call: 0, hash: 'abc', subject };
+  const { container, getByText } = render(ApprovalCard, { run: 'r', approval, onDecided: () => {} });
+  expect(container.querySelector('.hidden-character')?.textContent).toBe('\\u{202e}');
+  expect(container.textContent).toContain('1 characters in it');
+  getByText('Run it').click();
+  await vi.waitFor(() => expect(asked).toHaveLength(1));
+  expect(asked[0]?.[0]).toMatch(/v1\/runs\/r\/approvals\/1\.0$/);
+  expect(JSON.parse(String(asked[0]?.[1].body))).toEqual({ hash: 'abc', decision: { kind: 'accept' } });
+  expect(new Headers(asked[0]?.[1].headers).get('X-Belljar')).toBe('1');
+});
+
+test('values of an answer point to where they were seen', () => {
+  const ending = {
+    reason: { kind: 'answered' as const },
+    answer: 'It is **42**, or 7.',
+    evidence: [{ value: '42', seen: { kind: 'output' as const, step: 1, cell: 1, line: '42', rounded: false } }, { value: '7' }],
+    artifacts: [],
+  };
+  const { container } = render(AnswerCard, { ending });
+  expect(container.querySelector('button.seen')?.textContent).toBe('42');
+  expect(container.querySelector('.nowhere')?.textContent).toContain('7');
+});
+
+test('a table is sorted by a click on a column', async () => {
+  const table = readTable(JSON.stringify({ columns: [{ name: 'n', dtype: 'int' }], index: null, rows: [[10], [9]], total_rows: 2 }));
+  if (!table) throw new Error('no table');
+  const { container } = render(TableView, { table });
+  const cells = () => [...container.querySelectorAll('td')].map((cell) => cell.textContent);
+  expect(cells()).toEqual(['10', '9']);
+  container.querySelector('button')?.click();
+  await vi.waitFor(() => expect(cells()).toEqual(['9', '10']));
+  expect(container.querySelector('th')?.getAttribute('aria-sort')).toBe('ascending');
+});

