@@ -1,6 +1,6 @@
 // Folds events into the model of a run. It changes nothing that it was given: steps that no event touches stay the same
 // objects, so that the page draws again only what changed.
-import type { Budget, CellEvent, Policy, ReplyPart, RunEvent, StepView } from '../api/types';
+import type { CellEvent, ReplyPart, RunEvent, StepView } from '../api/types';
 import type { StreamEvent } from '../api/stream';
 import type { Call, LiveCell, RunModel, Span, Step } from './model';
 import { PLAN_TOOL, readPlan } from './plan';
@@ -159,15 +159,16 @@ class Folder {
         if (last) last.draft = null;
         break;
       }
-      default:
-        this.#steered(event);
+      case 'budget_raised': {
+        const raised = Object.entries(event.raise).filter(([, value]) => value !== null);
+        if (this.run.budget) this.run.budget = { ...this.run.budget, ...Object.fromEntries(raised) };
+        break;
+      }
+      case 'policy_set':
+        this.run.policy = event.policy;
+        break;
+      // Events of a newer service that are not known are no reason to fail.
     }
-  }
-
-  /** Steering, and events of a newer service: those that are not known are no reason to fail. */
-  #steered(event: { kind: string; raise?: Partial<Budget>; policy?: Policy }): void {
-    if (event.kind === 'budget_raised' && this.run.budget) this.run.budget = { ...this.run.budget, ...event.raise };
-    if (event.kind === 'policy_set' && event.policy) this.run.policy = event.policy;
   }
 
   replyPart(part: ReplyPart): void {
