@@ -234,20 +234,15 @@ async fn other_sites_are_refused() {
         "http://127.0.0.1.evil.example",
         "file://",
         "https://evil.example@localhost",
+        "http://localhost:3000",
     ] {
         let request = send(&client, &initialize()).header("origin", origin);
         request.problem(403, "wrong_origin").await;
     }
-    for origin in [
-        "https://belljar.example",
-        "http://localhost:3000",
-        "http://127.0.0.1:7878",
-    ] {
-        send(&client, &initialize())
-            .header("origin", origin)
-            .with(200)
-            .await;
-    }
+    send(&client, &initialize())
+        .header("origin", "https://belljar.example")
+        .with(200)
+        .await;
     let request = send(&client, &initialize()).header("host", "evil.example");
     request.problem(421, "wrong_host").await;
     world.ends().await;
