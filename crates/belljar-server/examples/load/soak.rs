@@ -23,7 +23,7 @@ const SAMPLE: Duration = Duration::from_secs(10);
 const KILL_ANY: usize = 30;
 
 /// The pause of a client between two sessions: the machine is not to be full.
-const PAUSE: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How the session of a turn ends, or what happens in it.
 const CELLS: [&str; 6] = [
@@ -68,7 +68,7 @@ pub(crate) async fn soak(service: &Service, seconds: u64) {
                 let n = count.runs.fetch_add(1, Ordering::Relaxed);
                 let went = whole_run(&service, service.key(client), &format!("run-{n}")).await;
                 assert_eq!(went.unwrap()["state"], "answered");
-                tokio::time::sleep(PAUSE * 4).await;
+                tokio::time::sleep(PAUSE * 3).await;
             }
         });
     }
