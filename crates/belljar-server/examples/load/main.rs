@@ -6,6 +6,7 @@
 //! … burst [SESSIONS]            sessions that are asked for at once, each to the result of a cell
 //! … hold [SESSIONS] [SECONDS]   live sessions, each with a cell every ten seconds
 //! … overload [SECONDS]          ten times as many cells as can be run, then a look whether it recovers
+//! … jupyter [KERNELS] [SECONDS]  `hold` with the program `jupyter-kernelgateway` in the place of `belljar`
 //! … kills [KILLS]               the service is killed and started again under load; runs go on
 //! … soak [SECONDS]              sessions and runs that end in every way; what grows is told
 //! ```
@@ -18,6 +19,7 @@
     reason = "a tool for measuring, which may fail by panicking"
 )]
 
+mod jupyter;
 mod kills;
 mod latencies;
 mod pipe;
@@ -41,6 +43,10 @@ async fn main() {
         println!("usage: load BELLJAR round-trip|burst|hold|overload|kills|soak [N] [SECONDS]");
         return;
     };
+    if scenario == "jupyter" {
+        // In the place of Belljar is the program `jupyter-kernelgateway`.
+        return jupyter::hold(binary, number(2, 100), number(3, 60)).await;
+    }
     let model = runs::model();
     let mut service = Service::start(binary, &model.base_url());
     match scenario.as_str() {
