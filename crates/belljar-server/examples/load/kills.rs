@@ -39,8 +39,12 @@ pub(crate) async fn kills(service: &mut Service, kills: u64) {
     }
     let mut orphans = 0;
     for kill in 0..kills {
-        // At any moment of its life, soon after its start among them.
-        let after = Duration::from_millis(500 + kill * 1_103_515_245 % 6000);
+        // At any moment once it is at work again.
+        let before = cells.load(Ordering::Relaxed);
+        while cells.load(Ordering::Relaxed) == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let after = Duration::from_millis(kill * 1_103_515_245 % 2000);
         tokio::time::sleep(after).await;
         orphans += u64::from(!service.kill());
         service.start_again();

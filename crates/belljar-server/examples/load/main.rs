@@ -48,7 +48,13 @@ async fn main() {
         return jupyter::hold(binary, number(2, 100), number(3, 60)).await;
     }
     let model = runs::model();
-    let mut service = Service::start(binary, &model.base_url());
+    // What is killed is to be back soon.
+    let environment = if scenario == "kills" {
+        "bare"
+    } else {
+        "default"
+    };
+    let mut service = Service::start(binary, environment, &model.base_url());
     match scenario.as_str() {
         "round-trip" => scenarios::round_trip(&service).await,
         "burst" => scenarios::burst(&service, number(2, 200)).await,

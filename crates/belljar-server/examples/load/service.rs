@@ -49,7 +49,7 @@ pub(crate) enum Said {
 
 impl Service {
     /// A service with its own directory, on a port that stays the same when it is started again.
-    pub(crate) fn start(binary: &str, model: &str) -> Self {
+    pub(crate) fn start(binary: &str, environment: &str, model: &str) -> Self {
         static TLS: Once = Once::new();
         TLS.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -75,7 +75,7 @@ impl Service {
             .into_iter()
             .chain(["--tenant-sessions", "200", "--memory", "512"])
             .chain(["--data", data.to_str().unwrap()])
-            .chain(["--model", "llamacpp/scripted"])
+            .chain(["--model", "llamacpp/scripted", "--env", environment])
             .map(str::to_owned);
         let arguments: Vec<String> = arguments.collect();
         let client = Client::builder().no_proxy().build().unwrap();
