@@ -16,8 +16,8 @@ pub use dialect::{
     Unparsed,
 };
 pub use driver::{
-    Agent, Control, FILE_BYTES, Listener, LiveRun, Progress, RunError, RunsDirectory, Steering,
-    artifacts_directory, read_events,
+    Agent, CONTENT_TARGET, Control, FILE_BYTES, Listener, LiveRun, METRIC_TARGET, Progress,
+    RunError, RunsDirectory, Steering, artifacts_directory, read_events,
 };
 pub use export::{notebook, page, script};
 pub use model::{

@@ -13,8 +13,10 @@ use belljar_sandbox::CellRun;
 use belljar_sandbox::protocol::{Event, Fate, Outcome};
 use tokio::sync::watch;
 use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use crate::bounds::Place;
+use crate::metrics::status_name;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
@@ -198,6 +200,15 @@ async fn pump(
     place: Place,
     service: Arc<Service>,
 ) {
+    // Not entered: what is logged here is about the request.
+    let span = tracing::info_span!(
+        "cell",
+        session = held.id,
+        cell = record.number,
+        belljar.outcome.status = Empty,
+        belljar.outcome.cpu_us = Empty,
+        belljar.outcome.duration_us = Empty,
+    );
     let end = loop {
         match run.next().await {
             Some(Ok(Event::Outcome(outcome))) => break Ok(outcome),
@@ -212,6 +223,9 @@ async fn pump(
             held.is_over();
         }
         service.metrics.cell(&outcome);
+        span.record("belljar.outcome.status", status_name(outcome.status));
+        span.record("belljar.outcome.cpu_us", outcome.durations.cpu_us);
+        span.record("belljar.outcome.duration_us", outcome.durations.total_us);
         service.bounds.spend_cell(&held.tenant, &outcome);
         tracing::info!(
             status = ?outcome.status,
@@ -221,6 +235,7 @@ async fn pump(
         let json = serde_json::to_string(&outcome);
         json.map_err(|error| Problem::internal("an outcome can't be written", error))
     });
+    drop(span);
     let events = record.last_event() + 1;
     service
         .bounds

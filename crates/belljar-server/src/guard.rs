@@ -9,8 +9,11 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use opentelemetry::global::get_text_map_propagator;
+use opentelemetry_http::HeaderExtractor;
 use tracing::Instrument as _;
 use tracing::field::Empty;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::api::{MCP, key_of_protocols};
 use crate::metrics::Answered;
@@ -111,8 +114,15 @@ pub(crate) async fn guard(
     let route = route.as_ref().map(MatchedPath::as_str);
     // What is empty is told where it becomes known.
     let span = tracing::info_span!(
-        "request", id, %method, route, tenant = Empty, key = Empty, session = Empty, cell = Empty
+        "request", id, %method, route, tenant = Empty, key = Empty, session = Empty, cell = Empty,
+        status = Empty, code = Empty
     );
+    if request.headers().contains_key("traceparent") {
+        let headers = HeaderExtractor(request.headers());
+        let caller = get_text_map_propagator(|propagator| propagator.extract(&headers));
+        // An error: nobody keeps traces.
+        let _ = span.set_parent(caller);
+    }
     let mut response = async {
         match admit(request.headers(), &hosts) {
             Ok(()) => next.run(request).await,
@@ -144,6 +154,10 @@ pub(crate) async fn guard(
             "answered"
         );
     });
+    span.record("status", status.as_u16());
+    if let Some(code) = answered.code {
+        span.record("code", code.as_str());
+    }
     service.metrics.request(&answered);
     response
 }

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use belljar_agent::METRIC_TARGET;
 use belljar_sandbox::HostMemory;
 use belljar_sandbox::protocol::{Outcome, Status};
 
@@ -94,6 +95,12 @@ impl Metrics {
     }
 
     pub(crate) fn cell(&self, outcome: &Outcome) {
+        tracing::info!(
+            name: "belljar.cells",
+            target: METRIC_TARGET,
+            value = 1_u64,
+            belljar.outcome.status = status_name(outcome.status)
+        );
         let mut counts = lock(&self.counts);
         *counts.cells.entry(status_name(outcome.status)).or_default() += 1;
         let duration = Duration::from_micros(outcome.durations.total_us);
@@ -304,7 +311,7 @@ fn times(stat: &str) -> Option<(f64, f64)> {
     Some(((ticks(11)? + ticks(12)?) / TICKS, ticks(19)? / TICKS))
 }
 
-fn status_name(status: Status) -> &'static str {
+pub(crate) fn status_name(status: Status) -> &'static str {
     match status {
         Status::Success => "success",
         Status::Failure => "failure",

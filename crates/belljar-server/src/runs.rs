@@ -17,10 +17,14 @@ use belljar_agent::{
 use belljar_journal::RunId;
 use belljar_sandbox::protocol::Event;
 use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
+use opentelemetry::Context;
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::TraceContextExt as _;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::accounts::exceeded;
 use crate::bounds::{Bounds, Place};
@@ -452,7 +456,11 @@ impl Runs {
         });
         lock(&self.driven).insert(driven.id.clone(), Arc::clone(&driven));
         let runs = Arc::clone(self);
-        self.tasks.spawn(async move {
+        // A part of the trace of whoever started it or goes on with it, whose request ends sooner.
+        let request = tracing::Span::current().context();
+        let request = request.span().span_context().clone();
+        let request = Context::new().with_remote_span_context(request);
+        let drives = async move {
             let mut listener = |progress: Progress<'_>| driven.hear(&progress);
             let ended = tokio::select! {
                 ended = Box::pin(live.drive(&mut listener)) => ended.map(drop),
@@ -470,7 +478,8 @@ impl Runs {
             {
                 all.remove(&driven.id);
             }
-        });
+        };
+        self.tasks.spawn(drives.with_context(request));
     }
 
     async fn lets_go_of(&self, driven: &Driven) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use belljar_agent::METRIC_TARGET;
 use belljar_sandbox::{Error, Session, SessionOptions};
 
 use crate::bounds::Place;
@@ -167,6 +168,7 @@ impl Sessions {
         new: NewSession,
     ) -> Result<Arc<Held>, Problem> {
         let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
+        tracing::info!(name: "belljar.sessions", target: METRIC_TARGET, value = 1_u64);
         let mut known = lock(&self.known);
         known.next += 1;
         let held = Arc::new(Held {

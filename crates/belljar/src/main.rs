@@ -31,6 +31,7 @@ mod settings_list;
 mod show;
 mod show_image;
 mod start;
+mod telemetry;
 mod tenants_command;
 mod words;
 
@@ -39,6 +40,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::log::LogFormat;
+use crate::telemetry::Telemetry;
 
 /// Run Python in live, isolated, already-warm sessions
 ///
@@ -63,6 +65,7 @@ Environment variables:
   BELLJAR_UV        the uv that builds environments [default: uv in PATH]
   BELLJAR_LOG       what is logged: error, warn, info, debug, trace [default: error]
   BELLJAR_LOG_FORMAT  text, or json for one JSON object a line [default: text]
+  OTEL_EXPORTER_OTLP_ENDPOINT  where traces and metrics are sent [default: nowhere]
   TMPDIR            where a running command keeps its files [default: /tmp]"
 )]
 struct Cli {
@@ -122,10 +125,23 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    format.start();
+    let command = Cli::parse().command;
+    // The others perform nothing that others watch.
+    let performs = matches!(
+        command,
+        Command::Run(_) | Command::Runs(_) | Command::Mcp(_) | Command::Serve(_)
+    );
+    let telemetry = match performs.then(Telemetry::of_environment).transpose() {
+        Ok(telemetry) => telemetry.unwrap_or_default(),
+        Err(error) => {
+            show::error(&error);
+            return ExitCode::from(2);
+        }
+    };
+    format.start(&telemetry);
     // A session costs about ten descriptors; the usual soft limit of 1024 would be a hundred.
     let _ = belljar_walls::raise_open_files();
-    let result = match Cli::parse().command {
+    let result = match command {
         Command::Run(args) => start::block_on(run_command::run(*args)),
         Command::Runs(command) => start::block_on(runs_command::run(command)),
         Command::Config(args) => config_command::run(&args, &Cli::command()),
@@ -145,6 +161,7 @@ fn main() -> ExitCode {
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
     };
+    telemetry.end();
     result.unwrap_or_else(|error| {
         let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
             cause

@@ -15,10 +15,11 @@ use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
+use tracing::{Instrument as _, Span};
 
 use super::branches::try_branches;
 use super::control::{Wanted, What};
-use super::{FILE_BYTES, Listener, LiveRun, RunError};
+use super::{FILE_BYTES, Listener, LiveRun, RunError, trace};
 use crate::run::{
     Approval, BRANCH, Branch, Call, CellCallState, DecisionError, Run, RunEvent, ToolAnswer,
     call_lost, calls_used_up,
@@ -113,14 +114,17 @@ impl Bridge {
     fn perform(
         &mut self,
         number: u32,
+        span: Span,
         work: impl Future<Output = (Result<Given, ToolError>, Vec<Branch>)> + Send + 'static,
     ) {
         let permits = Arc::clone(&self.permits);
         let abort = self.performing.spawn(async move {
             let _permit = permits.acquire_owned().await;
-            let done = AssertUnwindSafe(work).catch_unwind().await;
+            let work = AssertUnwindSafe(work).catch_unwind();
+            let done = work.instrument(span.clone()).await;
             let broke = |_| (Err(ToolError("the tool broke down".into())), Vec::new());
             let (given, branches) = done.unwrap_or_else(broke);
+            trace::cell_call_ended(&span, &given);
             Performed {
                 number,
                 given,
@@ -241,11 +245,13 @@ impl LiveRun {
             return;
         };
         let arguments = arguments.clone();
+        let span = trace::execute_tool(self, tool, bridge.step, bridge.call);
+        trace::cell_called(&span, &arguments);
         if let Some(branches) = self.run.branches().filter(|_| tool == BRANCH) {
             let session = Arc::clone(&bridge.session);
             let language = self.run.language();
             let tries = try_branches(session, branches.clone(), arguments, language);
-            bridge.perform(number, tries);
+            bridge.perform(number, span, tries);
             return;
         }
         let Some(tool) = self.agent.tool(tool).cloned() else {
@@ -254,7 +260,7 @@ impl LiveRun {
         let key = self.key(bridge.step, bridge.call, number);
         let call = Invocation { arguments, key };
         let given = async move { (tool.perform(call).await, Vec::new()) };
-        bridge.perform(number, given);
+        bridge.perform(number, span, given);
     }
 
     /// Goes on with a call that a host which died has heard of.

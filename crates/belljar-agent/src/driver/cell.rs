@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::{sleep, sleep_until};
 
 use super::bridge::Bridge;
-use super::{Listener, LiveRun, Progress, RunError, millis};
+use super::{Listener, LiveRun, Progress, RunError, millis, trace};
 use crate::run::{Call, CallResult};
 
 /// How long a cell may take to heed that its run was stopped.
@@ -96,6 +96,7 @@ impl LiveRun {
                 waited += since.elapsed();
             }
         };
+        trace::outcome(&outcome);
         if bridge.holds_calls() || bridge.has_unclaimed() {
             // It came to its end by another way.
             self.session.forget();

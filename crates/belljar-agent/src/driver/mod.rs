@@ -9,6 +9,7 @@ mod kept;
 mod parent;
 mod perform;
 mod session;
+mod trace;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use std::time::Instant;
 
 use belljar_journal::{AppendError, Journal, NewEvent, RunId, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tracing::Instrument as _;
 
 use crate::run::{
     BRANCH, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent,
@@ -26,6 +28,7 @@ pub use agent::{Agent, RunsDirectory, artifacts_directory};
 use control::Wanted;
 pub use control::{Control, Steering};
 use session::RunSession;
+pub use trace::{CONTENT_TARGET, METRIC_TARGET};
 
 /// The largest file that a run starts with, or leaves behind, and the largest value of an event.
 pub const FILE_BYTES: u64 = 256 << 20;
@@ -200,6 +203,13 @@ impl LiveRun {
 
     /// Drives it to its end, or to where it waits for a person and nobody is there.
     pub async fn drive(mut self, listener: Listener<'_>) -> Result<Run, RunError> {
+        let span = trace::invoke_agent(&self);
+        let driven = self.go_on(listener).instrument(span.clone()).await;
+        trace::driven(&span, &self.run, &driven);
+        driven.map(|()| self.run)
+    }
+
+    async fn go_on(&mut self, listener: Listener<'_>) -> Result<(), RunError> {
         loop {
             if self.control.is_stopped() && self.run.ending().is_none() {
                 self.record(&[RunEvent::Stopped], listener).await?;
@@ -209,7 +219,7 @@ impl LiveRun {
                 Effect::AskModel { step, request } => self.ask(step, &request, listener).await?,
                 Effect::Perform { step, calls } => {
                     if self.perform(step, calls, listener).await?.is_break() {
-                        return Ok(self.run);
+                        return Ok(());
                     }
                 }
                 Effect::Ask { approvals } => {
@@ -217,7 +227,7 @@ impl LiveRun {
                     let asked: Vec<_> = asked.map(RunEvent::ApprovalAsked).collect();
                     self.record(&asked, listener).await?;
                 }
-                Effect::Await if self.unattended => return Ok(self.run),
+                Effect::Await if self.unattended => return Ok(()),
                 Effect::Await => {
                     let control = self.control.clone();
                     tokio::select! {
@@ -230,7 +240,7 @@ impl LiveRun {
                 Effect::RunAgain { step, call } if self.session.can_go_on(&self.run) => {
                     self.ensure_session(listener).await?;
                     if self.perform_cell(step, call, listener).await?.is_break() {
-                        return Ok(self.run);
+                        return Ok(());
                     }
                 }
                 Effect::NoteLost { step, call } | Effect::RunAgain { step, call } => {
@@ -252,7 +262,7 @@ impl LiveRun {
                     // Also of a host that died when all was done but this.
                     let kept = self.run.last_cell() * u32::from(self.agent.keeps_sessions);
                     self.session.close(kept).await;
-                    return Ok(self.run);
+                    return Ok(());
                 }
             }
         }
@@ -273,6 +283,7 @@ impl LiveRun {
         self.seq = self.agent.journal.append(&self.id, self.seq, &new).await?;
         for event in events {
             self.run.apply(event)?;
+            trace::tell(event);
             listener(Progress::Event(event, &self.run));
         }
         Ok(())
@@ -296,10 +307,12 @@ impl LiveRun {
         let started = Instant::now();
         let control = self.control.clone();
         let (tell, mut told) = unbounded_channel();
+        let span = trace::chat(self, step, request);
         let sent = provider.send(request, move |event| {
             // Who asks hears.
             let _ = tell.send(event);
         });
+        let sent = sent.instrument(span.clone());
         tokio::pin!(sent);
         let sent = loop {
             tokio::select! {
@@ -316,6 +329,7 @@ impl LiveRun {
         while let Ok(event) = told.try_recv() {
             listener(Progress::Reply(&event));
         }
+        trace::replied(&span, &provider, request, started.elapsed(), &sent);
         let event = match sent {
             Ok(reply) => RunEvent::Replied {
                 step,

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::cell::CellEnd;
-use super::{Listener, LiveRun, RunError, millis};
+use super::{Listener, LiveRun, RunError, millis, trace};
 use crate::dialect::PYTHON;
 use crate::run::{Call, CallResult, RunEvent, cut_middle};
 use crate::tool::{COMPUTE, Computed, PLAN, READ_FILE, ReadFile, read};
@@ -36,9 +37,13 @@ impl LiveRun {
             if others.iter().any(|(_, call)| call.tool == READ_FILE) {
                 self.ensure_session(listener).await?;
             }
-            let work = others
-                .iter()
-                .map(async |(place, call)| (*place, self.other(step, *place, call).await));
+            let work = others.iter().map(async |(place, call)| {
+                let span = trace::execute_tool(self, &call.tool, step, *place);
+                let work = self.other(step, *place, call);
+                let result = work.instrument(span.clone()).await;
+                trace::call_ended(&span, &call.arguments, &result);
+                (*place, result)
+            });
             for (place, result) in futures_util::future::join_all(work).await {
                 let result = Box::new(result);
                 let event = RunEvent::CallEnded {
@@ -99,7 +104,9 @@ impl LiveRun {
         let Some(call) = calls.and_then(|calls| calls.get(at)).cloned() else {
             return Ok(ControlFlow::Continue(()));
         };
-        let result = match self.run_cell((step, place), &call, listener).await? {
+        let span = trace::execute_tool(self, PYTHON, step, place);
+        let cell = self.run_cell((step, place), &call, listener);
+        let result = match cell.instrument(span.clone()).await? {
             CellEnd::Result(result) => result,
             CellEnd::Differs => {
                 self.note_lost(step, place, true, listener).await?;
@@ -107,6 +114,7 @@ impl LiveRun {
             }
             CellEnd::Left => return Ok(ControlFlow::Break(())),
         };
+        trace::call_ended(&span, &call.arguments, &result);
         // Before the journal has the result: so there always is a snapshot of what it says.
         if let Some(cell) = &result.cell {
             self.session.save(cell.number, &cell.manifest).await;

@@ -13,6 +13,7 @@ use belljar_sandbox::protocol::NameInfo;
 use belljar_sandbox::{AllowList, Checkpoints, Limits, Network, SessionOptions};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::{Json, Named, Query};
@@ -254,7 +255,9 @@ pub(super) async fn create(
     let (options, allow) = options(&service, &caller.tenant, asked)?;
     let place = one_place(&service, &caller, &options)?;
     let turn = service.turns.take(&caller.tenant).await?;
-    let session = service.engine.session_with(options.clone()).await?;
+    let started = service.engine.session_with(options.clone());
+    let session = started.instrument(tracing::info_span!("start_session"));
+    let session = session.await?;
     drop(turn);
     let new = NewSession {
         tenant: caller.tenant,

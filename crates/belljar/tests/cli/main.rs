@@ -32,4 +32,5 @@ mod serve;
 mod snapshots;
 mod steered;
 mod support;
+mod telemetry;
 mod wrong;

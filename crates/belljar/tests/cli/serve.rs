@@ -28,7 +28,7 @@ fn serve_by(mut command: Command) -> (Child, BufReader<ChildStderr>, String) {
     (child, stderr, address)
 }
 
-fn listens_on(stderr: &mut BufReader<ChildStderr>) -> String {
+pub(crate) fn listens_on(stderr: &mut BufReader<ChildStderr>) -> String {
     let lines = stderr.lines().map(Result::unwrap);
     let mut addresses = lines.filter_map(|line| Some(line.split_once("http://")?.1.to_owned()));
     let address = addresses.next().expect("it ended");
@@ -36,7 +36,7 @@ fn listens_on(stderr: &mut BufReader<ChildStderr>) -> String {
     address[..end.unwrap()].to_owned()
 }
 
-fn stop(scratch: &Scratch, child: Child, signal: Signal) -> Ended {
+pub(crate) fn stop(scratch: &Scratch, child: Child, signal: Signal) -> Ended {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
     scratch.finish(child)
@@ -46,7 +46,7 @@ fn ask(address: &str, key: &str, method: &str, path: &str) -> String {
     ask_with(address, key, method, path, "")
 }
 
-fn ask_with(address: &str, key: &str, method: &str, path: &str, body: &str) -> String {
+pub(crate) fn ask_with(address: &str, key: &str, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
@@ -316,11 +316,11 @@ fn a_log_has_one_of_two_formats() {
 }
 
 /// The body of an answer, without how it was cut into pieces.
-fn body(answer: &str) -> &str {
+pub(crate) fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }
 
-fn text_of(json: &str, field: &str) -> String {
+pub(crate) fn text_of(json: &str, field: &str) -> String {
     let json: serde_json::Value = serde_json::from_str(json).unwrap();
     json[field].as_str().unwrap_or_default().to_owned()
 }

@@ -81,6 +81,7 @@ impl Scratch {
             .env("TMPDIR", self.0.path().join("tmp"))
             .env_remove("BELLJAR_LOG")
             .env_remove("BELLJAR_LOG_FORMAT")
+            .env_remove("OTEL_EXPORTER_OTLP_ENDPOINT")
             // Settings and the language of whoever runs the tests are theirs.
             .env_remove("BELLJAR_CONFIG")
             .env("XDG_CONFIG_HOME", self.0.path().join("config"))
