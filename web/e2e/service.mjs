@@ -12,7 +12,8 @@ const belljar = process.env.BELLJAR ?? 'belljar';
 export async function startService({ model } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'belljar-interface-'));
   writeFileSync(join(directory, 'config.toml'), '[budget]\nsteps = 60\n');
-  const env = { ...process.env, BELLJAR_CONFIG: join(directory, 'config.toml'), BELLJAR_BASE_URL: model ?? '' };
+  const env = { ...process.env, BELLJAR_CONFIG: join(directory, 'config.toml') };
+  if (model) env.BELLJAR_BASE_URL = model;
   const data = ['--data', join(directory, 'service')];
   const keyOf = (tenant, ...scopes) =>
     execFileSync(belljar, ['keys', 'create', ...data, '--tenant', tenant, ...scopes.flatMap((scope) => ['--scope', scope])], {
