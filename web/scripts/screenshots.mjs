@@ -27,18 +27,23 @@ async function picture(page, name) {
   console.log(`${String(size).padStart(8)}  ${name}.png`);
   if (size > MOST_BYTES) process.exitCode = 1;
 }
-const example = (page, title) => page.getByRole('button', { name: title }).click();
-
-for (const scheme of ['light', 'dark']) {
-  const page = await open(scheme);
-  if (scheme === 'light') await picture(page, 'ask');
-  await example(page, 'A sales table, with a chart');
-  await page.getByText('Answered', { exact: true }).first().waitFor();
-  await page.getByRole('img').first().waitFor();
-  await page.evaluate(() => scrollTo(0, 0));
-  await picture(page, `run-${scheme}`);
+async function example(page, title) {
+  await page.getByRole('button', { name: title }).click();
+  await page.waitForURL(/#\/runs\//);
 }
-{
+
+async function runs() {
+  for (const scheme of ['light', 'dark']) {
+    const page = await open(scheme);
+    if (scheme === 'light') await picture(page, 'ask');
+    await example(page, 'A sales table, with a chart');
+    await page.getByText('Answered', { exact: true }).first().waitFor();
+    await page.getByRole('img').first().waitFor();
+    await page.evaluate(() => scrollTo(0, 0));
+    await picture(page, `run-${scheme}`);
+  }
+}
+async function approval() {
   const page = await open('light');
   await example(page, 'A cell that waits for you');
   await page.getByRole('heading', { name: /May this run/ }).waitFor();
@@ -50,7 +55,7 @@ for (const scheme of ['light', 'dark']) {
   await page.locator('.approval').scrollIntoViewIfNeeded();
   await picture(page, 'approval');
 }
-{
+async function session() {
   const page = await open('light');
   await page.getByRole('link', { name: 'Sessions' }).click();
   await page.getByRole('button', { name: 'New session' }).click();
@@ -67,5 +72,12 @@ for (const scheme of ['light', 'dark']) {
   await page.evaluate(() => scrollTo(0, 0));
   await picture(page, 'session');
 }
-await browser.close();
-await service.stop();
+
+try {
+  await runs();
+  await approval();
+  await session();
+} finally {
+  await browser.close();
+  await service.stop();
+}
