@@ -1,62 +1,40 @@
-// The page in Chromium, against a real service with real sessions and the scripted model. Screenshots go to SHOTS.
+// The page that `belljar serve` has in it, in Chromium, with real sessions and a scripted model. Screenshots go to SHOTS.
 //   BELLJAR=path/to/belljar node e2e/interface.mjs [word of a case …]
 import assert from 'node:assert/strict';
-import { spawn, execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium } from 'playwright-core';
-import { startPages } from './page-server.mjs';
+import { hostileCases } from './hostile-output.mjs';
+import { longRun } from './long-run.mjs';
 import { startModel } from './scripted-model.mjs';
+import { startBrowser, startProxy, startService } from './service.mjs';
 
-const belljar = process.env.BELLJAR ?? 'belljar';
-const shots = process.env.SHOTS ?? '../target/screenshots';
+const target = process.env.CARGO_TARGET_DIR ?? new URL('../../target', import.meta.url).pathname;
+const shots = process.env.SHOTS ?? join(target, 'interface');
 const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 const wanted = process.argv.slice(2);
 mkdirSync(shots, { recursive: true });
 
-const directory = mkdtempSync(join(tmpdir(), 'belljar-interface-'));
-// Whoever asks here was made to by hostile output: it stands for the outside.
-let outside = 0;
-const listener = createServer((_, response) => ((outside += 1), response.end()));
+/** Whoever asks here was made to by hostile output: it stands for the outside. */
+const outside = { asked: [] };
+const listener = createServer((request, response) => (outside.asked.push(request.url), response.end()));
 await new Promise((resolve) => listener.listen(0, '127.0.0.1', resolve));
-const model = await startModel({ delay: 4, outside: listener.address().port });
-writeFileSync(join(directory, 'config.toml'), '[budget]\nsteps = 60\n');
-const environment = {
-  ...process.env,
-  BELLJAR_CONFIG: join(directory, 'config.toml'),
-  BELLJAR_BASE_URL: `http://127.0.0.1:${model.port}/v1`,
-};
-const keyOf = (tenant) =>
-  execFileSync(belljar, ['keys', 'create', '--data', join(directory, 'service'), '--tenant', tenant, '--scope', 'runs', '--scope', 'sessions'], {
-    env: environment,
-    stdio: ['ignore', 'pipe', 'ignore'],
-    encoding: 'utf8',
-  }).trim();
-const [ours, theirs] = [keyOf('ours'), keyOf('theirs')];
-const serve = spawn(belljar, ['serve', '--data', join(directory, 'service'), '--env', process.env.ENVIRONMENT ?? 'default', '--listen', '127.0.0.1:0', '--timeout', '120', '--model', 'llamacpp/local'], { env: environment });
-const service = await new Promise((resolve, reject) => {
-  let said = '';
-  serve.stderr.on('data', (part) => {
-    said += part;
-    const found = /listening on (http:\/\/[\d.:]+)/.exec(said);
-    if (found) resolve(found[1]);
-  });
-  serve.on('exit', () => reject(new Error(`the service ended: ${said}`)));
-});
-const pages = await startPages({ service, prefix: '/some/prefix/' });
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+outside.url = `http://127.0.0.1:${listener.address().port}`;
+const model = await startModel({ delay: 4, outside: outside.url });
+const service = await startService({ model: model.url });
+const { ours, theirs, admin } = service.keys;
+const browser = await startBrowser();
 
 const sales = ['region,month,amount'];
 for (const [name, total] of [['North', 41873], ['South', 27150], ['East', 18900], ['West', 10291]]) {
   const month = Math.floor(total / 12);
   for (let at = 1; at <= 12; at += 1) sales.push(`${name},${at},${at < 12 ? month : total - 11 * month}`);
 }
-const salesFile = join(directory, 'sales.csv');
+const salesFile = join(service.directory, 'sales.csv');
 writeFileSync(salesFile, sales.join('\n') + '\n');
 
-async function open({ key = ours, phone = false, dark = false } = {}) {
+/** A page that notes what is wrong: errors, and requests to anybody but the service. */
+async function visit({ url = service.url, phone = false, dark = false } = {}) {
   const context = await browser.newContext({
     viewport: phone ? { width: 390, height: 844 } : { width: 1360, height: 900 },
     colorScheme: dark ? 'dark' : 'light',
@@ -64,45 +42,83 @@ async function open({ key = ours, phone = false, dark = false } = {}) {
     acceptDownloads: true,
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(30_000);
   page.wrong = [];
   page.on('pageerror', (error) => page.wrong.push(String(error)));
   page.on('console', (message) => message.type() === 'error' && page.wrong.push(message.text()));
   page.on('request', (request) => {
     const { protocol, host } = new URL(request.url());
-    if (protocol.startsWith('http') && host !== new URL(pages.url).host) page.wrong.push(`asked ${request.url()}`);
+    if (protocol.startsWith('http') && host !== new URL(url).host) page.wrong.push(`asked ${request.url()}`);
   });
-  await page.goto(pages.url);
+  await page.goto(url);
+  await page.getByLabel('Key').waitFor();
+  return page;
+}
+async function logIn(page, key) {
   await page.getByLabel('Key').fill(key);
   await page.getByRole('button', { name: 'Log in' }).click();
+}
+async function open({ key = ours, ...how } = {}) {
+  const page = await visit(how);
+  await logIn(page, key);
   await page.getByRole('heading', { name: 'What do you want to know?' }).waitFor();
   // The first request, without a key, is refused: that is no fault.
   page.wrong.length = 0;
   return page;
 }
-async function ask(page, task, { approvals, files } = {}) {
-  if (approvals) {
-    await page.locator('details.options summary').click();
-    await page.getByLabel('Ask me before code runs').selectOption(approvals);
-  }
+async function ask(page, task, { approvals, files, steps } = {}) {
+  if (approvals || steps) await page.locator('details.options summary').click();
+  if (approvals) await page.getByLabel('Ask me before code runs').selectOption(approvals);
+  if (steps) await page.getByLabel('Steps').fill(String(steps));
   if (files) await page.locator('input[type=file]').setInputFiles(files);
   await page.getByLabel('Task').fill(task);
   await page.getByRole('button', { name: 'Start the run' }).click();
   await page.waitForURL(/#\/runs\//);
 }
+const runOf = (page) => new URL(page.url()).hash.split('/')[2];
 const answered = (page) => page.getByText('Answered', { exact: true }).first().waitFor();
 const shot = (page, name) => page.screenshot({ path: join(shots, `${name}.png`) });
+const fromTop = (page) => page.evaluate(() => scrollTo(0, 0));
 async function accessible(page, where) {
   await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => globalThis.axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] }));
-  const serious = violations.filter((one) => ['serious', 'critical'].includes(one.impact));
-  assert.deepEqual(serious.map((one) => `${where}: ${one.id} ${one.nodes.map((node) => node.target).join(' ')}`), []);
+  const look = () => page.evaluate(() => globalThis.axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] }));
+  for (const scheme of ['dark', 'light']) {
+    await page.emulateMedia({ colorScheme: scheme });
+    // Colours change with a transition.
+    await page.waitForTimeout(300);
+    const { violations } = await look();
+    const serious = violations.filter((one) => ['serious', 'critical'].includes(one.impact));
+    assert.deepEqual(serious.map((one) => `${where}, ${scheme}: ${one.id} ${one.nodes.map((node) => node.target).join(' ')}`), []);
+  }
+}
+async function download(page, button) {
+  const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
+  return readFileSync(await file.path(), 'utf8');
 }
 
 const CASES = {
+  async 'first paint and size'() {
+    const paints = [];
+    let page;
+    for (let at = 0; at < 3; at += 1) {
+      page = await visit();
+      paints.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
+      if (at < 2) await page.context().close();
+    }
+    const scripts = await page.evaluate(() =>
+      performance.getEntriesByType('resource').filter((one) => one.name.endsWith('.js')).map((one) => one.encodedBodySize),
+    );
+    const bytes = scripts.reduce((sum, one) => sum + one, 0);
+    console.log(`        first paint after ${paints.map(Math.round).join(', ')} ms; ${bytes} bytes of scripts`);
+    assert.ok(Math.min(...paints) < 1000, 'it paints late');
+    assert.ok(bytes > 0 && bytes < 350_000, 'its scripts are large, or not compressed');
+    page.wrong.length = 0;
+    return page;
+  },
   async 'a full run with plot and table'() {
     const page = await open();
     await accessible(page, 'ask');
+    await shot(page, 'ask');
     await ask(page, 'Which region sold most? Show it as a plot.', { files: salesFile });
     await answered(page);
     await page.getByRole('columnheader', { name: 'amount' }).first().waitFor();
@@ -110,10 +126,24 @@ const CASES = {
     await page.getByRole('button', { name: /^98214\. Seen in step 2/ }).click();
     await page.locator('mark', { hasText: 'all 98214' }).waitFor();
     await accessible(page, 'run');
-    await page.evaluate(() => scrollTo(0, 0));
+    await fromTop(page);
     await shot(page, 'run');
-    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download: totals.csv' }).click()]);
-    assert.match(readFileSync(await file.path(), 'utf8'), /North,41873/);
+    await page.screenshot({ path: join(shots, 'run-whole.png'), fullPage: true });
+    return page;
+  },
+  async 'file upload and artifact download'() {
+    const page = await open();
+    await page.locator('input[type=file]').setInputFiles(salesFile);
+    await page.getByText('48 rows, 3 columns').waitFor();
+    await shot(page, 'upload');
+    await ask(page, 'Which region sold most?');
+    await answered(page);
+    const totals = page.getByRole('button', { name: 'Download: totals.csv' });
+    assert.match(await download(page, totals), /North,41873/);
+    await page.locator('summary', { hasText: 'Export' }).click();
+    assert.match(await download(page, page.getByRole('button', { name: 'Notebook (.ipynb)' })), /"nbformat"/);
+    await totals.scrollIntoViewIfNeeded();
+    await shot(page, 'artifacts');
     return page;
   },
   async 'approval with edit'() {
@@ -127,40 +157,17 @@ const CASES = {
     await page.keyboard.press('Control+End');
     await page.keyboard.type('\nprint("by a person")');
     await page.locator('.added', { hasText: 'by a person' }).waitFor();
+    await accessible(page, 'editor');
     await shot(page, 'approval-edited');
     await page.getByRole('button', { name: 'Run the changed code' }).click();
     await answered(page);
-    await page.getByText('Changed by a person before it ran').waitFor();
     await page.locator('.output', { hasText: 'by a person' }).waitFor();
-    return page;
-  },
-  async 'a wrong key is refused'() {
-    const context = await browser.newContext({ locale: 'en' });
-    const page = await context.newPage();
-    page.wrong = [];
-    await page.goto(pages.url);
-    await page.getByLabel('Key').fill('not a key');
-    await page.getByRole('button', { name: 'Log in' }).click();
-    await page.getByText('The service does not know this key.', { exact: false }).waitFor();
-    await accessible(page, 'login');
-    await shot(page, 'login');
-    const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
-    console.log(`        first paint after ${Math.round(paint)} ms`);
-    return page;
-  },
-  async 'two runs side by side'() {
-    const page = await open();
-    const hashes = [];
-    for (const task of ['What is six times seven?', 'crash and go on']) {
-      await page.goto(`${pages.url}#/`);
-      await ask(page, task);
-      await answered(page);
-      hashes.push(new URL(page.url()).hash.split('/').at(-1));
-    }
-    await page.goto(`${pages.url}#/runs/${hashes[0]}/beside/${hashes[1]}`);
-    await page.getByText('It is 42.').first().waitFor();
-    await page.getByText('The value is still 4217.').first().waitFor();
-    await shot(page, 'beside');
+    // The journal has it: a page that is loaded anew shows it too.
+    await page.reload();
+    await page.getByText('Changed by a person before it ran').waitFor();
+    await page.getByRole('button', { name: 'Show the difference' }).click();
+    await page.locator('.added', { hasText: 'by a person' }).waitFor();
+    await shot(page, 'approval-recorded');
     return page;
   },
   async interrupt() {
@@ -171,6 +178,8 @@ const CASES = {
     await page.getByRole('button', { name: 'Interrupt' }).click();
     await page.getByText('It was interrupted.', { exact: true }).waitFor();
     await answered(page);
+    await fromTop(page);
+    await shot(page, 'interrupted');
     return page;
   },
   async 'crash of a cell and restored state'() {
@@ -178,8 +187,8 @@ const CASES = {
     await ask(page, 'crash and go on');
     await answered(page);
     await page.getByText('Its process was ended by SIGSEGV.').waitFor();
-    await page.getByText('Variables are back as they were after cell 1.').waitFor();
-    await page.evaluate(() => scrollTo(0, 0));
+    await page.getByText('Variables are back as they were after cell 1.').scrollIntoViewIfNeeded();
+    await accessible(page, 'crash');
     await shot(page, 'crash');
     return page;
   },
@@ -190,53 +199,148 @@ const CASES = {
     await page.reload();
     await page.getByText('This takes a while.').waitFor();
     await page.getByText(/line \d\d/).first().waitFor();
+    await shot(page, 'reloaded');
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByText('It was stopped.').waitFor();
     return page;
   },
-  async 'hostile output stays in its frame'() {
+  async 'branch from a step, side by side'() {
     const page = await open();
-    await ask(page, 'Show hostile output.');
+    await ask(page, 'What is six times seven?');
     await answered(page);
-    await page.locator('iframe').nth(1).waitFor();
-    await page.waitForTimeout(1000);
-    await page.evaluate(() => scrollTo(0, 0));
-    await shot(page, 'hostile');
-    assert.match(await page.title(), /hostile/);
-    assert.equal(outside, 0);
-    // What the frame was forbidden is said on the console.
-    page.wrong = page.wrong.filter((text) => !/Content Security Policy|sandboxed/.test(text));
+    const parent = runOf(page);
+    await page.locator('[data-step="1"]').hover();
+    await page.getByRole('button', { name: 'Another way from here' }).first().click();
+    await page.getByLabel('What to do differently').fill('And thrice that?');
+    await shot(page, 'branch');
+    await page.getByRole('button', { name: 'Start the branch' }).click();
+    await page.waitForURL(/\/beside\//);
+    await page.getByText('It is 42.').first().waitFor();
+    await page.getByText('Thrice it is 126.').first().waitFor();
+    await accessible(page, 'side by side');
+    await shot(page, 'beside');
+    await page.goto(`${service.url}#/runs/${parent}`);
+    await page.getByRole('link', { name: 'Step 1: And thrice that?' }).waitFor();
+    await shot(page, 'branches');
+    return page;
+  },
+  async 'follow-up'() {
+    const page = await open();
+    await ask(page, 'What is six times seven?');
+    await answered(page);
+    const first = runOf(page);
+    await page.getByLabel('Go on with a follow-up').fill('And the double?');
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.waitForURL((url) => !url.hash.includes(first));
+    await page.getByText('The double is 84.').first().waitFor();
+    await shot(page, 'follow-up');
+    return page;
+  },
+  async 'raise the budget, and be asked from now on'() {
+    const page = await open();
+    await ask(page, 'Something slow, please.', { steps: 10 });
+    await page.getByText(/line 5/).waitFor();
+    await page.getByRole('button', { name: 'Raise the budget' }).click();
+    await page.getByRole('dialog').getByLabel('Steps').fill('30');
+    await accessible(page, 'budget');
+    await shot(page, 'budget');
+    await page.getByRole('button', { name: 'Raise', exact: true }).click();
+    await page.getByText('The budget was raised.').waitFor();
+    await page.getByText(/\/ 30|of 30/).first().waitFor();
+    await page.getByLabel('Ask me').selectOption('always');
+    await page.getByText('From now on: Each time').waitFor();
+    await page.getByRole('button', { name: 'Interrupt' }).click();
+    await page.getByRole('heading', { name: /May this run/ }).waitFor();
+    await shot(page, 'steered');
+    await page.keyboard.press('a');
+    await answered(page);
+    return page;
+  },
+  async 'login: a wrong key is refused, one can log out'() {
+    const page = await visit();
+    await logIn(page, 'not a key');
+    await page.getByText('The service does not know this key.', { exact: false }).waitFor();
+    await accessible(page, 'login');
+    await shot(page, 'login');
+    await logIn(page, ours);
+    await page.getByRole('heading', { name: 'What do you want to know?' }).waitFor();
+    assert.equal(await page.evaluate(() => document.cookie), '', 'scripts can read the key');
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByLabel('Key').waitFor();
+    await page.reload();
+    await page.getByLabel('Key').waitFor();
+    page.wrong.length = 0;
     return page;
   },
   async "another tenant's run is refused"() {
     const page = await open();
     await ask(page, 'What is six times seven?');
     await answered(page);
-    const hash = new URL(page.url()).hash;
     const other = await open({ key: theirs });
-    await other.goto(pages.url + hash);
+    assert.equal(await other.getByText('What is six times seven?').count(), 0);
+    await other.goto(`${service.url}#/runs/${runOf(page)}`);
     await other.getByText('There is no such run, or it is not yours.').waitFor();
+    await accessible(other, 'refused');
+    await shot(other, 'refused');
     return page;
   },
-  async 'a session by hand'() {
+  async 'a session by hand, as a notebook'() {
     const page = await open();
     await page.getByRole('link', { name: 'Sessions' }).click();
     await accessible(page, 'sessions');
     await page.getByRole('button', { name: 'New session' }).click();
-    await page.locator('.cm-content').click();
-    await page.keyboard.type('import pandas as pd\ntable = pd.DataFrame({"n": [3, 1, 2]})\ntable');
-    await page.keyboard.press('Shift+Enter');
+    const type = async (code) => {
+      await page.locator('.cm-content').click();
+      await page.keyboard.type(code);
+      await page.keyboard.press('Shift+Enter');
+    };
+    await type('import pandas as pd\ntable = pd.DataFrame({"n": [3, 1, 2]})\ntable');
     await page.getByRole('rowheader', { name: 'table' }).waitFor();
     await page.locator('input[type=file]').setInputFiles(salesFile);
-    await page.getByRole('button', { name: 'sales.csv', exact: true }).waitFor();
-    await page.locator('.cm-content').click();
-    await page.keyboard.type('1/0');
-    await page.keyboard.press('Shift+Enter');
+    assert.match(await download(page, page.getByRole('button', { name: 'sales.csv', exact: true })), /North,1,/);
+    await page.getByLabel('Name of the checkpoint').fill('before');
+    await page.getByRole('button', { name: 'Keep a copy' }).click();
+    await page.getByText('before', { exact: true }).waitFor();
+    await type('1/0');
     await page.getByText('It ended with an exception.').waitFor();
     await accessible(page, 'session');
+    await fromTop(page);
     await shot(page, 'session');
+    const notebook = JSON.parse(await download(page, page.getByRole('button', { name: 'Notebook (.ipynb)' })));
+    assert.equal(notebook.cells.length, 2);
     await page.reload();
     await page.getByText('ZeroDivisionError').first().waitFor();
+    await page.getByRole('link', { name: 'Sessions' }).click();
+    await page.getByText('2 cells').waitFor();
+    await shot(page, 'sessions');
+    return page;
+  },
+  async 'the admin page, at its address alone'() {
+    const elsewhere = await open({ key: admin });
+    await elsewhere.getByRole('link', { name: 'Admin' }).click();
+    await elsewhere.getByText('only at its admin address', { exact: false }).waitFor();
+    await shot(elsewhere, 'admin-elsewhere');
+    assert.deepEqual(elsewhere.wrong, []);
+    const page = await visit({ url: service.admin });
+    await logIn(page, admin);
+    await page.getByRole('heading', { name: 'Admin' }).waitFor();
+    page.wrong.length = 0;
+    for (const cell of ['operators', 'theirs', 'key_created', 'memory_available_bytes', 'unauthorized']) {
+      await page.getByRole('cell', { name: cell, exact: true }).first().waitFor();
+    }
+    await accessible(page, 'admin');
+    await page.screenshot({ path: join(shots, 'admin.png'), fullPage: true });
+    return page;
+  },
+  async 'behind a path of a proxy'() {
+    const proxy = await startProxy(service.url, '/some/prefix/');
+    const page = await open({ url: proxy.url });
+    await ask(page, 'What is six times seven?');
+    await answered(page);
+    const [cookie] = await page.context().cookies();
+    assert.equal(cookie.path, '/some/prefix');
+    await shot(page, 'prefix');
+    proxy.close();
     return page;
   },
   async 'two thousand cells scroll without freezing'() {
@@ -279,44 +383,26 @@ const CASES = {
   },
   async 'on a phone, in the dark, in Chinese'() {
     const page = await open({ phone: true, dark: true });
+    const fits = async (where) => {
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(width <= 390, `${where} is ${width} wide`);
+    };
+    await ask(page, 'Which region sold most?', { files: salesFile });
+    await answered(page);
+    await fromTop(page);
+    await page.waitForTimeout(500);
+    await fits('a run');
+    await page.screenshot({ path: join(shots, 'phone-run.png'), fullPage: true });
     await page.getByRole('button', { name: '中文' }).click();
+    await page.goto(`${service.url}#/`);
     await page.getByRole('heading', { name: '你想知道什么？' }).waitFor();
-    await accessible(page, 'phone');
     await shot(page, 'phone');
-    const width = await page.evaluate(() => document.documentElement.scrollWidth);
-    assert.ok(width <= 390, `it is ${width} wide`);
+    await fits('ask');
+    await accessible(page, 'phone');
     return page;
   },
+  ...hostileCases({ open, ask, answered, shot, fromTop, outside }),
 };
-
-/** A run of many cells, as the service would tell it. */
-function longRun(count) {
-  const usage = { input_tokens: 9, output_tokens: 9, cached_tokens: 0, cache_write_tokens: 0, thinking_tokens: 0, estimated: false };
-  const events = [{ kind: 'started', task: 'A long run', model: 'm', dialect: 'fenced_code', budget: { steps: count }, context_window: 1, max_tokens: 1 }];
-  const steps = [];
-  const blob = { hash: '0'.repeat(64), bytes: 1, media_type: 'application/json' };
-  const manifest = [{ name: 'x', type: 'int', cell: 1 }];
-  for (let step = 1; step <= count; step += 1) {
-    const code = `import math\nfor number in range(${step}):\n    value = math.sqrt(number) + 1.5  # a comment\nprint(${step})`;
-    const output = `${step}\n` + 'a line of output\n'.repeat(step % 12);
-    events.push({ kind: 'asked', step, body: blob });
-    events.push({ kind: 'replied', step, took_ms: 9, reply: { text: `Step ${step}.\n\`\`\`python\n${code}\n\`\`\``, finish: 'stop', usage } });
-    events.push({ kind: 'call_started', step, call: 0 });
-    events.push({ kind: 'call_ended', step, call: 0, result: { text: output, took_ms: 3, cell: { number: step, outcome: blob, output, manifest } } });
-    const rows = Array.from({ length: 8 }, (_, at) => [at, at * step]);
-    const table = { columns: [{ name: 'a', dtype: 'int' }, { name: 'b', dtype: 'int' }], index: rows.map((_, at) => at), rows, total_rows: 8, total_columns: 2 };
-    const displays = step % 3 ? [] : [{ parts: [{ mime: 'application/vnd.belljar.table+json', text: JSON.stringify(table) }] }];
-    const outcome = {
-      cell: step, status: 'success', cause: { kind: 'completed' }, state: { fate: 'kept' }, exit_code: 0, transcript: output, displays,
-      stdout: { text: output, bytes: 1, omitted_bytes: 0 }, stderr: { text: '', bytes: 0, omitted_bytes: 0 }, durations: { total_us: 9, run_us: 9, cpu_us: 9 },
-    };
-    steps.push({ number: step, thought: `Step ${step}.`, understood: true, calls: [{ tool: 'python', arguments: { code }, outcome }] });
-  }
-  events.push({ kind: 'ended', reason: { kind: 'answered' }, answer: 'Done.', evidence: [], artifacts: [] });
-  const stream = events.map((event, at) => `id: ${at + 1}\nevent: ${event.kind}\ndata: ${JSON.stringify({ at: 1e12 + at, ...event })}\n\n`).join('');
-  const view = { id: 'long', task: 'A long run', model: 'm', state: 'answered', created_at: 1e9, events: events.length, waits_for: [], evidence: [], artifacts: [] };
-  return { view, stream, steps };
-}
 
 let failed = 0;
 for (const [name, run] of Object.entries(CASES)) {
@@ -330,15 +416,12 @@ for (const [name, run] of Object.entries(CASES)) {
     failed += 1;
     console.log(`FAILED  ${name}\n${error.stack ?? error}`);
     const [context] = browser.contexts().slice(-1);
-    await context?.pages()[0]?.screenshot({ path: join(shots, 'failed.png') });
+    await context?.pages()[0]?.screenshot({ path: join(shots, `failed-${name.replace(/\W+/g, '-')}.png`) }).catch(() => {});
   }
   for (const context of browser.contexts()) await context.close();
 }
 await browser.close();
-pages.close();
 model.close();
 listener.close();
-serve.kill('SIGTERM');
-await new Promise((resolve) => serve.on('exit', resolve));
-rmSync(directory, { recursive: true, force: true });
+await service.stop();
 process.exit(failed > 0 ? 1 : 0);

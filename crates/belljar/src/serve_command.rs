@@ -164,6 +164,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         "[{word} {scheme}://{}]",
         listener.local_addr().context("the listener")?
     ));
+    if let Some(admin) = &admin {
+        let address = admin.local_addr().context("the listener")?;
+        note(&format!("[administered at http://{address}]"));
+    }
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}

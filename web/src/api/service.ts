@@ -92,7 +92,7 @@ export const sessions = {
 };
 
 export const admin = {
-  list: (what: 'tenants' | 'keys' | 'sessions' | 'audit' | 'errors') => askJson<unknown>(`v1/admin/${what}`),
+  list: (what: 'health' | 'tenants' | 'keys' | 'sessions' | 'audit' | 'errors') => askJson<unknown>(`v1/admin/${what}`),
 };
 
 /** Saves what the service answers. A link could not send the header that every request has. */

@@ -31,8 +31,8 @@ export type CellEvent = Schemas['Event'];
 export type ProblemBody = Schemas['Problem'];
 export type CreateRun = Schemas['CreateRun'];
 export type FileGiven = Schemas['FileGiven'];
-export type RunBrief = Schemas['RunBrief'] & { parent?: Parent | null };
-export type RunView = Schemas['RunView'] & { parent?: Parent | null };
+export type RunBrief = Schemas['RunBrief'];
+export type RunView = Schemas['RunView'];
 export type RunPage = Schemas['RunPage'];
 export type RunStateWord = Schemas['RunState'];
 export type SessionView = Schemas['SessionView'];
@@ -43,23 +43,8 @@ export type CheckpointView = Schemas['CheckpointView'];
 export type FileView = Schemas['FileView'];
 export type StepView = Schemas['StepView'];
 export type StepPage = Schemas['StepPage'];
+export type Me = Schemas['Me'];
 export type DecisionAsked = Schemas['DecisionAsked'];
-
-/** The run that a run goes on from, and the step after which it does. */
-export interface Parent {
-  id: string;
-  step: number;
-}
-
-/** What `v1/me` says of whoever asks. */
-export interface Me {
-  tenant: string;
-  scopes: string[];
-  models: string[];
-  demo: boolean;
-  version: string;
-  budget?: BudgetGiven;
-}
 
 /** What the service gives to a run at most. */
 export interface BudgetGiven {

@@ -20,7 +20,7 @@ const theme = EditorView.theme({
   '&': { fontSize: 'var(--code)', color: 'var(--ink)', backgroundColor: 'transparent' },
   '&.cm-focused': { outline: 'none' },
   '.cm-content': { fontFamily: 'var(--mono)', padding: '0.6rem 0', caretColor: 'var(--ink)' },
-  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.6', maxHeight: '60vh' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', fontVariantLigatures: 'none', lineHeight: '1.6', maxHeight: '60vh' },
   '.cm-gutters': { backgroundColor: 'transparent', color: 'var(--ink-faint)', border: 'none' },
   '.cm-cursor': { borderLeftColor: 'var(--ink)' },
   '&.cm-focused .cm-selectionBackground, .cm-selectionBackground, ::selection': {

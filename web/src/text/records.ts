@@ -3,7 +3,7 @@ import type { Table, Value } from './table';
 
 const MOST_ROWS = 500;
 
-/** The first list in an answer, or the answer itself where it is one; an object of numbers is a list of its members. */
+/** The first list in an answer, or the answer itself where it is one; an object without any is a list of its members. */
 export function tableOf(answer: unknown): Table | null {
   const records = listIn(answer);
   if (!records) return null;
@@ -26,6 +26,8 @@ function listIn(answer: unknown): unknown[] | null {
   const members = Object.entries(answer);
   const list = members.find(([, value]) => Array.isArray(value));
   if (list) return list[1] as unknown[];
+  const [only] = members;
+  if (members.length === 1 && typeof only?.[1] === 'object') return listIn(only[1]);
   return members.map(([name, value]) => ({ name, value }));
 }
 
@@ -38,7 +40,7 @@ function flatten(record: unknown, before = ''): Record<string, Value> {
     else if (typeof value === 'object' && value !== null && before === '') Object.assign(flat, flatten(value, whole));
     else if (typeof value === 'object' && value !== null) flat[whole] = JSON.stringify(value);
     // Times are seconds since 1970.
-    else if (typeof value === 'number' && /_at$/.test(name) && value > 1e9) flat[whole] = new Date(value * 1000).toISOString().slice(0, 19).replace('T', ' ');
+    else if (typeof value === 'number' && /(^|_)at$/.test(name) && value > 1e9) flat[whole] = new Date(value * 1000).toISOString().slice(0, 19).replace('T', ' ');
     else flat[whole] = value as Value;
   }
   return flat;

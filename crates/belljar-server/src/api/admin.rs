@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::sessions::{PageAsked, cursor, no_cursor};
-use super::{no_method, no_route};
+use super::{login, no_method, no_route, open_routes};
 use crate::body::{Json, Named, Query};
 use crate::guard::{Hosts, authorize, guard};
 use crate::openapi::openapi_admin;
@@ -26,6 +26,7 @@ use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
 use crate::tenants::{Act, Amounts, AuditEvent, KeyInfo, Quota, Scope, TenantName, TenantsError};
+use crate::web;
 use crate::work::work;
 
 fn routes() -> OpenApiRouter<Arc<Service>> {
@@ -47,10 +48,12 @@ pub(crate) fn document() -> utoipa::openapi::OpenApi {
     routes().into_openapi()
 }
 
-/// What is answered to keys with the scope `admin`.
+/// What is answered to keys with the scope `admin`, and the interface with what it needs to log them in.
 pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     let (with_key, _) = routes().split_for_parts();
+    let (open, _) = open_routes().split_for_parts();
     let with_key = with_key
+        .route("/v1/me", get(login::me_of_admin))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(Arc::clone(service), work))
@@ -61,6 +64,8 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
             "/openapi.json",
             get(async || Answer(openapi_admin()).into_response()),
         )
+        .merge(web::routes())
+        .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
 }

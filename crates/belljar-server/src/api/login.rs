@@ -97,6 +97,8 @@ pub(super) struct Me {
     models: Vec<String>,
     /// Whether the service is a demonstration.
     demo: bool,
+    /// Whether this address is for those who administer: it has `/v1/admin`, but neither runs nor sessions.
+    is_admin_address: bool,
     /// Of the service.
     version: &'static str,
     /// The most that a run may use.
@@ -110,15 +112,27 @@ pub(super) struct Me {
     responses((status = 200, description = "What the key is good for.", body = Me))
 )]
 pub(super) async fn me(State(service): State<Arc<Service>>, caller: Caller) -> Answer<Me> {
-    let runs = service.runs.options();
-    Answer(Me {
-        tenant: caller.tenant.to_string(),
-        scopes: caller.scopes.iter().map(|scope| scope.as_str()).collect(),
-        models: runs.models.iter().map(|model| model.name.clone()).collect(),
-        demo: service.demo.is_some(),
-        version: env!("CARGO_PKG_VERSION"),
-        budget: runs.budget.clone(),
-    })
+    Answer(Me::of(&service, &caller, false))
+}
+
+/// The same on the listener of those who administer.
+pub(super) async fn me_of_admin(State(service): State<Arc<Service>>, caller: Caller) -> Answer<Me> {
+    Answer(Me::of(&service, &caller, true))
+}
+
+impl Me {
+    fn of(service: &Service, caller: &Caller, is_admin_address: bool) -> Self {
+        let runs = service.runs.options();
+        Self {
+            tenant: caller.tenant.to_string(),
+            scopes: caller.scopes.iter().map(|scope| scope.as_str()).collect(),
+            models: runs.models.iter().map(|model| model.name.clone()).collect(),
+            demo: service.demo.is_some(),
+            is_admin_address,
+            version: env!("CARGO_PKG_VERSION"),
+            budget: runs.budget.clone(),
+        }
+    }
 }
 
 /// Lists tasks that a demonstration knows. A service that is none has none.

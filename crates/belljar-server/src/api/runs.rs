@@ -11,8 +11,8 @@ use axum::{Extension, Json as Answer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
-    Approval, Approvals, Budget, Evidence, ExitReason, PLAN, Policy, READ_FILE, RunEvent, Spent,
-    Start, notebook, page, script,
+    Approval, Approvals, Budget, Evidence, ExitReason, PLAN, Parent, Policy, READ_FILE, RunEvent,
+    Spent, Start, notebook, page, script,
 };
 use belljar_journal::{RunId, RunSummary};
 use belljar_sandbox::protocol::{Artifact, Language};
@@ -142,9 +142,6 @@ pub(super) struct RunView {
     /// What it has used.
     #[schema(schema_with = spent_schema)]
     spent: Spent,
-    /// The run that it goes on from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<ParentView>,
     /// How many events it has.
     events: u64,
     /// What a person is to decide, all of it, each with the hash of its exact bytes.
@@ -173,6 +170,15 @@ struct ParentView {
     step: u32,
 }
 
+impl From<Box<Parent>> for ParentView {
+    fn from(parent: Box<Parent>) -> Self {
+        Self {
+            id: parent.run,
+            step: parent.step,
+        }
+    }
+}
+
 /// A run in a list.
 #[derive(Debug, Serialize, ToSchema)]
 struct RunBrief {
@@ -182,6 +188,9 @@ struct RunBrief {
     state: RunState,
     task: String,
     model: String,
+    /// The run that it goes on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentView>,
 }
 
 /// How a run is.
@@ -284,15 +293,12 @@ impl RunView {
                 state,
                 task: start.task,
                 model: start.model,
+                parent: start.parent.map(ParentView::from),
             },
             language: start.language,
             budget: run.budget().clone(),
             approvals: run.approvals().policy,
             spent: run.spent(),
-            parent: start.parent.map(|parent| ParentView {
-                id: parent.run,
-                step: parent.step,
-            }),
             events: last,
             waits_for: run.undecided().to_vec(),
             reason,
@@ -360,8 +366,8 @@ async fn brief(
         // One of a newer Belljar is listed still.
         _ => None,
     };
-    let (task, model) = start
-        .map(|start| (start.task, start.model))
+    let (task, model, parent) = start
+        .map(|start| (start.task, start.model, start.parent))
         .unwrap_or_default();
     let state = match summary.last.decode::<RunEvent>() {
         Ok(RunEvent::Ended(ending)) if ending.reason == ExitReason::Answered => RunState::Answered,
@@ -378,6 +384,7 @@ async fn brief(
         state,
         task,
         model,
+        parent: parent.map(ParentView::from),
     })
 }
 

@@ -809,6 +809,9 @@ class Me(Model):
     demo: bool
     """Whether the service is a demonstration."""
 
+    is_admin_address: bool
+    """Whether this address is for those who administer: it has `/v1/admin`, but neither runs nor sessions."""
+
     models: list[str]
     """The models that runs may have, the usual one first."""
 
@@ -888,6 +891,8 @@ class RunBrief(Model):
     id: str
 
     model: str
+
+    parent: ParentView | None = None
 
     state: RunState
 

@@ -1504,6 +1504,8 @@ export interface components {
             budget: components["schemas"]["Budget"];
             /** @description Whether the service is a demonstration. */
             demo: boolean;
+            /** @description Whether this address is for those who administer: it has `/v1/admin`, but neither runs nor sessions. */
+            is_admin_address: boolean;
             /** @description The models that runs may have, the usual one first. */
             models: string[];
             /** @description What the key may do. */
@@ -1789,6 +1791,7 @@ export interface components {
             created_at: number;
             id: string;
             model: string;
+            parent?: components["schemas"]["ParentView"] | null;
             state: components["schemas"]["RunState"];
             task: string;
         };
@@ -2039,7 +2042,6 @@ export interface components {
             events: number;
             evidence: components["schemas"]["Evidence"][];
             language: components["schemas"]["Language"];
-            parent?: components["schemas"]["ParentView"] | null;
             reason?: components["schemas"]["ExitReason"];
             spent: components["schemas"]["Spent"];
             waits_for: components["schemas"]["Approval"][];

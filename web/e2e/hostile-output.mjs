@@ -1,0 +1,95 @@
+// Output that attacks the page, rendered in a browser: section E of the attacks. Nothing may reach the listener that
+// stands for the outside, and nothing of a program may run in the page.
+import assert from 'node:assert/strict';
+
+// eslint-disable-next-line no-control-regex
+const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/;
+
+export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
+  /** What frames were forbidden is said on the console; that is as it should be. */
+  const forbidden = (page) => {
+    page.wrong = page.wrong.filter((text) => !/Content Security Policy|sandboxed|Unsafe attempt|Blocked/.test(text));
+  };
+  return {
+    async 'E5: commands to a terminal are taken out'() {
+      const page = await open();
+      await ask(page, 'Show escapes.');
+      await answered(page);
+      await page.getByText('harmless line 42').first().waitFor();
+      await fromTop(page);
+      await shot(page, 'hostile-escapes');
+      const text = await page.evaluate(() => document.querySelector('#content').textContent);
+      const shown = text.replaceAll(/[\n\t]/g, ' ');
+      assert.match(shown, /red link dcs/);
+      assert.doesNotMatch(shown, CONTROLS);
+      // The code says how it makes them; its output does not have what they carried.
+      const output = (await page.locator('.output').allTextContents()).join('\n');
+      assert.match(output, /eight bits/);
+      assert.doesNotMatch(output, /ZXZpbA|evil\.example|secret/);
+      return page;
+    },
+    async 'E6: what cannot be seen is written out where somebody decides'() {
+      const page = await open();
+      await ask(page, 'Something unseen.', { approvals: 'always' });
+      await page.getByRole('heading', { name: /May this run/ }).waitFor();
+      await page.getByText('6 characters in it can’t be seen.', { exact: false }).waitFor();
+      const approval = page.locator('.approval');
+      for (const character of ['202e', '2066', '2069', 'e0068', 'e0069']) {
+        await approval.getByText(`\\u{${character}}`).first().waitFor();
+      }
+      assert.doesNotMatch(await approval.textContent(), /[\u202e\u2066\u2069]|[\u{e0000}-\u{e0fff}]/u);
+      await shot(page, 'hostile-unseen');
+      await page.keyboard.press('r');
+      await answered(page);
+      return page;
+    },
+    async 'E7 and E8: HTML, SVG and Markdown stay where they are, and load nothing'() {
+      const page = await open();
+      await ask(page, 'Show hostile output.');
+      await answered(page);
+      await page.locator('iframe').nth(1).waitFor();
+      const frames = page.locator('iframe');
+      for (let at = 0; at < (await frames.count()); at += 1) {
+        await frames.nth(at).scrollIntoViewIfNeeded();
+        assert.equal(await frames.nth(at).getAttribute('sandbox'), '', 'a frame has rights');
+      }
+      const before = page.url();
+      const hostile = page.frameLocator('iframe').first();
+      // A reader clicks on all that there is.
+      for (const words of ['send', 'same frame', 'whole page', 'new page', 'bold']) {
+        const place = hostile.getByText(words).first();
+        await place.click({ timeout: 3000 }).catch(() => {});
+      }
+      await page.waitForTimeout(1000);
+      await fromTop(page);
+      await shot(page, 'hostile');
+      assert.match(await page.title(), /hostile/);
+      assert.equal(page.url(), before);
+      assert.equal(await page.evaluate(() => globalThis.owned), undefined);
+      assert.equal(await page.locator('#content img:not([src^="data:"]):not([src^="blob:"])').count(), 0);
+      assert.equal(await page.locator('#content a[href^="javascript:"]').count(), 0);
+      assert.deepEqual(outside.asked, []);
+      forbidden(page);
+      return page;
+    },
+    async 'E9: what is too much is left out'() {
+      const page = await open();
+      await ask(page, 'Show heavy output.');
+      await answered(page);
+      await page.getByText(/too large to be shown|further displays are not shown/).first().waitFor();
+      await page.waitForTimeout(500);
+      const counts = await page.evaluate(() => ({
+        elements: document.querySelectorAll('*').length,
+        pictures: document.querySelectorAll('#content img').length,
+      }));
+      console.log(`        ${counts.elements} elements, ${counts.pictures} pictures`);
+      assert.ok(counts.elements < 3000, 'it shows too much');
+      assert.equal(counts.pictures, 0);
+      await fromTop(page);
+      await shot(page, 'hostile-heavy');
+      assert.deepEqual(outside.asked, []);
+      forbidden(page);
+      return page;
+    },
+  };
+}

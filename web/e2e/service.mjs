@@ -1,0 +1,78 @@
+// A service with its embedded page, started for a test or for pictures, and ended with it.
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, request as send } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+
+const belljar = process.env.BELLJAR ?? 'belljar';
+
+/** `model` is the address of the provider; without one it is the demonstration, which needs no key. */
+export async function startService({ model } = {}) {
+  const directory = mkdtempSync(join(tmpdir(), 'belljar-interface-'));
+  writeFileSync(join(directory, 'config.toml'), '[budget]\nsteps = 60\n');
+  const env = { ...process.env, BELLJAR_CONFIG: join(directory, 'config.toml') };
+  if (model) env.BELLJAR_BASE_URL = model;
+  const data = ['--data', join(directory, 'service')];
+  const keyOf = (tenant, ...scopes) =>
+    execFileSync(belljar, ['keys', 'create', ...data, '--tenant', tenant, ...scopes.flatMap((scope) => ['--scope', scope])], {
+      env,
+      stdio: ['ignore', 'pipe', 'ignore'],
+      encoding: 'utf8',
+    }).trim();
+  const keys = model
+    ? { ours: keyOf('ours', 'runs', 'sessions'), theirs: keyOf('theirs', 'runs', 'sessions'), admin: keyOf('operators', 'runs', 'sessions', 'admin') }
+    : {};
+  const kind = model ? ['--model', 'llamacpp/local'] : ['--demo'];
+  const child = spawn(belljar, ['serve', ...data, ...kind, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--timeout', '120', '--drain', '1'], {
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const addresses = new Promise((resolve, reject) => {
+    let said = '';
+    child.stderr.on('data', (part) => {
+      said += part;
+      const found = /(?:listening on|open) (http:\S+)\][^]*administered at (http:\S+)\]/.exec(said);
+      if (found) resolve(found);
+    });
+    child.on('error', reject);
+    child.on('exit', () => reject(new Error(`the service ended: ${said}`)));
+  });
+  const [, url, admin] = await addresses;
+  return {
+    url: `${url}/`,
+    admin: `${admin}/`,
+    keys,
+    directory,
+    async stop() {
+      const ended = new Promise((resolve) => child.on('exit', resolve));
+      child.kill('SIGTERM');
+      await ended;
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The service behind a path, as a proxy has it. */
+export async function startProxy(service, prefix) {
+  const server = createServer((request, response) => {
+    if (!request.url.startsWith(prefix)) return response.writeHead(404).end();
+    const target = new URL('/' + request.url.slice(prefix.length), service);
+    const passed = send(target, { method: request.method, headers: request.headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    passed.on('error', () => response.destroy());
+    response.on('close', () => passed.destroy());
+    request.pipe(passed);
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${server.address().port}${prefix}`,
+    close: () => (server.closeAllConnections(), server.close()),
+  };
+}
+
+export const startBrowser = () =>
+  chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });

@@ -1,0 +1,83 @@
+// Makes the pictures of README and docs from the demonstration, into docs/images.
+//   BELLJAR=path/to/belljar node scripts/screenshots.mjs
+import { mkdirSync, statSync } from 'node:fs';
+import { startBrowser, startService } from '../e2e/service.mjs';
+
+const MOST_BYTES = 200_000;
+const images = new URL('../../docs/images/', import.meta.url).pathname;
+mkdirSync(images, { recursive: true });
+const service = await startService();
+const browser = await startBrowser();
+
+async function open(colorScheme) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 780 }, colorScheme, locale: 'en' });
+  const page = await context.newPage();
+  await page.goto(service.url);
+  await page.getByRole('heading', { name: 'Examples that work at once' }).waitFor();
+  return page;
+}
+async function picture(page, name) {
+  // The pointer rests nowhere, pictures are decoded, and fonts are there.
+  await page.mouse.move(0, 0);
+  await page.evaluate(() => document.fonts.ready);
+  await page.waitForTimeout(500);
+  const path = `${images}${name}.png`;
+  await page.screenshot({ path });
+  const { size } = statSync(path);
+  console.log(`${String(size).padStart(8)}  ${name}.png`);
+  if (size > MOST_BYTES) process.exitCode = 1;
+}
+async function example(page, title) {
+  await page.getByRole('button', { name: title }).click();
+  await page.waitForURL(/#\/runs\//);
+}
+
+async function runs() {
+  for (const scheme of ['light', 'dark']) {
+    const page = await open(scheme);
+    if (scheme === 'light') await picture(page, 'ask');
+    await example(page, 'A sales table, with a chart');
+    await page.getByText('Answered', { exact: true }).first().waitFor();
+    await page.getByRole('img').first().waitFor();
+    await page.evaluate(() => scrollTo(0, 0));
+    await picture(page, `run-${scheme}`);
+  }
+}
+async function approval() {
+  const page = await open('light');
+  await example(page, 'A cell that waits for you');
+  await page.getByRole('heading', { name: /May this run/ }).waitFor();
+  await page.getByRole('button', { name: 'Change it' }).click();
+  await page.locator('.cm-content').click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type("\nprint(kept.to_string())");
+  await page.locator('.added').first().waitFor();
+  await page.locator('.approval').scrollIntoViewIfNeeded();
+  await picture(page, 'approval');
+}
+async function session() {
+  const page = await open('light');
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await page.getByRole('button', { name: 'New session' }).click();
+  for (const code of [
+    'import pandas as pd\nrivers = pd.DataFrame({"river": ["Nile", "Amazon", "Yangtze"], "km": [6650, 6400, 6300]})\nrivers',
+    'longest = rivers["km"].max()\nlongest / rivers["km"].mean()',
+  ]) {
+    await page.locator('.cm-content').click();
+    await page.keyboard.type(code);
+    await page.keyboard.press('Shift+Enter');
+    await page.locator('.cell .below').nth(code.startsWith('import') ? 0 : 1).waitFor();
+  }
+  await page.getByRole('rowheader', { name: 'longest' }).waitFor();
+  await page.evaluate(() => scrollTo(0, 0));
+  await picture(page, 'session');
+}
+
+try {
+  await runs();
+  await approval();
+  await session();
+} finally {
+  await browser.close();
+  await service.stop();
+}
