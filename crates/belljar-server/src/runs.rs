@@ -460,7 +460,7 @@ impl Runs {
         let request = tracing::Span::current().context();
         let request = request.span().span_context().clone();
         let request = Context::new().with_remote_span_context(request);
-        let drives = async move {
+        let work = async move {
             let mut listener = |progress: Progress<'_>| driven.hear(&progress);
             let ended = tokio::select! {
                 ended = Box::pin(live.drive(&mut listener)) => ended.map(drop),
@@ -479,7 +479,7 @@ impl Runs {
                 all.remove(&driven.id);
             }
         };
-        self.tasks.spawn(drives.with_context(request));
+        self.tasks.spawn(work.with_context(request));
     }
 
     async fn lets_go_of(&self, driven: &Driven) {
