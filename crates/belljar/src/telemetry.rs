@@ -202,26 +202,23 @@ impl Client {
     /// Says once that nothing can be sent, and once that it can be again.
     fn note(&self, error: Option<&str>) {
         let signal = self.signal;
-        match error {
-            Some(error) => {
-                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
-                    tracing::error!(
-                        signal,
-                        error,
-                        "nothing can be sent to the OpenTelemetry collector; it is given up until it can"
-                    );
-                }
+        if let Some(error) = error {
+            if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
+                tracing::error!(
+                    signal,
+                    error,
+                    "nothing can be sent to the OpenTelemetry collector; it is given up until it can"
+                );
             }
-            None => {
-                let failures = self.failures.swap(0, Ordering::Relaxed);
-                if failures > 0 {
-                    tracing::warn!(
-                        signal,
-                        failures,
-                        "the OpenTelemetry collector takes what is sent again"
-                    );
-                }
-            }
+            return;
+        }
+        let failures = self.failures.swap(0, Ordering::Relaxed);
+        if failures > 0 {
+            tracing::warn!(
+                signal,
+                failures,
+                "the OpenTelemetry collector takes what is sent again"
+            );
         }
     }
 }
