@@ -103,6 +103,11 @@ class Models:
         return "\n\n".join(done.values())
 
     def define(self, name: str, schema: Schema) -> str:
+        if "allOf" in schema:
+            # Another one, and more.
+            base, own = schema["allOf"]
+            described = {**own, "description": schema.get("description")}
+            return self.model(name, described, base["$ref"].rsplit("/", 1)[1])
         variants = schema.get("oneOf")
         if variants is None:
             if "enum" in schema:
@@ -214,7 +219,7 @@ SYNC = [
     (r"async def", "def"),
     (r"async (with|for)", r"\1"),
     (r"await ", ""),
-    (r"\bAsync(Belljar|Session|Files|Events|Client|Iterator|Reading)\b", r"\1"),
+    (r"\bAsync(Belljar|Session|Files|Events|Run|RunReading|Client|Iterator|Reading)\b", r"\1"),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\ba(close|read|iter_raw|iter_bytes)\(", r"\1("),
     (r"\bachunks\b", "chunks"),

@@ -415,12 +415,16 @@ impl Runs {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(driven) = self.driven(id) {
+                // It is driven until its session has closed, which is after its end.
+                if self.has_ended(tenant, id).await? {
+                    return Err(ended());
+                }
                 return Ok(Reached::Driven(driven));
             }
             let agent = {
                 let recorded = self.read(tenant, id.as_str()).await?;
                 if recorded.run.ending().is_some() {
-                    return Err(Problem::new(Code::RunEnded, "start a new one"));
+                    return Err(ended());
                 }
                 let model = recorded.run.start().map(|start| start.model.as_str());
                 self.agent(tenant, &recorded.directory, self.model(model)?)
@@ -439,6 +443,16 @@ impl Runs {
                 Err(error) => return Err(fault(error)),
             }
         }
+    }
+
+    async fn has_ended(&self, tenant: &TenantName, id: &RunId) -> Result<bool, Problem> {
+        let journal = self.make_directory(tenant).await?.journal().clone();
+        let last = async {
+            let last = journal.last_seq(id).await?;
+            journal.read(id, last.saturating_sub(1), 1).await
+        };
+        let last = last.await.map_err(|error| fault(error.into()))?;
+        Ok(last.last().is_some_and(|event| event.kind == "ended"))
     }
 
     /// Drives a run to its end, until it is left, or until nobody has decided for too long.
@@ -712,6 +726,10 @@ pub(crate) fn fault(error: RunError) -> Problem {
         RunError::NoStep(_) => Problem::new(Code::StepNotFound, error.to_string()),
         error => Problem::internal("a run", error),
     }
+}
+
+fn ended() -> Problem {
+    Problem::new(Code::RunEnded, "start a new one")
 }
 
 fn refused(error: DecisionError) -> Problem {

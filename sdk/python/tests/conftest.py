@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import scripted
 from belljar import Belljar, Session
 
 
@@ -33,10 +34,13 @@ def program() -> str:
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Service]:
-    with tempfile.TemporaryDirectory() as data, open(f"{data}/told", "w+") as told:
+    with scripted.model() as model, tempfile.TemporaryDirectory() as data, open(f"{data}/told", "w+") as told:
         command = [program(), "serve", "--env", "default", "--listen", "127.0.0.1:0", "--data", f"{data}/service"]
-        bounds = ["--tenant-sessions", "6", "--drain", "1"]
-        with subprocess.Popen([*command, *bounds], stdout=subprocess.PIPE, stderr=told, text=True) as process:
+        bounds = ["--tenant-sessions", "6", "--drain", "1", "--model", "llamacpp/scripted"]
+        variables = {**os.environ, "BELLJAR_BASE_URL": model}
+        with subprocess.Popen(
+            [*command, *bounds], stdout=subprocess.PIPE, stderr=told, text=True, env=variables
+        ) as process:
             assert process.stdout is not None
             key, url = process.stdout.readline().strip(), None
             while url is None and process.poll() is None:

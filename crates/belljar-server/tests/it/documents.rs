@@ -50,6 +50,52 @@ fn the_documents_are_whole() {
     assert_eq!(open, ["/login", "/logout"]);
 }
 
+/// Every operation has an example in docs/api.md, whose blocks a test of the program runs.
+#[test]
+fn every_operation_has_an_example() {
+    let page = include_str!("../../../../docs/api.md");
+    let blocks = page.split("```sh\n").skip(1);
+    let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
+    let calls: Vec<(Method, String)> = blocks
+        .flat_map(|block| block.split("call ").skip(1))
+        .filter_map(|call| {
+            let (method, rest) = call.split_once(' ')?;
+            let path = rest.split([' ', ';', '\n']).next()?;
+            let path = path.replace(['\'', '"'], "");
+            let path = path.split('?').next()?.to_owned();
+            Some((method.parse().ok()?, path))
+        })
+        .collect();
+    let documents = [openapi(), openapi_admin()];
+    let all = || documents.iter().flat_map(operations);
+    let mut missing = Vec::new();
+    for (template, method, _) in all() {
+        // A path that is written out is no example of one with a name in it.
+        let written_out = |path: &str| all().any(|(other, of, _)| other == path && of == method);
+        let shown = |(called, path): &(Method, String)| {
+            *called == method
+                && (path == template || is_one_of(path, template) && !written_out(path))
+        };
+        if !calls.iter().any(shown) {
+            missing.push(format!("{method} {template}"));
+        }
+    }
+    assert!(missing.is_empty(), "docs/api.md lacks {missing:?}");
+}
+
+/// Whether a path is one that this template stands for; `{path}` has several parts.
+fn is_one_of(path: &str, template: &str) -> bool {
+    let (mut parts, mut expected) = (path.split('/'), template.split('/'));
+    loop {
+        match (parts.next(), expected.next()) {
+            (None, None) | (Some(_), Some("{path}")) => return true,
+            (Some(part), Some(name)) if name.starts_with('{') && !part.is_empty() => {}
+            (Some(part), Some(name)) if part == name => {}
+            _ => return false,
+        }
+    }
+}
+
 fn is_whole(document: &Value, expected: usize) {
     assert_eq!(document["openapi"], "3.1.0");
     let mut pending = vec![document];

@@ -1,4 +1,4 @@
-//! The examples of README.md, docs/runs.md and docs/service.md, as a newcomer would run them.
+//! The examples of README.md, docs/runs.md, docs/service.md and docs/api.md, as a newcomer would run them.
 
 use std::fs;
 use std::path::Path;
@@ -61,6 +61,33 @@ fn the_examples_of_service_run() {
     assert_eq!(model.requests().len(), 4);
 }
 
+/// Its blocks are one session of a shell.
+#[test]
+fn the_requests_of_api_run() {
+    crate::support::bare();
+    let model = ScriptedModel::start([
+        code("total = sum(int(line) for line in open('sales.csv'))\nopen('total.txt', 'w').write(str(total))\nprint(total)"),
+        Scripted::text("FINAL: The sales are 4217 in all."),
+        code("print(total / 2)"),
+        Scripted::text("FINAL: Half of it is 2108.5."),
+        code("print(total)"),
+        Scripted::text("FINAL: It is 4217."),
+        code("print(6 * 7)"),
+        Scripted::text("FINAL: It is 42."),
+        code("print(1)"),
+    ])
+    .unwrap();
+    let examples = examples_of("docs/api.md");
+    let script: String = examples.iter().map(|(script, _)| script.as_str()).collect();
+    let expected: String = examples
+        .iter()
+        .filter_map(|(_, expected)| expected.as_deref())
+        .collect();
+    let variables = [("BELLJAR_BASE_URL", model.base_url())];
+    run_example(&script, Some(expected.as_str()), &variables);
+    assert_eq!(model.requests().len(), 9);
+}
+
 /// The settings that the pages show are settings.
 #[test]
 fn the_settings_files_of_pages_are_ones() {
@@ -95,23 +122,27 @@ fn run_examples_with(page: &str, least: usize, variables: &[(&str, String)]) {
         "only {} examples were found in {page}",
         examples.len()
     );
+    for (script, expected) in examples {
+        run_example(&script, expected.as_deref(), variables);
+    }
+}
+
+fn run_example(script: &str, expected: Option<&str>, variables: &[(&str, String)]) {
     let directories = std::env::var_os("PATH").unwrap_or_default();
     let own = Path::new(BELLJAR).parent().unwrap().to_owned();
     let directories = std::iter::once(own).chain(std::env::split_paths(&directories));
     let path = std::env::join_paths(directories).unwrap();
-    for (script, expected) in examples {
-        let scratch = Scratch::new();
-        let mut command = scratch.prepare("bash");
-        command
-            .args(["-euo", "pipefail", "-c", &script])
-            .env("PATH", &path)
-            .envs(variables.iter().map(|(name, value)| (name, value)));
-        let mut child = command.spawn().unwrap();
-        drop(child.stdin.take());
-        let ended = scratch.finish(child);
-        assert!(ended.status.success(), "{script}\n{ended:#?}");
-        if let Some(expected) = expected {
-            assert_eq!(ended.stdout, expected, "{script}\n{ended:#?}");
-        }
+    let scratch = Scratch::new();
+    let mut command = scratch.prepare("bash");
+    command
+        .args(["-euo", "pipefail", "-c", script])
+        .env("PATH", &path)
+        .envs(variables.iter().map(|(name, value)| (name, value)));
+    let mut child = command.spawn().unwrap();
+    drop(child.stdin.take());
+    let ended = scratch.finish(child);
+    assert!(ended.status.success(), "{script}\n{ended:#?}");
+    if let Some(expected) = expected {
+        assert_eq!(ended.stdout, expected, "{script}\n{ended:#?}");
     }
 }

@@ -10,8 +10,8 @@
 """
 
 from . import models
-from ._async import AsyncBelljar, AsyncEvents, AsyncFiles, AsyncSession
-from ._core import Checkpoints, Event, Limits, OnFailure, WhenBusy
+from ._async import AsyncBelljar, AsyncEvents, AsyncFiles, AsyncRun, AsyncSession
+from ._core import Budget, Checkpoints, Event, Limits, OnFailure, Policy, RunEvent, RunFile, Tool, WhenBusy
 from ._errors import (
     BelljarError,
     CellFailed,
@@ -23,16 +23,18 @@ from ._errors import (
     Unavailable,
     Unreachable,
 )
-from ._sync import Belljar, Events, Files, Session
+from ._sync import Belljar, Events, Files, Run, Session
 from .models import Display, Outcome
 
 __all__ = [
     "AsyncBelljar",
     "AsyncEvents",
     "AsyncFiles",
+    "AsyncRun",
     "AsyncSession",
     "Belljar",
     "BelljarError",
+    "Budget",
     "CellFailed",
     "Checkpoints",
     "Display",
@@ -43,10 +45,15 @@ __all__ = [
     "NotFound",
     "OnFailure",
     "Outcome",
+    "Policy",
     "RateLimited",
+    "Run",
+    "RunEvent",
+    "RunFile",
     "Session",
     "SessionBusy",
     "SessionEnded",
+    "Tool",
     "Unauthorized",
     "Unavailable",
     "Unreachable",

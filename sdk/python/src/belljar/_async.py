@@ -7,14 +7,14 @@ import contextlib
 import inspect  # async
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
 from . import _core, models
-from ._core import Access, Call, CellReading, Event, Json, ModelT
+from ._core import Access, Call, CellReading, Event, Json, ModelT, RunReader
 from ._errors import BelljarError, NotFound, SessionEnded
 
 if TYPE_CHECKING:
@@ -87,6 +87,39 @@ class AsyncBelljar:
             page = await self._ask(models.SessionPage, Call("GET", "/v1/sessions", query=query))
             for session in page.sessions:
                 yield session
+            if page.next_cursor is None:
+                return
+            query["cursor"] = page.next_cursor
+
+    async def run(
+        self,
+        task: str,
+        *,
+        files: Sequence[_core.RunFile] = (),
+        model: str | None = None,
+        language: models.Language | None = None,
+        budget: _core.Budget | None = None,
+        approvals: _core.Policy | None = None,
+        tools: Sequence[_core.Tool] | None = None,
+    ) -> AsyncRun:
+        """Starts a run: an agent works on a task, with these files. It goes on by itself, whoever listens, also
+        when this client is closed. What is left out is as the service has it."""
+        body = _core.new_run(
+            task, files, model=model, language=language, budget=budget, approvals=approvals, tools=tools
+        )
+        return AsyncRun(self, await self._ask(models.RunView, Call.change("POST", "/v1/runs", json=body)))
+
+    async def attach_run(self, id: str) -> AsyncRun:
+        """A run that is there already, whether it goes on or has ended."""
+        return AsyncRun(self, await self._ask(models.RunView, Call("GET", f"/v1/runs/{_core.part(id)}")))
+
+    async def runs(self) -> AsyncIterator[models.RunBrief]:
+        """All runs of the tenant, the newest first."""
+        query: dict[str, str | int] = {"limit": 200}
+        while True:
+            page = await self._ask(models.RunPage, Call("GET", "/v1/runs", query=query))
+            for run in page.runs:
+                yield run
             if page.next_cursor is None:
                 return
             query["cursor"] = page.next_cursor
@@ -360,6 +393,155 @@ class AsyncEvents:
                 await response.aclose()
             if reading.outcome is None:
                 await asyncio.sleep(reading.lost(broke))
+
+
+class AsyncRun:
+    """An agent at a task. `view` is how the run was when the service last told: `state`, `spent` and the rest."""
+
+    def __init__(self, client: AsyncBelljar, view: models.RunView) -> None:
+        self.id = view.id
+        self.view = view
+        self._client = client
+        self._path = f"/v1/runs/{_core.part(view.id)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r}, {self.view.state!r})"
+
+    @property
+    def answer(self) -> str | None:
+        """The answer, or the best there is, once the run has ended."""
+        return self.view.answer
+
+    @property
+    def waits_for(self) -> list[models.Approval]:
+        """What a person is to decide."""
+        return self.view.waits_for
+
+    @property
+    def artifacts(self) -> list[models.Artifact]:
+        """Files that it made, once it has ended; `save` gets them."""
+        return self.view.artifacts
+
+    def __aiter__(self) -> _core.AsyncRunReading:
+        return self.events()
+
+    async def events(self, after: int = 0) -> _core.AsyncRunReading:
+        """The events of the run after this number, as they come, to its end.
+
+        A connection that breaks is made again, and goes on with the event after the last one. `view` is told
+        anew when the run asks a person and when it has ended.
+        """
+        reader = RunReader(self._client._access, self._path, after, self._client._retries)
+        while not reader.ended:
+            response = await self._client._send(reader.call())
+            _core.listen(response)
+            broke: Exception | None = None
+            try:
+                async for chunk in response.aiter_bytes():
+                    for event in reader.feed(chunk):
+                        if event.kind in ("approval_asked", "ended"):
+                            await self.refresh()
+                        yield event
+            except httpx.TransportError as error:
+                broke = error
+            finally:
+                await response.aclose()
+            if not reader.ended:
+                if reader.is_whole(await self.refresh()):
+                    return
+                await asyncio.sleep(reader.lost(broke))
+
+    async def result(self) -> models.RunView:
+        """Waits for the end: the answer, why it has ended, where its values were seen, the files that it made.
+        A run that asks a person waits for as long as nobody decides."""
+        async for _ in self.events(self.view.events):
+            pass
+        return self.view
+
+    async def refresh(self) -> models.RunView:
+        """How the run is now."""
+        self.view = await self._client._ask(models.RunView, Call("GET", self._path))
+        return self.view
+
+    async def approve(self, approval: models.Approval | None = None, *, rest_of_run: bool = False) -> None:
+        """Accepts what the run waits for: the first of `waits_for` where none is given. `rest_of_run` accepts also
+        what is like it from now on."""
+        await self._decide(approval, {"kind": "accept", "rest_of_run": rest_of_run})
+
+    async def edit(self, code: str, approval: models.Approval | None = None) -> None:
+        """Has this code run instead."""
+        await self._decide(approval, {"kind": "edit", "code": code})
+
+    async def reject(self, feedback: str | None = None, approval: models.Approval | None = None) -> None:
+        """Refuses what the run waits for, and tells the model why."""
+        refusal = {"kind": "reject"} if feedback is None else {"kind": "feedback", "text": feedback}
+        await self._decide(approval, refusal)
+
+    async def _decide(self, approval: models.Approval | None, decision: Json) -> None:
+        if approval is None:
+            if not self.waits_for:
+                await self.refresh()
+            if not self.waits_for:
+                raise ValueError("the run waits for nobody")
+            approval = self.waits_for[0]
+        path = f"{self._path}/approvals/{_core.part(approval.id)}"
+        # The decision is for exactly what was shown.
+        body = {"hash": approval.hash, "decision": decision}
+        await self._client._send(Call.change("POST", path, json=body))
+        await self.refresh()
+
+    async def cancel(self) -> None:
+        """Ends the run with the best answer that it has."""
+        await self._change("cancel", {})
+
+    async def interrupt(self) -> bool:
+        """Interrupts the cell that runs, as Ctrl-C would; the model is told, and goes on. False if none does."""
+        call = Call.change("POST", f"{self._path}/interrupt", json={})
+        return (await self._client._ask(models.Interrupted, call)).interrupted
+
+    async def resume(self) -> None:
+        """Goes on with a run that nobody is at."""
+        await self._change("resume", {})
+
+    async def raise_budget(self, budget: _core.Budget) -> None:
+        """Raises parts of the budget."""
+        await self._change("budget", dict(budget))
+
+    async def set_policy(self, approvals: _core.Policy) -> None:
+        """Says when a person is asked from now on."""
+        await self._change("policy", {"approvals": approvals})
+
+    async def follow_up(self, task: str) -> AsyncRun:
+        """Starts a run that goes on from the end of this one."""
+        return await self._go_on("follow-up", {"task": task})
+
+    async def branch(self, step: int, task: str | None = None) -> AsyncRun:
+        """Starts a run that goes on from after a step of this one; with its task, where none is given."""
+        return await self._go_on("branch", {"step": step} if task is None else {"step": step, "task": task})
+
+    async def save(self, to: str | os.PathLike[str]) -> list[Path]:
+        """Writes the files that the run made into a directory; where each of them is."""
+        saved = []
+        for artifact in self.artifacts:
+            path = _core.destination(Path(to), artifact.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            call = Call("GET", f"{self._path}/artifacts/{_core.file_path(artifact.path)}")
+            await self._client._save(call, path)
+            saved.append(path)
+        return saved
+
+    async def export(self, to: str | os.PathLike[str]) -> None:
+        """Saves the run as a notebook, a script or a page: `.ipynb`, `.py` or `.html`."""
+        query = {"format": Path(to).suffix.removeprefix(".")}
+        await self._client._save(Call("GET", f"{self._path}/export", query=query), to)
+
+    async def _change(self, what: str, body: Json) -> None:
+        call = Call.change("POST", f"{self._path}/{what}", json=body)
+        self.view = await self._client._ask(models.RunView, call)
+
+    async def _go_on(self, how: str, body: Json) -> AsyncRun:
+        call = Call.change("POST", f"{self._path}/{how}", json=body)
+        return AsyncRun(self._client, await self._client._ask(models.RunView, call))
 
 
 class AsyncFiles:

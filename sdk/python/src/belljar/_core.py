@@ -4,16 +4,17 @@ no output happen here.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import io
 import json
 import os
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Union
 from urllib.parse import quote
 
 import httpx
@@ -48,13 +49,32 @@ Event = Union[
 ]
 """One fact about a running cell. `type` tells them apart; the last one is always an `OutcomeEvent`."""
 
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunEvent:
+    """One fact about a run, as its journal has it; docs/events.schema.json has the fields of each kind."""
+
+    number: int
+    """From 1, without gaps: where `Run.events` can go on."""
+    kind: str
+    data: Json
+
+
 Reading = Generator[Event, None, None]
 AsyncReading = AsyncGenerator[Event, None]
-Json = dict[str, Any]
+RunReading = Generator[RunEvent, None, None]
+AsyncRunReading = AsyncGenerator[RunEvent, None]
 ModelT = TypeVar("ModelT", bound=models.Model)
+EventT = TypeVar("EventT")
 WhenBusy = Literal["wait", "refuse"]
 OnFailure = Literal["keep", "restore"]
 Checkpoints = Literal["off", "auto", "every"]
+Policy = Literal["never", "risky", "always"]
+Tool = Literal["plan", "read_file"]
+RunFile = Union[str, "os.PathLike[str]", "tuple[str, bytes]"]
+"""A file of this machine, or a name and its contents."""
 
 
 class Limits(TypedDict, total=False):
@@ -66,6 +86,16 @@ class Limits(TypedDict, total=False):
     workspace_bytes: int
     wall_time_ms: int
     cpu_time_ms: int
+
+
+class Budget(TypedDict, total=False):
+    """What a run may use, at most as much as the service gives."""
+
+    steps: int
+    tokens: int
+    money: float
+    seconds: int
+    calls: int
 
 
 @dataclass(frozen=True)
@@ -205,45 +235,29 @@ class Attempts:
         return max(after, pause) * random.uniform(1.0, 1.5)
 
 
-class CellReading:
-    """How far a cell has been read: events one by one, each once, over as many connections as it takes."""
+class Reader(Generic[EventT]):
+    """How far a stream has been read: events one by one, each once, over as many connections as it takes."""
 
-    def __init__(self, access: Access, session: str, body: Json, wall_time: float, retries: int) -> None:
-        final = frozenset({"session_busy"}) if body.get("when_busy") == "refuse" else frozenset[str]()
+    def __init__(self, access: Access, retries: int, last: int = 0) -> None:
         self._access = access
-        self._path = f"{session}/cells"
         self._headers = {"Accept": "text/event-stream"}
-        # The answer begins with the cell, and others may be before it.
-        read = wall_time + SILENCE
-        self._first = Call.change(
-            "POST", self._path, json=body, headers=self._headers, read=read, stream=True, final=final
-        )
         self._retries = retries
         self._attempts = Attempts(retries)
-        self._last = 0
+        self._last = last
         self._line: list[bytes] = []
         self._fields: dict[str, str] = {}
-        self.number: int | None = None
-        self.outcome: models.Outcome | None = None
 
-    def call(self) -> Call:
-        """What to ask for: the cell, or what follows after the last event."""
-        self._line, self._fields = [], {}
-        if self.number is None:
-            return self._first
+    def _again(self, path: str) -> Call:
+        """Asks for what follows after the last event."""
         headers = {**self._headers, "Last-Event-ID": str(self._last)}
-        return Call("GET", f"{self._path}/{self.number}/events", headers=headers, read=SILENCE, stream=True)
-
-    def show(self) -> Call:
-        """Asks for the cell itself."""
-        return Call("GET", f"{self._path}/{self.number}")
+        return Call("GET", path, headers=headers, read=SILENCE, stream=True)
 
     def lost(self, error: Exception | None) -> float:
         """The connection is gone. Seconds to wait; raises an error if it broke too often without an event."""
-        why = error or httpx.RemoteProtocolError("the stream ended before the cell did")
+        why = error or httpx.RemoteProtocolError("the stream ended too early")
         return self._attempts.wait(self._access.unreachable(why))
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[EventT]:
         """The events that these bytes complete."""
         self._line.append(chunk)
         if b"\n" not in chunk:
@@ -253,7 +267,7 @@ class CellReading:
         events = (self._take(line.rstrip(b"\r").decode()) for line in lines)
         return [event for event in events if event is not None]
 
-    def _take(self, line: str) -> Event | None:
+    def _take(self, line: str) -> EventT | None:
         if line:
             name, _, value = line.partition(":")
             self._fields[name] = value.removeprefix(" ")
@@ -266,6 +280,37 @@ class CellReading:
         kind, data = fields.get("event", ""), fields["data"]
         if kind == "fault":
             raise self._access.fault(json.loads(data))
+        return self._event(kind, data)
+
+    def _event(self, kind: str, data: str) -> EventT | None:
+        raise NotImplementedError
+
+
+class CellReading(Reader[Event]):
+    """How far a cell has been read."""
+
+    def __init__(self, access: Access, session: str, body: Json, wall_time: float, retries: int) -> None:
+        super().__init__(access, retries)
+        final = frozenset({"session_busy"}) if body.get("when_busy") == "refuse" else frozenset[str]()
+        self._path = f"{session}/cells"
+        # The answer begins with the cell, and others may be before it.
+        read = wall_time + SILENCE
+        self._first = Call.change(
+            "POST", self._path, json=body, headers=self._headers, read=read, stream=True, final=final
+        )
+        self.number: int | None = None
+        self.outcome: models.Outcome | None = None
+
+    def call(self) -> Call:
+        """What to ask for: the cell, or what follows after the last event."""
+        self._line, self._fields = [], {}
+        return self._first if self.number is None else self._again(f"{self._path}/{self.number}/events")
+
+    def show(self) -> Call:
+        """Asks for the cell itself."""
+        return Call("GET", f"{self._path}/{self.number}")
+
+    def _event(self, kind: str, data: str) -> Event | None:
         if kind not in models.EVENTS:
             return None
         event: Event = parse(models.EVENTS[kind], data)  # type: ignore[assignment]
@@ -274,6 +319,28 @@ class CellReading:
         elif isinstance(event, models.OutcomeEvent):
             self.outcome = event
         return event
+
+
+class RunReader(Reader[RunEvent]):
+    """How far a run has been read."""
+
+    def __init__(self, access: Access, run: str, after: int, retries: int) -> None:
+        super().__init__(access, retries, after)
+        self._path = f"{run}/events"
+        self.ended = False
+
+    def call(self) -> Call:
+        """Asks for what follows after the last event."""
+        self._line, self._fields = [], {}
+        return self._again(self._path)
+
+    def is_whole(self, run: models.RunView) -> bool:
+        """Whether nothing follows: who has the last event of a run that has ended is told no more."""
+        return run.reason is not None and self._last >= run.events
+
+    def _event(self, kind: str, data: str) -> RunEvent:
+        self.ended = kind == "ended"
+        return RunEvent(self._last, kind, json.loads(data))
 
 
 def parse(model: type[ModelT], text: str | bytes) -> ModelT:
@@ -328,6 +395,29 @@ def new_session(limits: Limits | None, checkpoints: Checkpoints | None, allow: l
     if allow:
         body["network"] = {"allow": list(allow)}
     return body
+
+
+def new_run(task: str, files: Sequence[RunFile], **more: Any) -> Json:
+    body: Json = {"task": task, **{name: value for name, value in more.items() if value is not None}}
+    if files:
+        body["files"] = [run_file(file) for file in files]
+    return body
+
+
+def run_file(file: RunFile) -> Json:
+    if isinstance(file, tuple):
+        name, contents = file
+    else:
+        name, contents = Path(file).name, Path(file).read_bytes()
+    return {"name": name, "contents": base64.b64encode(contents).decode()}
+
+
+def destination(directory: Path, path: str) -> Path:
+    """Where a file of a run goes. Its path was chosen by code that nobody has read."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\\" in part or "\0" in part or ":" in part for part in parts):
+        raise BelljarError("bad_answer", f"the service names a file {path!r}, which leads elsewhere")
+    return directory.joinpath(*parts)
 
 
 def frame_kind(name: str) -> str:

@@ -7,14 +7,14 @@ import time
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Callable
+from collections.abc import Iterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
 from . import _core, models
-from ._core import Access, Call, CellReading, Event, Json, ModelT
+from ._core import Access, Call, CellReading, Event, Json, ModelT, RunReader
 from ._errors import BelljarError, NotFound, SessionEnded
 
 if TYPE_CHECKING:
@@ -87,6 +87,39 @@ class Belljar:
             page = self._ask(models.SessionPage, Call("GET", "/v1/sessions", query=query))
             for session in page.sessions:
                 yield session
+            if page.next_cursor is None:
+                return
+            query["cursor"] = page.next_cursor
+
+    def run(
+        self,
+        task: str,
+        *,
+        files: Sequence[_core.RunFile] = (),
+        model: str | None = None,
+        language: models.Language | None = None,
+        budget: _core.Budget | None = None,
+        approvals: _core.Policy | None = None,
+        tools: Sequence[_core.Tool] | None = None,
+    ) -> Run:
+        """Starts a run: an agent works on a task, with these files. It goes on by itself, whoever listens, also
+        when this client is closed. What is left out is as the service has it."""
+        body = _core.new_run(
+            task, files, model=model, language=language, budget=budget, approvals=approvals, tools=tools
+        )
+        return Run(self, self._ask(models.RunView, Call.change("POST", "/v1/runs", json=body)))
+
+    def attach_run(self, id: str) -> Run:
+        """A run that is there already, whether it goes on or has ended."""
+        return Run(self, self._ask(models.RunView, Call("GET", f"/v1/runs/{_core.part(id)}")))
+
+    def runs(self) -> Iterator[models.RunBrief]:
+        """All runs of the tenant, the newest first."""
+        query: dict[str, str | int] = {"limit": 200}
+        while True:
+            page = self._ask(models.RunPage, Call("GET", "/v1/runs", query=query))
+            for run in page.runs:
+                yield run
             if page.next_cursor is None:
                 return
             query["cursor"] = page.next_cursor
@@ -358,6 +391,155 @@ class Events:
                 response.close()
             if reading.outcome is None:
                 time.sleep(reading.lost(broke))
+
+
+class Run:
+    """An agent at a task. `view` is how the run was when the service last told: `state`, `spent` and the rest."""
+
+    def __init__(self, client: Belljar, view: models.RunView) -> None:
+        self.id = view.id
+        self.view = view
+        self._client = client
+        self._path = f"/v1/runs/{_core.part(view.id)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r}, {self.view.state!r})"
+
+    @property
+    def answer(self) -> str | None:
+        """The answer, or the best there is, once the run has ended."""
+        return self.view.answer
+
+    @property
+    def waits_for(self) -> list[models.Approval]:
+        """What a person is to decide."""
+        return self.view.waits_for
+
+    @property
+    def artifacts(self) -> list[models.Artifact]:
+        """Files that it made, once it has ended; `save` gets them."""
+        return self.view.artifacts
+
+    def __iter__(self) -> _core.RunReading:
+        return self.events()
+
+    def events(self, after: int = 0) -> _core.RunReading:
+        """The events of the run after this number, as they come, to its end.
+
+        A connection that breaks is made again, and goes on with the event after the last one. `view` is told
+        anew when the run asks a person and when it has ended.
+        """
+        reader = RunReader(self._client._access, self._path, after, self._client._retries)
+        while not reader.ended:
+            response = self._client._send(reader.call())
+            _core.listen(response)
+            broke: Exception | None = None
+            try:
+                for chunk in response.iter_bytes():
+                    for event in reader.feed(chunk):
+                        if event.kind in ("approval_asked", "ended"):
+                            self.refresh()
+                        yield event
+            except httpx.TransportError as error:
+                broke = error
+            finally:
+                response.close()
+            if not reader.ended:
+                if reader.is_whole(self.refresh()):
+                    return
+                time.sleep(reader.lost(broke))
+
+    def result(self) -> models.RunView:
+        """Waits for the end: the answer, why it has ended, where its values were seen, the files that it made.
+        A run that asks a person waits for as long as nobody decides."""
+        for _ in self.events(self.view.events):
+            pass
+        return self.view
+
+    def refresh(self) -> models.RunView:
+        """How the run is now."""
+        self.view = self._client._ask(models.RunView, Call("GET", self._path))
+        return self.view
+
+    def approve(self, approval: models.Approval | None = None, *, rest_of_run: bool = False) -> None:
+        """Accepts what the run waits for: the first of `waits_for` where none is given. `rest_of_run` accepts also
+        what is like it from now on."""
+        self._decide(approval, {"kind": "accept", "rest_of_run": rest_of_run})
+
+    def edit(self, code: str, approval: models.Approval | None = None) -> None:
+        """Has this code run instead."""
+        self._decide(approval, {"kind": "edit", "code": code})
+
+    def reject(self, feedback: str | None = None, approval: models.Approval | None = None) -> None:
+        """Refuses what the run waits for, and tells the model why."""
+        refusal = {"kind": "reject"} if feedback is None else {"kind": "feedback", "text": feedback}
+        self._decide(approval, refusal)
+
+    def _decide(self, approval: models.Approval | None, decision: Json) -> None:
+        if approval is None:
+            if not self.waits_for:
+                self.refresh()
+            if not self.waits_for:
+                raise ValueError("the run waits for nobody")
+            approval = self.waits_for[0]
+        path = f"{self._path}/approvals/{_core.part(approval.id)}"
+        # The decision is for exactly what was shown.
+        body = {"hash": approval.hash, "decision": decision}
+        self._client._send(Call.change("POST", path, json=body))
+        self.refresh()
+
+    def cancel(self) -> None:
+        """Ends the run with the best answer that it has."""
+        self._change("cancel", {})
+
+    def interrupt(self) -> bool:
+        """Interrupts the cell that runs, as Ctrl-C would; the model is told, and goes on. False if none does."""
+        call = Call.change("POST", f"{self._path}/interrupt", json={})
+        return (self._client._ask(models.Interrupted, call)).interrupted
+
+    def resume(self) -> None:
+        """Goes on with a run that nobody is at."""
+        self._change("resume", {})
+
+    def raise_budget(self, budget: _core.Budget) -> None:
+        """Raises parts of the budget."""
+        self._change("budget", dict(budget))
+
+    def set_policy(self, approvals: _core.Policy) -> None:
+        """Says when a person is asked from now on."""
+        self._change("policy", {"approvals": approvals})
+
+    def follow_up(self, task: str) -> Run:
+        """Starts a run that goes on from the end of this one."""
+        return self._go_on("follow-up", {"task": task})
+
+    def branch(self, step: int, task: str | None = None) -> Run:
+        """Starts a run that goes on from after a step of this one; with its task, where none is given."""
+        return self._go_on("branch", {"step": step} if task is None else {"step": step, "task": task})
+
+    def save(self, to: str | os.PathLike[str]) -> list[Path]:
+        """Writes the files that the run made into a directory; where each of them is."""
+        saved = []
+        for artifact in self.artifacts:
+            path = _core.destination(Path(to), artifact.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            call = Call("GET", f"{self._path}/artifacts/{_core.file_path(artifact.path)}")
+            self._client._save(call, path)
+            saved.append(path)
+        return saved
+
+    def export(self, to: str | os.PathLike[str]) -> None:
+        """Saves the run as a notebook, a script or a page: `.ipynb`, `.py` or `.html`."""
+        query = {"format": Path(to).suffix.removeprefix(".")}
+        self._client._save(Call("GET", f"{self._path}/export", query=query), to)
+
+    def _change(self, what: str, body: Json) -> None:
+        call = Call.change("POST", f"{self._path}/{what}", json=body)
+        self.view = self._client._ask(models.RunView, call)
+
+    def _go_on(self, how: str, body: Json) -> Run:
+        call = Call.change("POST", f"{self._path}/{how}", json=body)
+        return Run(self._client, self._client._ask(models.RunView, call))
 
 
 class Files:

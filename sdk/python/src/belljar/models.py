@@ -939,8 +939,32 @@ class Spent(Model):
     """Times that it was taken back."""
 
 
-class RunView(Model):
+class RunView(RunBrief):
     """A run."""
+
+    answer: str | None = None
+    """The answer, or the best there is."""
+
+    approvals: Policy
+
+    artifacts: list[Artifact]
+
+    budget: Budget
+
+    events: int
+    """How many events it has."""
+
+    evidence: list[Evidence]
+
+    language: Language
+
+    parent: ParentView | None = None
+
+    reason: ExitReason | None = None
+
+    spent: Spent
+
+    waits_for: list[Approval]
 
 
 class SessionPage(Model):

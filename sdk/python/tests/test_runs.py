@@ -1,0 +1,127 @@
+"""Runs: from the task to the answer, watched, steered, decided."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from belljar import AsyncBelljar, Belljar, BelljarError, NotFound
+from belljar._core import destination
+from conftest import Service, Wire
+
+SALES = ("sales.csv", b"4000\n217\n")
+SUM = "What are the sales in all?"
+PRODUCT = "What is six times seven?"
+
+
+def test_a_run_from_its_file_to_its_files(client: Belljar, tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_bytes(SALES[1])
+    run = client.run(SUM, files=[tmp_path / "sales.csv"], budget={"steps": 5})
+    assert run.view.answer is None
+    events = list(run)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert (events[0].kind, events[-1].kind) == ("started", "ended")
+    assert (run.answer, run.view.state) == ("The sales are 4217 in all.", "answered")
+    assert run.view.evidence[0].seen is not None and run.view.budget.steps == 5
+    assert [event.number for event in run.events(after=3)] == list(range(4, len(events) + 1))
+    assert list(run.events(after=len(events))) == []
+
+    saved = run.save(tmp_path / "made")
+    assert saved == [tmp_path / "made" / "total.txt"] and saved[0].read_text() == "4217"
+    run.export(tmp_path / "run.py")
+    assert "total = sum(" in (tmp_path / "run.py").read_text()
+
+    found = client.attach_run(run.id)
+    assert found.result().answer == run.answer
+    assert run.id in [brief.id for brief in client.runs()]
+    half = run.follow_up("And half of it?")
+    assert half.result().answer == "Half of it is 2108.5."
+    assert half.view.parent is not None and half.view.parent.id == run.id
+    other = run.branch(1)
+    assert other.id != run.id and other.result().state == "answered"
+
+    with pytest.raises(BelljarError) as refused:
+        run.cancel()
+    assert refused.value.code == "run_ended"
+    with pytest.raises(NotFound):
+        client.attach_run("nothing")
+
+
+def test_a_person_decides(client: Belljar) -> None:
+    run = client.run(PRODUCT, approvals="always")
+    asked = []
+    for event in run:
+        if event.kind == "approval_asked":
+            asked.append(run.waits_for[0].subject.code)
+            run.approve()
+            assert run.waits_for == []
+    assert (asked, run.answer) == (["print(6 * 7)"], "It is 42.")
+    with pytest.raises(ValueError):
+        run.approve()
+
+    edited = client.run(PRODUCT, approvals="always")
+    next(event for event in edited if event.kind == "approval_asked")
+    edited.edit("print(42)")
+    assert edited.result().answer == "It is 42."
+
+    refused = client.run(PRODUCT, approvals="always", budget={"steps": 2})
+    next(event for event in refused if event.kind == "approval_asked")
+    refused.raise_budget({"steps": 4})
+    refused.set_policy("never")
+    assert (refused.view.budget.steps, refused.view.approvals, refused.view.state) == (4, "never", "waits")
+    refused.reject("Not this way.")
+    decided = next(event for event in refused if event.kind == "approval_decided")
+    assert "Not this way." in str(decided.data)
+    refused.result()
+
+
+def test_a_run_is_interrupted_and_cancelled(client: Belljar) -> None:
+    run = client.run("Wait.")
+    next(event for event in run if event.kind == "call_started")
+    while not run.interrupt():
+        pass
+    ended = next(event for event in run if event.kind == "call_ended")
+    assert "interrupt" in str(ended.data).lower()
+    run.result()
+
+    waiting = client.run(PRODUCT, approvals="always")
+    next(event for event in waiting if event.kind == "approval_asked")
+    waiting.resume()
+    assert waiting.view.state == "waits"
+    waiting.cancel()
+    assert waiting.result().state == "ended"
+    assert waiting.view.reason is not None and waiting.view.reason.kind == "stopped"
+
+
+def test_a_stream_that_breaks_goes_on(service: Service, wire: Wire) -> None:
+    with Belljar(service.url, service.key) as direct:
+        run = direct.run(SUM, files=[SALES])
+        run.result()
+        # Each connection is cut after some of it: the first in the middle of an event.
+        wire.plan = lambda number: 2500 if number % 2 == 0 else None
+        with Belljar(wire.url, service.key) as client:
+            kinds = [event.kind for event in client.attach_run(run.id)]
+        assert kinds == [event.kind for event in run]
+        assert wire.connections > 2, "none was cut"
+
+
+def test_awaited(service: Service, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncBelljar(service.url, service.key) as client:
+            run = await client.run(SUM, files=[SALES], approvals="always")
+            async for event in run:
+                if event.kind == "approval_asked":
+                    await run.approve(rest_of_run=True)
+            assert run.answer == "The sales are 4217 in all."
+            assert (await run.save(tmp_path))[0].read_text() == "4217"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", ["../a", "/a", "a/../../b", "", "a//b", "a\\..\\b", "C:a", "a\0"])
+def test_files_stay_in_their_directory(path: str) -> None:
+    with pytest.raises(BelljarError):
+        destination(Path("made"), path)
+    assert destination(Path("made"), "out/a.txt") == Path("made/out/a.txt")
