@@ -958,8 +958,6 @@ class RunView(RunBrief):
 
     language: Language
 
-    parent: ParentView | None = None
-
     reason: ExitReason | None = None
 
     spent: Spent
