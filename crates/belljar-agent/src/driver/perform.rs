@@ -105,8 +105,8 @@ impl LiveRun {
             return Ok(ControlFlow::Continue(()));
         };
         let span = trace::execute_tool(self, PYTHON, step, place);
-        let cell = self.run_cell((step, place), &call, listener);
-        let result = match cell.instrument(span.clone()).await? {
+        let running = self.run_cell((step, place), &call, listener);
+        let result = match running.instrument(span.clone()).await? {
             CellEnd::Result(result) => result,
             CellEnd::Differs => {
                 self.note_lost(step, place, true, listener).await?;
