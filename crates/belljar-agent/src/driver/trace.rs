@@ -203,7 +203,7 @@ pub(super) fn replied(
         said["finish_reason"] = finish_word(&reply.finish).into();
         json!([said])
     });
-    let asked = Value::from_iter(request.messages.iter().map(message));
+    let asked: Value = request.messages.iter().map(message).collect();
     span.in_scope(|| {
         tracing::event!(
             target: CONTENT_TARGET,
