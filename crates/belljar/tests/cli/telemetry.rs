@@ -17,10 +17,13 @@ use crate::run::code;
 use crate::serve::{ask_with, body, listens_on, stop, text_of};
 use crate::support::{BELLJAR, Scratch, bare};
 
+/// A path, and what was sent there.
+type Sent = (String, Vec<u8>);
+
 /// A collector that keeps what it is sent.
 struct Collector {
     address: String,
-    taken: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    taken: Arc<Mutex<Vec<Sent>>>,
 }
 
 impl Collector {
@@ -75,7 +78,7 @@ fn take(stream: &TcpStream, keeps: &Mutex<Vec<(String, Vec<u8>)>>) {
             }
             let line = line.trim().to_ascii_lowercase();
             if let Some(rest) = line.strip_prefix("post ") {
-                path = rest.split(' ').next().unwrap().to_owned();
+                rest.split(' ').next().unwrap().clone_into(&mut path);
             } else if let Some(value) = line.strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap();
             } else if line.is_empty() {
@@ -156,7 +159,7 @@ fn serve_a_run(variables: &[(&str, &str)]) -> String {
     assert!(ran.contains("ZeroDivisionError"), "{ran}");
     let created = ask("POST", "/v1/runs", r#"{"task": "secret of the task"}"#);
     let run = format!("/v1/runs/{}", text_of(body(&created), "id"));
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     loop {
         let shown = ask("GET", &run, "");
         if text_of(body(&shown), "state") == "answered" {
@@ -351,10 +354,10 @@ fn calls_of_code_are_traced_within_their_cell() {
     scratch.finish(child).exits_with(0).prints("It is 6.\n");
     let spans = collector.spans();
     let agent = span(&spans, "invoke_agent belljar");
-    let cell = span(&spans, "execute_tool python");
-    let call = span(&spans, "execute_tool branch");
-    assert_eq!(cell.parent_span_id, agent.span_id);
-    assert_eq!(call.parent_span_id, cell.span_id);
+    let python = span(&spans, "execute_tool python");
+    let branch = span(&spans, "execute_tool branch");
+    assert_eq!(python.parent_span_id, agent.span_id);
+    assert_eq!(branch.parent_span_id, python.span_id);
 }
 
 /// A collector that is not there, or never answers, stops nothing and is told of once.
