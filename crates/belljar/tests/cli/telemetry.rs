@@ -1,5 +1,6 @@
 //! Traces and metrics, as a collector gets them.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -187,11 +188,10 @@ fn runs_and_cells_are_traced_without_what_they_say() {
     let request = span(&spans, "POST /v1/runs");
     assert_eq!(agent.parent_span_id, request.span_id);
     assert_eq!(text(request, "http.response.status_code").unwrap(), "202");
-    let trace: String = request
-        .trace_id
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mut trace = String::new();
+    for byte in &request.trace_id {
+        write!(trace, "{byte:02x}").unwrap();
+    }
     assert_eq!(trace, TRACE);
     let chats: Vec<_> = spans
         .iter()
