@@ -42,7 +42,7 @@ async function visit({ url = service.url, phone = false, dark = false } = {}) {
     acceptDownloads: true,
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(60_000);
   page.wrong = [];
   page.on('pageerror', (error) => page.wrong.push(String(error)));
   page.on('console', (message) => message.type() === 'error' && page.wrong.push(message.text()));
