@@ -12,7 +12,7 @@ use belljar_agent::Budget;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::runs::budget_schema;
+use super::run_views::budget_schema;
 use crate::demo::{self, ExampleView};
 use crate::guard::COOKIE;
 use crate::problem::{Code, Problem};

@@ -7,6 +7,8 @@ mod checkpoints;
 mod files;
 mod login;
 mod mcp;
+mod run_create;
+mod run_views;
 mod runs;
 mod sessions;
 mod snapshots;
@@ -63,7 +65,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(files::list))
         .routes(routes!(files::get, files::put, files::delete))
         .routes(routes!(files::archive))
-        .routes(routes!(runs::list, runs::create))
+        .routes(routes!(runs::list, run_create::create))
         .routes(routes!(runs::show))
         .routes(routes!(runs::events))
         .routes(routes!(steps::list))

@@ -9,7 +9,8 @@ use belljar_agent::{Policy, Raise, Steering};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::runs::{BudgetAsked, PolicyAsked, RunView, accepted, check_policy, check_task};
+use super::run_create::{BudgetAsked, PolicyAsked, accepted, check_policy, check_task};
+use super::run_views::RunView;
 use crate::body::{Json, Named};
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};

@@ -1,0 +1,386 @@
+//! How a run is created.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json as Answer};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use belljar_agent::{Approvals, Budget, PLAN, Policy, READ_FILE, Start};
+use belljar_journal::RunId;
+use belljar_sandbox::protocol::Language;
+use serde::Deserialize;
+use tokio::io::AsyncReadExt as _;
+use utoipa::ToSchema;
+
+use super::files::{check, with_files};
+use super::run_views::{RunView, language_schema};
+use super::sessions::within;
+use crate::body::Json;
+use crate::demo;
+use crate::idempotency::{Slot, mismatch};
+use crate::problem::{Code, Problem};
+use crate::runs::fault;
+use crate::service::{Caller, Service};
+use crate::tenants::Scope;
+
+/// The most bytes of a task, and the most files of a run.
+const MAX_TASK: usize = 64 << 10;
+const MAX_FILES: usize = 100;
+
+/// The most bytes of the files of a run: they are held in memory until they are on disk.
+const MAX_FILE_BYTES: u64 = 32 << 20;
+
+/// A run to start. What is left out is as the service has it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateRun {
+    /// What is to be done.
+    #[schema(min_length = 1, max_length = 65_536)]
+    task: String,
+    /// Files of its workspace.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    files: Vec<FileGiven>,
+    /// One of the service's models.
+    model: Option<String>,
+    /// The language of prompts and messages.
+    #[schema(schema_with = language_schema)]
+    language: Option<Language>,
+    /// What it may use, at most as much as the service gives.
+    #[serde(default)]
+    budget: BudgetAsked,
+    /// When a person is asked before code runs.
+    approvals: Option<PolicyAsked>,
+    /// Tools of the host that the model is offered, besides Python.
+    #[serde(default)]
+    #[schema(max_items = 2)]
+    tools: Vec<ToolAsked>,
+}
+
+/// A tool of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ToolAsked {
+    /// A tree of tasks that the model keeps.
+    Plan,
+    /// Files of the workspace, as text.
+    ReadFile,
+}
+
+/// A file that a run gets: with its contents, or from a session of the same tenant.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct FileGiven {
+    /// Its name in the workspace of the run, without directories.
+    #[schema(min_length = 1, max_length = 255)]
+    name: String,
+    /// Its contents, as base64.
+    contents: Option<String>,
+    /// The session that has it; its key needs the scope `sessions` too.
+    session_id: Option<String>,
+    /// Its path in the workspace of that session.
+    path: Option<String>,
+}
+
+/// What a client lets a run use.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BudgetAsked {
+    /// Turns of the model.
+    #[schema(minimum = 1)]
+    pub(super) steps: Option<u32>,
+    /// Tokens of all requests and replies together.
+    #[schema(minimum = 1)]
+    pub(super) tokens: Option<u64>,
+    /// Money, in the currency of the service's prices.
+    #[schema(minimum = 0)]
+    pub(super) money: Option<f64>,
+    /// Seconds that the model and the tools take together.
+    #[schema(minimum = 1)]
+    pub(super) seconds: Option<u64>,
+    /// Calls of tools.
+    #[schema(minimum = 1)]
+    pub(super) calls: Option<u32>,
+}
+
+/// When a person is asked.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PolicyAsked {
+    /// Never.
+    Never,
+    /// Where it can do harm.
+    Risky,
+    /// Before each cell.
+    Always,
+}
+
+/// Starts a run. It goes on by itself, whoever listens.
+#[utoipa::path(
+    post, path = "/v1/runs", tag = "runs", operation_id = "create_run",
+    request_body = CreateRun,
+    responses((status = 202, description = "The run, which has begun.", body = RunView))
+)]
+pub(super) async fn create(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    slot: Option<Extension<Arc<Slot>>>,
+    Json(mut asked): Json<CreateRun>,
+) -> Result<Response, Problem> {
+    let runs = &service.runs;
+    let key = slot.as_ref().map(|Extension(slot)| slot.as_ref());
+    let earlier = match key {
+        Some(key) => begun(&service, &caller, key).await?,
+        None => None,
+    };
+    if let Some(id) = &earlier
+        && runs.find(&caller.tenant, id.as_str()).await.is_ok()
+    {
+        let mut response = accepted(&service, &caller, id).await?;
+        let yes = HeaderValue::from_static("true");
+        response.headers_mut().insert("idempotency-replayed", yes);
+        return Ok(response);
+    }
+    let model = runs.model(asked.model.as_deref())?;
+    check_task(&asked.task)?;
+    let mut budget = runs.options().budget.clone();
+    asked.budget.take(&mut budget)?;
+    let profile = model.provider.profile();
+    if budget.money.is_some() && profile.prices.is_none() {
+        let detail = "money is limited, but what the model costs is not known";
+        return Err(Problem::new(Code::BadBody, detail));
+    }
+    let priced = profile.prices.is_some();
+    service.bounds.cut(&caller.tenant, &mut budget, priced);
+    let usual = &runs.options().approvals;
+    let mut policy = asked.approvals.map(Policy::from);
+    if service.demo.is_some() {
+        // What its examples show.
+        policy = policy.or_else(|| demo::policy_of(&asked.task));
+        asked.tools.push(ToolAsked::Plan);
+    }
+    if let Some(policy) = policy {
+        check_policy(policy, &service)?;
+    }
+    asked.tools.sort_unstable();
+    asked.tools.dedup();
+    let mut start = Start {
+        task: asked.task,
+        files: Vec::new(),
+        model: model.name.clone(),
+        dialect: model.dialect,
+        language: asked.language.unwrap_or(runs.options().language),
+        budget,
+        context_window: profile.context_window,
+        max_tokens: model.max_tokens,
+        temperature: model.temperature,
+        review: model.review,
+        tools: asked.tools.into_iter().map(ToolAsked::name).collect(),
+        packages: Vec::new(),
+        granted: Vec::new(),
+        branches: None,
+        parent: None,
+        approvals: match policy {
+            None => usual.clone(),
+            Some(policy) => Approvals {
+                policy,
+                ..usual.clone()
+            },
+        },
+    };
+    let places = runs.places(&caller.tenant)?;
+    runs.check_disk(&caller.tenant).await?;
+    let mut transfer = None;
+    if asked.files.iter().any(|file| file.session_id.is_some()) {
+        transfer = Some(service.bounds.transfer(&caller.tenant)?);
+    }
+    let files = files(&service, &caller, asked.files).await?;
+    let directory = runs.make_directory(&caller.tenant).await?;
+    let agent = runs.agent(&caller.tenant, &directory, model);
+    for (name, contents) in files {
+        start
+            .files
+            .push(agent.file(&name, contents).await.map_err(fault)?);
+    }
+    drop(transfer);
+    let id = match (earlier, key) {
+        // The service died before it could begin.
+        (Some(id), _) => id,
+        (None, None) => runs.new_id()?,
+        (None, Some(key)) => {
+            let (id, tenant) = (runs.new_id()?, &caller.tenant);
+            let kept = &service.tenants;
+            let kept = kept.keep_run_of_key(tenant, &key.key, &key.fingerprint, id.as_str());
+            kept.await
+                .map_err(|error| Problem::internal("a key of a run", error))?;
+            id
+        }
+    };
+    runs.start(&agent, id.clone(), start, None, places).await?;
+    accepted(&service, &caller, &id).await
+}
+
+/// The run that this request began when it came before, or was about to begin.
+async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<RunId>, Problem> {
+    let found = service.tenants.run_of_key(&caller.tenant, &key.key).await;
+    let found = found.map_err(|error| Problem::internal("a key of a run", error))?;
+    let Some((id, hash)) = found else {
+        return Ok(None);
+    };
+    if hash != key.fingerprint {
+        return Err(mismatch());
+    }
+    let id = id.parse();
+    id.map(Some)
+        .map_err(|error| Problem::internal("the name of a run", error))
+}
+
+/// The answer to who has started a run.
+pub(super) async fn accepted(
+    service: &Service,
+    caller: &Caller,
+    id: &RunId,
+) -> Result<Response, Problem> {
+    let recorded = service.runs.read(&caller.tenant, id.as_str()).await?;
+    let view = Answer(RunView::of(recorded, service).await?);
+    let mut response = (StatusCode::ACCEPTED, view).into_response();
+    if let Ok(location) = HeaderValue::try_from(format!("/v1/runs/{id}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+pub(super) fn check_task(task: &str) -> Result<(), Problem> {
+    if !task.trim().is_empty() && task.len() <= MAX_TASK {
+        return Ok(());
+    }
+    let detail = format!("`task` has 1 to {MAX_TASK} bytes, and not only blanks");
+    Err(Problem::new(Code::BadBody, detail))
+}
+
+/// A tenant may have a person asked more often than the operator wants, and never less.
+pub(super) fn check_policy(policy: Policy, service: &Service) -> Result<(), Problem> {
+    let least = service.runs.options().approvals.policy;
+    if policy >= least {
+        return Ok(());
+    }
+    let detail = "the service asks a person more often than this";
+    Err(Problem::new(Code::PolicyTooWeak, detail))
+}
+
+impl ToolAsked {
+    fn name(self) -> String {
+        let name = match self {
+            Self::Plan => PLAN,
+            Self::ReadFile => READ_FILE,
+        };
+        name.to_owned()
+    }
+}
+
+impl From<PolicyAsked> for Policy {
+    fn from(asked: PolicyAsked) -> Self {
+        match asked {
+            PolicyAsked::Never => Self::Never,
+            PolicyAsked::Risky => Self::Risky,
+            PolicyAsked::Always => Self::Always,
+        }
+    }
+}
+
+impl BudgetAsked {
+    /// Lowers a budget to what is asked for.
+    pub(super) fn take(&self, budget: &mut Budget) -> Result<(), Problem> {
+        let small = |name: &str, asked: Option<u32>, limit: &mut u32| {
+            let mut most = u64::from(*limit);
+            within(name, asked.map(u64::from), 1, &mut most)?;
+            *limit = asked.unwrap_or(*limit);
+            Ok::<_, Problem>(())
+        };
+        small("budget.steps", self.steps, &mut budget.steps)?;
+        small("budget.calls", self.calls, &mut budget.calls)?;
+        for (name, asked, limit) in [
+            ("budget.tokens", self.tokens, &mut budget.tokens),
+            ("budget.seconds", self.seconds, &mut budget.seconds),
+        ] {
+            let mut most = limit.unwrap_or(u64::MAX);
+            within(name, asked, 1, &mut most)?;
+            *limit = asked.or(*limit);
+        }
+        if let Some(money) = self.money {
+            if !money.is_finite() || money < 0.0 {
+                return Err(Problem::new(Code::BadBody, "`budget.money` is 0 at least"));
+            }
+            if let Some(most) = budget.money.filter(|most| money > *most) {
+                let detail = format!("`budget.money` may be {most} at most");
+                return Err(Problem::new(Code::LimitTooHigh, detail));
+            }
+            budget.money = Some(money);
+        }
+        Ok(())
+    }
+}
+
+/// The files that a run gets, each under a name of its own.
+async fn files(
+    service: &Service,
+    caller: &Caller,
+    given: Vec<FileGiven>,
+) -> Result<Vec<(String, Vec<u8>)>, Problem> {
+    let bad = |detail: String| Err(Problem::new(Code::BadBody, detail));
+    if given.len() > MAX_FILES {
+        return bad(format!("a run has {MAX_FILES} files at most"));
+    }
+    let too_large = || {
+        let detail = format!("the files of a run have {MAX_FILE_BYTES} bytes at most");
+        Problem::new(Code::FileTooLarge, detail)
+    };
+    let (mut files, mut names, mut left) = (Vec::new(), HashSet::new(), MAX_FILE_BYTES);
+    for file in given {
+        let name = file.name;
+        let plain = !name.is_empty()
+            && name.len() <= 255
+            && name != "."
+            && name != ".."
+            && !name.contains(['/', '\\'])
+            && !name.chars().any(char::is_control);
+        if !plain {
+            let detail = "a `name` of `files` is that of a file, without directories";
+            return Err(Problem::new(Code::BadPath, detail));
+        }
+        if !names.insert(name.clone()) {
+            return bad(format!("`files` has `{}` twice", name.escape_debug()));
+        }
+        let contents = match (file.contents, file.session_id, file.path) {
+            (Some(contents), None, None) => match BASE64.decode(contents) {
+                Ok(contents) => contents,
+                Err(_) => return bad("`contents` of a file is base64".into()),
+            },
+            (None, Some(session), Some(path)) => {
+                if !caller.scopes.contains(&Scope::Sessions) {
+                    let detail = "the key has not the scope `sessions`";
+                    return Err(Problem::new(Code::ScopeMissing, detail));
+                }
+                let held = service.sessions.find(&caller.tenant, &session)?;
+                check(&path)?;
+                let file = with_files(&held, move |session| session.open(&path)).await?;
+                let mut contents = Vec::new();
+                // It may grow meanwhile.
+                let mut file = tokio::fs::File::from_std(file).take(left + 1);
+                let read = file.read_to_end(&mut contents).await;
+                read.map_err(|error| Problem::internal("a file of a workspace", error))?;
+                contents
+            }
+            _ => return bad("a file has `contents`, or `session_id` and `path`".into()),
+        };
+        left = left
+            .checked_sub(contents.len() as u64)
+            .ok_or_else(too_large)?;
+        files.push((name, contents));
+    }
+    Ok(files)
+}

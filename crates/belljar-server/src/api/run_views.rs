@@ -1,0 +1,195 @@
+//! What is shown of a run.
+
+use belljar_agent::{Approval, Budget, Evidence, ExitReason, Parent, Policy, Spent};
+use belljar_sandbox::protocol::{Artifact, Language};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Array, ArrayBuilder};
+use utoipa::openapi::{Ref, Type};
+
+use crate::problem::Problem;
+use crate::runs::{Recorded, fault};
+use crate::service::Service;
+
+/// A run.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RunView {
+    #[serde(flatten)]
+    brief: RunBrief,
+    #[schema(schema_with = language_schema)]
+    language: Language,
+    /// What it may use.
+    #[schema(schema_with = budget_schema)]
+    budget: Budget,
+    /// When a person is asked.
+    #[schema(schema_with = policy_schema)]
+    approvals: Policy,
+    /// What it has used.
+    #[schema(schema_with = spent_schema)]
+    spent: Spent,
+    /// How many events it has.
+    events: u64,
+    /// What a person is to decide, all of it, each with the hash of its exact bytes.
+    #[schema(schema_with = approvals_schema)]
+    waits_for: Vec<Approval>,
+    /// Why it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = reason_schema)]
+    reason: Option<ExitReason>,
+    /// The answer, or the best there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    /// Where the values of the answer were seen.
+    #[schema(schema_with = evidence_schema)]
+    evidence: Vec<Evidence>,
+    /// Files that it made and that can be downloaded.
+    #[schema(schema_with = artifacts_schema)]
+    artifacts: Vec<Artifact>,
+}
+
+/// The run that another one goes on from.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ParentView {
+    id: String,
+    /// The last of its steps that counts.
+    step: u32,
+}
+
+impl From<Box<Parent>> for ParentView {
+    fn from(parent: Box<Parent>) -> Self {
+        Self {
+            id: parent.run,
+            step: parent.step,
+        }
+    }
+}
+
+/// A run in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RunBrief {
+    pub(super) id: String,
+    /// Seconds since 1970.
+    pub(super) created_at: u64,
+    pub(super) state: RunState,
+    pub(super) task: String,
+    pub(super) model: String,
+    /// The run that it goes on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<ParentView>,
+}
+
+/// How a run is.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RunState {
+    /// It goes on.
+    Running,
+    /// It waits for a person.
+    Waits,
+    /// It has an answer.
+    Answered,
+    /// It has ended without one that counts; `reason` says why.
+    Ended,
+    /// Nobody is at it: the service was started again and will go on with it, or it could not go on.
+    Interrupted,
+}
+
+/// A page of runs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RunPage {
+    pub(super) runs: Vec<RunBrief>,
+    /// Where the next page begins; not there on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+pub(super) fn language_schema() -> Ref {
+    Ref::from_schema_name("Language")
+}
+
+pub(super) fn budget_schema() -> Ref {
+    Ref::from_schema_name("Budget")
+}
+
+fn policy_schema() -> Ref {
+    Ref::from_schema_name("Policy")
+}
+
+fn spent_schema() -> Ref {
+    Ref::from_schema_name("Spent")
+}
+
+fn reason_schema() -> Ref {
+    Ref::from_schema_name("ExitReason")
+}
+
+fn approvals_schema() -> Array {
+    list_of("Approval")
+}
+
+fn evidence_schema() -> Array {
+    list_of("Evidence")
+}
+
+fn artifacts_schema() -> Array {
+    list_of("Artifact")
+}
+
+fn list_of(name: &str) -> Array {
+    ArrayBuilder::new()
+        .schema_type(Type::Array)
+        .items(Ref::from_schema_name(name))
+        .build()
+}
+
+impl RunState {
+    pub(super) fn of(recorded: &Recorded, service: &Service) -> Self {
+        match recorded.run.ending() {
+            Some(ending) if ending.reason == ExitReason::Answered => Self::Answered,
+            Some(_) => Self::Ended,
+            None if !recorded.run.undecided().is_empty() => Self::Waits,
+            None if service.runs.is_driven(&recorded.id) => Self::Running,
+            None => Self::Interrupted,
+        }
+    }
+}
+
+impl RunView {
+    pub(super) async fn of(recorded: Recorded, service: &Service) -> Result<Self, Problem> {
+        let journal = recorded.directory.journal();
+        let first = journal.read(&recorded.id, 0, 1).await;
+        let first = first.map_err(|error| fault(error.into()))?;
+        let created = first.first().map_or(0, |entry| entry.at.0 / 1_000_000);
+        let state = RunState::of(&recorded, service);
+        let (run, last) = (&recorded.run, recorded.last);
+        let start = run.start().cloned();
+        let start = start.ok_or_else(|| Problem::internal("a run", "it has no beginning"))?;
+        let ending = run.ending().cloned();
+        let (mut reason, mut answer) = (None, None);
+        let (mut evidence, mut artifacts) = (Vec::new(), Vec::new());
+        if let Some(ending) = ending {
+            (reason, answer) = (Some(ending.reason), ending.answer);
+            (evidence, artifacts) = (ending.evidence, ending.artifacts);
+        }
+        Ok(Self {
+            brief: RunBrief {
+                id: recorded.id.to_string(),
+                created_at: created.try_into().unwrap_or(0),
+                state,
+                task: start.task,
+                model: start.model,
+                parent: start.parent.map(ParentView::from),
+            },
+            language: start.language,
+            budget: run.budget().clone(),
+            approvals: run.approvals().policy,
+            spent: run.spent(),
+            events: last,
+            waits_for: run.undecided().to_vec(),
+            reason,
+            answer,
+            evidence,
+            artifacts,
+        })
+    }
+}
