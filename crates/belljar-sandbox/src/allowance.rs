@@ -14,6 +14,10 @@ const PER_PROCESSOR: f64 = 10.0;
 /// Seconds for which what is not used is kept.
 const KEPT: f64 = 4.0;
 
+/// Cells after which the copy of a session is as good as none. Where copies are scarce, those who have a newer one
+/// leave what there is to others.
+const STALE: f64 = 5.0;
+
 /// What is left, and when that was.
 #[derive(Debug)]
 struct Allowance {
@@ -32,11 +36,13 @@ impl Allowance {
         }
     }
 
-    fn take(&mut self, now: Instant) -> bool {
+    /// For a session that has run so many cells since its last copy.
+    fn take(&mut self, cells: f64, now: Instant) -> bool {
         let more = now.duration_since(self.at).as_secs_f64() * self.per_second;
         self.left = (self.left + more).min(self.per_second * KEPT);
         self.at = now;
-        let some = self.left >= 1.0;
+        let left_to_others = (1.0 - cells / STALE).max(0.0) * self.per_second * KEPT / 2.0;
+        let some = self.left >= 1.0 + left_to_others;
         self.left -= f64::from(u8::from(some));
         some
     }
@@ -48,9 +54,9 @@ fn of_this_host<T>(look: impl FnOnce(&mut Allowance) -> T) -> T {
     look(lock(&OF_THIS_HOST).get_or_insert_with(|| Allowance::new(processors(), Instant::now())))
 }
 
-/// Takes one copy, if one is left.
-pub(crate) fn take() -> bool {
-    of_this_host(|allowance| allowance.take(Instant::now()))
+/// Takes one copy, if one is left for a session that has run so many cells since its last one.
+pub(crate) fn take(cells: u32) -> bool {
+    of_this_host(|allowance| allowance.take(f64::from(cells), Instant::now()))
 }
 
 #[cfg(test)]
@@ -63,10 +69,15 @@ mod tests {
     fn what_is_taken_comes_back_with_time() {
         let start = Instant::now();
         let mut allowance = Allowance::new(2, start);
-        let mut taken = |now| std::iter::from_fn(|| allowance.take(now).then_some(())).count();
-        assert_eq!(taken(start), 80);
-        assert_eq!(taken(start), 0);
-        assert_eq!(taken(start + Duration::from_secs(1)), 20);
-        assert_eq!(taken(start + Duration::from_hours(1)), 80);
+        let mut taken =
+            |cells, now| std::iter::from_fn(|| allowance.take(cells, now).then_some(())).count();
+        // Half of it is left to those whose copy is older.
+        assert_eq!(taken(0.0, start), 40);
+        assert_eq!(taken(1.0, start), 8);
+        assert_eq!(taken(9.0, start), 32);
+        assert_eq!(taken(9.0, start), 0);
+        assert_eq!(taken(0.0, start + Duration::from_secs(1)), 0);
+        assert_eq!(taken(5.0, start + Duration::from_secs(1)), 20);
+        assert_eq!(taken(5.0, start + Duration::from_hours(1)), 80);
     }
 }

@@ -118,7 +118,12 @@ impl Copies {
     /// Whether the guest may make a copy after the next cell, which nobody asks for. One that it did not make
     /// after the last cell is still its own.
     pub(crate) fn allow(&mut self) -> bool {
-        self.allowed = self.allowed || allowance::take();
+        let since = if self.frozen.is_empty() {
+            u32::MAX
+        } else {
+            self.state.saturating_sub(self.newest)
+        };
+        self.allowed = self.allowed || allowance::take(since);
         self.allowed
     }
 
