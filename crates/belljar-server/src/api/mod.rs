@@ -113,6 +113,7 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .merge(web::routes())
         .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
+        .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
 }
 
