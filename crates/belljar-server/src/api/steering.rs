@@ -6,6 +6,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::Response;
 use belljar_agent::{Policy, Raise, Steering};
+use belljar_journal::RunId;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -42,10 +43,7 @@ pub(super) async fn budget(
         let detail = "it names no part of the budget: steps, tokens, money, seconds or calls";
         return Err(Problem::new(Code::BadBody, detail));
     }
-    let steering = Steering::Budget(raise);
-    service.runs.steer(&caller.tenant, &run, steering).await?;
-    let recorded = service.runs.read(&caller.tenant, &id).await?;
-    Ok(Answer(RunView::of(recorded, &service).await?))
+    steered(&service, &caller, &run, Steering::Budget(raise)).await
 }
 
 /// When a person is to be asked from now on.
@@ -72,10 +70,19 @@ pub(super) async fn policy(
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
     let policy = Policy::from(asked.approvals);
     check_policy(policy, &service)?;
-    let steering = Steering::Policy(policy);
-    service.runs.steer(&caller.tenant, &run, steering).await?;
-    let recorded = service.runs.read(&caller.tenant, &id).await?;
-    Ok(Answer(RunView::of(recorded, &service).await?))
+    steered(&service, &caller, &run, Steering::Policy(policy)).await
+}
+
+/// Changes a run, and shows it as it is then.
+async fn steered(
+    service: &Service,
+    caller: &Caller,
+    run: &RunId,
+    steering: Steering,
+) -> Result<Answer<RunView>, Problem> {
+    service.runs.steer(&caller.tenant, run, steering).await?;
+    let recorded = service.runs.read(&caller.tenant, run.as_str()).await?;
+    Ok(Answer(RunView::of(recorded, service).await?))
 }
 
 /// A task for after a run.
