@@ -6,6 +6,7 @@
 //! … burst [SESSIONS]            sessions that are asked for at once, each to the result of a cell
 //! … hold [SESSIONS] [SECONDS]   live sessions, each with a cell every ten seconds
 //! … overload [SECONDS]          ten times as many cells as can be run, then a look whether it recovers
+//! … fairness [SECONDS]          what one tenant sees while another uses all that it may
 //! … jupyter [KERNELS] [SECONDS]  `hold` with the program `jupyter-kernelgateway` in the place of `belljar`
 //! … kills [KILLS]               the service is killed and started again under load; runs go on
 //! … soak [SECONDS]              sessions and runs that end in every way; what grows is told
@@ -19,6 +20,7 @@
     reason = "a tool for measuring, which may fail by panicking"
 )]
 
+mod fairness;
 mod jupyter;
 mod kills;
 mod latencies;
@@ -40,7 +42,9 @@ async fn main() {
             .map_or(usual, |text| text.parse().unwrap())
     };
     let [binary, scenario, ..] = &arguments[..] else {
-        println!("usage: load BELLJAR round-trip|burst|hold|overload|kills|soak [N] [SECONDS]");
+        println!(
+            "usage: load BELLJAR round-trip|burst|hold|overload|fairness|kills|soak [N] [SECONDS]"
+        );
         return;
     };
     if scenario == "jupyter" {
@@ -60,6 +64,7 @@ async fn main() {
         "burst" => scenarios::burst(&service, number(2, 200)).await,
         "hold" => scenarios::hold(&service, number(2, 1000), number(3, 600)).await,
         "overload" => scenarios::overload(&service, number(2, 30)).await,
+        "fairness" => fairness::fairness(&service, number(2, 60)).await,
         "kills" => kills::kills(&mut service, number(2, 50)).await,
         "soak" => soak::soak(&service, number(2, 3600)).await,
         other => println!("there is no `{other}`"),

@@ -1,6 +1,7 @@
 //! What the kernel tells of processes, and of what the host has in use.
 
 use std::fs;
+use std::path::Path;
 
 /// A process, and when it began: numbers are used again.
 #[derive(Clone, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub(crate) struct Process {
     began: String,
 }
 
-/// What a service uses. Cgroups and mounts are those of the whole machine.
+/// What a service uses. Mounts are those that it sees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) memory_mib: u64,
@@ -75,19 +76,26 @@ pub(crate) fn size(id: u32) -> Size {
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let memory = memory.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
     let lines = |path: &str| fs::read_to_string(path).map_or(0, |text| text.lines().count());
-    let cgroups = fs::read_to_string("/proc/cgroups").unwrap_or_default();
-    let cgroups = cgroups.lines().filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        if fields.next()? != "memory" {
-            return None;
-        }
-        fields.nth(1)?.parse::<usize>().ok()
-    });
     Size {
         memory_mib: memory.unwrap_or(0) / 1024,
         files: fs::read_dir(format!("/proc/{id}/fd")).map_or(0, Iterator::count),
         mounts: lines(&format!("/proc/{id}/mountinfo")),
-        cgroups: cgroups.sum(),
+        cgroups: cgroups(Path::new("/sys/fs/cgroup"), Some(&format!("belljar-{id}-"))),
         processes: descendants(id).len(),
     }
+}
+
+/// Directories below one, in all hierarchies: of those whose name begins so, or all of them.
+fn cgroups(directory: &Path, begins: Option<&str>) -> usize {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let counts = directories.map(|entry| {
+        let is_meant = |begins: &str| entry.file_name().to_string_lossy().starts_with(begins);
+        if begins.is_none_or(is_meant) {
+            1 + cgroups(&entry.path(), None)
+        } else {
+            cgroups(&entry.path(), begins)
+        }
+    });
+    counts.sum()
 }

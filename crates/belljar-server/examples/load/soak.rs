@@ -122,11 +122,16 @@ pub(crate) async fn soak(service: &Service, seconds: u64) {
         let mean = |samples: &[(f64, Size)]| {
             samples.iter().map(|(_, size)| part(size)).sum::<f64>() / as_float(samples.len() as u64)
         };
+        let slope = |samples: &[(f64, Size)]| {
+            3600.0 * slope(samples.iter().map(|(at, size)| (*at, part(size))))
+        };
+        // What is kept for a while, such as ended sessions, is full by the second half.
         println!(
-            "{name}: {:.1} in the first half, {:.1} in the second, slope {:+.2} an hour",
+            "{name}: {:.1} in the first half, {:.1} in the second; slope {:+.2} an hour, {:+.2} in the second half",
             mean(&rest[..half]),
             mean(&rest[half..]),
-            3600.0 * slope(rest.iter().map(|(at, size)| (*at, part(size))))
+            slope(rest),
+            slope(&rest[half..])
         );
     }
     println!("at rest: {:?}", service.size());
