@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use belljar_protocol::{Stream, Walls, WokenCopy};
 use tokio::sync::OwnedMutexGuard;
+use tokio::task::AbortHandle;
 
 use crate::cell::lacking;
 use crate::checkpoints::copy_before;
@@ -57,7 +58,18 @@ pub(crate) struct Life {
     state: Mutex<State>,
     /// Whose turn it is to put it to sleep or to wake it.
     turn: tokio::sync::Mutex<()>,
+    /// The task that lets it fall asleep.
+    watcher: Mutex<Option<AbortHandle>>,
     this: Weak<Self>,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // It would keep its memory, and that which its weak references hold, until it looks again.
+        if let Some(watcher) = lock(&self.watcher).take() {
+            watcher.abort();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -99,6 +111,7 @@ impl Life {
             tools: Arc::clone(&live.shared.tools),
             state: Mutex::new(State::Awake(live)),
             turn: tokio::sync::Mutex::default(),
+            watcher: Mutex::default(),
             this: this.clone(),
         });
         begun.watch(guest);
@@ -261,7 +274,12 @@ impl Life {
     fn watch(&self, guest: Weak<tokio::sync::Mutex<Guest>>) {
         if let Some(after) = self.options.hibernate_after {
             let after = after.max(LEAST_IDLE);
-            tokio::spawn(fall_asleep(self.this.clone(), guest, after));
+            let watcher = tokio::spawn(fall_asleep(self.this.clone(), guest, after));
+            // An earlier one that has not put it to sleep itself waits still.
+            let before = lock(&self.watcher).replace(watcher.abort_handle());
+            if let Some(before) = before {
+                before.abort();
+            }
         }
     }
 }

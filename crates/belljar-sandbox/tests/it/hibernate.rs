@@ -514,3 +514,29 @@ async fn it_sleeps_without_walls() {
     assert_eq!(outcome.stdout.text, "1 1\n");
     assert_eq!((outcome.cell, outcome.walls), (2, Walls::None));
 }
+
+/// A service starts and ends sessions all day: none leaves a task that waits for the time when it would sleep.
+#[tokio::test]
+async fn an_ended_session_leaves_no_task() {
+    let engine = engine();
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    good(&engine.session().await.unwrap(), "1").await;
+    tokio::time::sleep(seconds(0.5)).await;
+    let before = tasks();
+    for _ in 0..3 {
+        let options = SessionOptions {
+            hibernate_after: Some(seconds(3600.0)),
+            ..SessionOptions::default()
+        };
+        let session = engine.session_with(options).await.unwrap();
+        good(&session, "x = 1").await;
+        asleep(&session).await;
+        good(&session, "x").await;
+        session.close().await.unwrap();
+    }
+    eventually("no more tasks than before", || tasks() <= before).await;
+}
