@@ -39,4 +39,4 @@ pub use process::{Process, raise_open_files};
 pub use root::{RootSpec, room_path, room_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
-pub use sys::{has_admin_capability, user_namespaces_work};
+pub use sys::{has_admin_capability, share_heaps, user_namespaces_work};
