@@ -132,6 +132,8 @@ const CASES = {
     await accessible(page, 'run');
     await fromTop(page);
     await shot(page, 'run');
+    // What is not drawn, far from the eye, is not in `innerText`.
+    assert.match(await page.evaluate(() => document.querySelector('[data-step="4"]').innerText), /It answered\./);
     await page.screenshot({ path: join(shots, 'run-whole.png'), fullPage: true });
     return page;
   },
