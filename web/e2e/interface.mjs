@@ -132,6 +132,8 @@ const CASES = {
     await accessible(page, 'run');
     await fromTop(page);
     await shot(page, 'run');
+    // What is not drawn, far from the eye, is not in `innerText`.
+    assert.match(await page.evaluate(() => document.querySelector('[data-step="4"]').innerText), /It answered\./);
     await page.screenshot({ path: join(shots, 'run-whole.png'), fullPage: true });
     return page;
   },
@@ -300,6 +302,34 @@ const CASES = {
     };
     await type('import pandas as pd\ntable = pd.DataFrame({"n": [3, 1, 2]})\ntable');
     await page.getByRole('rowheader', { name: 'table' }).waitFor();
+    const valueOf = (name) => {
+      const header = page.getByRole('rowheader', { name, exact: true });
+      return page.locator('tbody', { has: header }).locator('.value').textContent();
+    };
+    assert.equal(await valueOf('table'), "'n'");
+    const meter = page.getByRole('meter', { name: 'Memory' });
+    const memory = async () => Number(await meter.getAttribute('aria-valuenow'));
+    const before = await memory();
+    assert.ok(before > 1e6 && before < 150e6, `${before} bytes of memory`);
+    // While the cell runs, and after it.
+    await type('x, b = 41, bytearray(200_000_000)\nwhile True: pass');
+    const stop = page.getByRole('button', { name: 'Interrupt' });
+    await page.waitForFunction((least) => Number(document.querySelector('[role=meter]')?.ariaValueNow) > least, before + 190e6);
+    await page.getByText(/Processor ([5-9]|\d{2,3})%/).waitFor();
+    assert.ok(await stop.isVisible(), 'it still runs');
+    await stop.click();
+    await page.getByRole('rowheader', { name: 'x', exact: true }).waitFor();
+    assert.equal(await valueOf('x'), '41');
+    // Nobody looks: nothing is asked.
+    let asked = 0;
+    page.on('request', () => (asked += 1));
+    const looks = (hidden) => page.evaluate((value) => Object.defineProperty(document, 'hidden', { value, configurable: true }), hidden);
+    await looks(true);
+    await page.waitForTimeout(500);
+    asked = 0;
+    await page.waitForTimeout(4500);
+    assert.equal(asked, 0);
+    await Promise.all([page.waitForRequest(/v1\/sessions\/[^/]+$/), looks(false)]);
     await page.locator('input[type=file]').setInputFiles(salesFile);
     assert.match(await download(page, page.getByRole('button', { name: 'sales.csv', exact: true })), /North,1,/);
     await page.getByLabel('Name of the checkpoint').fill('before');
@@ -311,11 +341,16 @@ const CASES = {
     await fromTop(page);
     await shot(page, 'session');
     const notebook = JSON.parse(await download(page, page.getByRole('button', { name: 'Notebook (.ipynb)' })));
-    assert.equal(notebook.cells.length, 2);
+    assert.equal(notebook.cells.length, 3);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await fromTop(page);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'it is wider than a phone');
+    await shot(page, 'session-phone');
+    await page.setViewportSize({ width: 1360, height: 900 });
     await page.reload();
     await page.getByText('ZeroDivisionError').first().waitFor();
     await page.getByRole('link', { name: 'Sessions' }).click();
-    await page.getByText('2 cells').waitFor();
+    await page.getByText('3 cells').waitFor();
     await shot(page, 'sessions');
     return page;
   },

@@ -4,6 +4,7 @@ import { sessions } from './api/service';
 import { follow, readEvents, type StreamEvent } from './api/stream';
 import type { CellEvent, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
 import type { LiveCell } from './run/model';
+import { seenUse, type SeenUse } from './text/use';
 
 export interface NotebookCell {
   key: number;
@@ -17,9 +18,12 @@ export interface NotebookCell {
 }
 
 const MOST_CODE = 200_000;
+/** Milliseconds between two looks at what a session uses. */
+const USE_EVERY = 2000;
 
 export class LiveSession {
   view = $state.raw<SessionView | null>(null);
+  use = $state.raw<SeenUse | null>(null);
   cells = $state.raw<NotebookCell[]>([]);
   names = $state.raw<NameInfo[]>([]);
   files = $state.raw<FileView[]>([]);
@@ -39,7 +43,8 @@ export class LiveSession {
   }
 
   async open(): Promise<void> {
-    this.view = await sessions.show(this.id);
+    this.#see(await sessions.show(this.id));
+    void this.#watch();
     const { cells } = await sessions.cells(this.id);
     const codes = this.#codes();
     this.cells = cells.map((view) => ({
@@ -63,10 +68,32 @@ export class LiveSession {
       sessions.files(this.id),
       sessions.checkpoints(this.id),
     ]);
-    if (view.status === 'fulfilled') this.view = view.value;
+    if (view.status === 'fulfilled') this.#see(view.value);
     if (names.status === 'fulfilled') this.names = names.value;
     if (files.status === 'fulfilled') this.files = files.value.files;
     if (checkpoints.status === 'fulfilled') this.checkpoints = checkpoints.value;
+  }
+
+  #see(view: SessionView): void {
+    this.view = view;
+    this.use = seenUse(this.use, view, performance.now());
+  }
+
+  /** Looks at what it uses, as long as it is awake and somebody can see it. */
+  async #watch(): Promise<void> {
+    const { signal } = this.#abort;
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, USE_EVERY));
+      if (signal.aborted) return;
+      if (document.hidden || this.view?.state !== 'awake') continue;
+      try {
+        const view = await sessions.show(this.id, signal);
+        if (!signal.aborted) this.#see(view);
+      } catch (error) {
+        if (error instanceof Problem && error.status === 404) return;
+        // Else the next look may succeed.
+      }
+    }
   }
 
   async run(code: string): Promise<void> {

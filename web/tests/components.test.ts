@@ -3,8 +3,10 @@ import { describe, expect, test, vi } from 'vitest';
 import AnswerCard from '../src/components/AnswerCard.svelte';
 import ApprovalCard from '../src/components/ApprovalCard.svelte';
 import Frame from '../src/components/Frame.svelte';
+import Names from '../src/components/Names.svelte';
 import OutcomeView from '../src/components/OutcomeView.svelte';
 import TableView from '../src/components/TableView.svelte';
+import UseLine from '../src/components/UseLine.svelte';
 import { readTable } from '../src/text/table';
 import { stepsOf } from './fixtures';
 
@@ -84,4 +86,23 @@ test('a table is sorted by a click on a column', async () => {
   container.querySelector('button')?.click();
   await vi.waitFor(() => expect(cells()).toEqual(['9', '10']));
   expect(container.querySelector('th')?.getAttribute('aria-sort')).toBe('ascending');
+});
+
+test('a value is shown as text, and a name that comes twice twice', () => {
+  const name = { name: 'x', type: 'str', cell: 1, preview: "'<img src=x onerror=alert(1)>\u202e\u001b[2J'" };
+  const { container } = render(Names, { names: [name, name, { name: 'f', type: 'function', cell: 1 }] });
+  expect(container.querySelectorAll('img')).toHaveLength(0);
+  const values = [...container.querySelectorAll('.value')].map((cell) => cell.textContent);
+  expect(values).toEqual(Array(2).fill("'<img src=x onerror=alert(1)>\\u{202e}'"));
+});
+
+test('what a session uses has a meter with a name and words', () => {
+  const use = { memoryBytes: 250_000_000, cpuMs: 1500, processes: null, share: 0.25, since: null };
+  const { container } = render(UseLine, { use, limit: 1_000_000_000 });
+  const meter = container.querySelector('[role=meter]');
+  expect(meter?.getAttribute('aria-label')).toBe('Memory');
+  expect(meter?.getAttribute('aria-valuetext')).toBe('250 MB of 1 GB');
+  expect(meter?.querySelector('span')?.style.width).toBe('25%');
+  expect(container.textContent?.replace(/\s+/g, ' ')).toContain('Processor 25% · 1.5 s in all');
+  expect(container.querySelectorAll('li')).toHaveLength(2);
 });

@@ -28,6 +28,7 @@ pub const FILES: &[(&str, &str)] = files![
     "names.py",
     "plots.py",
     "plots_bridge.py",
+    "previews.py",
     "rehearsal.py",
     "reseed.py",
     "session.py",

@@ -1,7 +1,12 @@
 //! What a namespace holds, and what a cell did to it and to the workspace.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::plain::visible;
+
+/// The most characters of a preview.
+const MAX_PREVIEW: usize = 80;
 
 /// One name of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +27,27 @@ pub struct NameInfo {
     pub size_bytes: Option<u64>,
     /// The cell where it was bound; 0 for a seeded name.
     pub cell: u32,
+    /// The beginning of its value on one line, for built-in types and those of numpy and pandas. Only the manifest
+    /// has it, not the changes of a cell.
+    #[serde(
+        default,
+        deserialize_with = "preview",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub preview: Option<String>,
+}
+
+/// Cut, and without disguise, whatever a guest sends: nobody after this needs to think of it.
+fn preview<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let given = Option::<String>::deserialize(from)?;
+    Ok(given.map(|given| {
+        let start: String = given.chars().take(MAX_PREVIEW + 1).collect();
+        let shown = visible(&start);
+        match shown.char_indices().nth(MAX_PREVIEW) {
+            None => shown.into_owned(),
+            Some(_) => shown.chars().take(MAX_PREVIEW - 1).chain(['…']).collect(),
+        }
+    }))
 }
 
 /// What a cell did to the namespace.
@@ -57,4 +83,31 @@ pub enum ArtifactChange {
     Created,
     /// It was there with other contents.
     Changed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(preview: &str) -> String {
+        let name = serde_json::json!({"name": "x", "type": "str", "cell": 1, "preview": preview});
+        let name: NameInfo = serde_json::from_value(name).unwrap();
+        // What was read once is read the same again.
+        let again = serde_json::to_value(&name).unwrap();
+        assert_eq!(serde_json::from_value::<NameInfo>(again).unwrap(), name);
+        name.preview.unwrap()
+    }
+
+    #[test]
+    fn previews_are_short_and_without_disguise() {
+        assert_eq!(shown("41"), "41");
+        assert_eq!(shown(&"é".repeat(80)), "é".repeat(80));
+        let long = shown(&"字".repeat(3_000_000));
+        assert_eq!(long, "字".repeat(79) + "…");
+        assert_eq!(
+            shown("a\u{1b}[2J\n\u{202e}b"),
+            "a<U+001B>[2J<U+000A><U+202E>b"
+        );
+        assert_eq!(shown(&"\u{202e}".repeat(100)).chars().count(), 80);
+    }
 }

@@ -78,7 +78,7 @@ mod tools;
 mod warm;
 
 pub use belljar_protocol as protocol;
-pub use belljar_walls::{BeneathError, Entry, EntryKind};
+pub use belljar_walls::{BeneathError, Entry, EntryKind, SessionUse};
 pub use checkpoints::{Checkpoint, CheckpointRef};
 pub use engine::{Engine, EngineBuilder};
 pub use environment::{

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{CallId, Event, GuestFrame, HostFrame, NameInfo, Outcome};
-use belljar_walls::Process;
+use belljar_walls::{Process, SessionCgroup, SessionUse};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cell::CellDriver;
@@ -98,6 +98,14 @@ impl Session {
     /// What this session may use.
     pub fn limits(&self) -> &Limits {
         &self.life.options.limits
+    }
+
+    /// What this session uses now, its frozen copies included, also while a cell runs. None while it sleeps, once it
+    /// has ended, and where there are no walls to count behind. Reads a few files of the kernel, which may take a
+    /// moment: not for a thread that others wait for.
+    pub fn in_use(&self) -> Option<SessionUse> {
+        let Live { shared, .. } = self.now()?;
+        shared.cgroup.as_ref().map(SessionCgroup::in_use)
     }
 
     /// Runs a cell. What comes back is a stream of events that ends in an outcome, and a future

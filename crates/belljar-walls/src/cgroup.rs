@@ -26,6 +26,17 @@ pub struct CgroupLimits {
     pub milli_cpus: u64,
 }
 
+/// What a session uses; `None` for what the kernel does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionUse {
+    /// Bytes of memory, files in memory included.
+    pub memory_bytes: Option<u64>,
+    /// Processor time since it was made.
+    pub cpu_time: Option<Duration>,
+    /// Processes and threads.
+    pub processes: Option<u64>,
+}
+
 /// Why limits can't be set on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
@@ -343,21 +354,21 @@ impl SessionCgroup {
     /// Ends all processes but these; returns whether none is left. Until [`Self::allow_forks`] no
     /// process can be added, so that those who fork without pause can't win.
     pub fn kill_all_but(&self, kept: &[i32]) -> bool {
-        let _ = fs::write(self.pids_file(), "0");
+        let _ = fs::write(self.pids_directory().join("pids.max"), "0");
         kill_members(&self.directories[0], kept)
     }
 
     /// Undoes what [`Self::kill_all_but`] did to the limit of processes.
     pub fn allow_forks(&self) {
-        let _ = fs::write(self.pids_file(), self.processes.to_string());
+        let limit = self.processes.to_string();
+        let _ = fs::write(self.pids_directory().join("pids.max"), limit);
     }
 
-    fn pids_file(&self) -> PathBuf {
-        let index = match self.version {
-            Version::One => 1,
-            Version::Two => 0,
-        };
-        self.directories[index].join("pids.max")
+    fn pids_directory(&self) -> &Path {
+        match self.version {
+            Version::One => &self.directories[1],
+            Version::Two => &self.directories[0],
+        }
     }
 
     fn members(&self) -> Vec<i32> {
@@ -383,9 +394,25 @@ impl SessionCgroup {
 
     /// Processor time used so far.
     pub fn cpu_time(&self) -> Duration {
+        self.read_cpu_time().unwrap_or_default()
+    }
+
+    fn read_cpu_time(&self) -> Option<Duration> {
         match self.version {
-            Version::One => Duration::from_nanos(read_number(&self.cpu).unwrap_or(0)),
-            Version::Two => Duration::from_micros(field(&read_all(&self.cpu), "usage_usec")),
+            Version::One => read_number(&self.cpu).map(Duration::from_nanos),
+            Version::Two => {
+                find_field(&read_all(&self.cpu), "usage_usec").map(Duration::from_micros)
+            }
+        }
+    }
+
+    /// What is in use now.
+    pub fn in_use(&self) -> SessionUse {
+        let processes = File::open(self.pids_directory().join("pids.current"));
+        SessionUse {
+            memory_bytes: read_number(&self.used),
+            cpu_time: self.read_cpu_time(),
+            processes: processes.ok().as_ref().and_then(read_number),
         }
     }
 
@@ -493,11 +520,14 @@ fn read_number(file: &File) -> Option<u64> {
 }
 
 fn field(text: &str, name: &str) -> u64 {
+    find_field(text, name).unwrap_or(0)
+}
+
+fn find_field(text: &str, name: &str) -> Option<u64> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
         .find(|(key, _)| *key == name)
         .and_then(|(_, value)| value.trim().parse().ok())
-        .unwrap_or(0)
 }
 
 /// Where the host has its cgroups: for each controller the caller's own directory and the top.
@@ -670,107 +700,4 @@ fn is_family(process: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: CgroupLimits = CgroupLimits {
-        memory_bytes: 1 << 30,
-        processes: 64,
-        milli_cpus: 1500,
-    };
-
-    #[test]
-    fn finds_own_directories_in_a_hybrid_host() {
-        let mounts = "30 24 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n\
-            31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
-            32 30 0:28 /ct /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-            33 30 0:29 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
-            34 30 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let own = "5:memory:/ct/job\n4:cpu,cpuacct:/\n3:pids:/user\n0::/x\n";
-        let (version, parents) = Hierarchies::find(mounts, own).choose().unwrap();
-        assert_eq!(version, Version::One);
-        let first: Vec<_> = parents.iter().map(|p| p[0].to_str().unwrap()).collect();
-        assert_eq!(
-            first,
-            [
-                "/sys/fs/cgroup/memory/job",
-                "/sys/fs/cgroup/pids/user",
-                "/sys/fs/cgroup/cpu,cpuacct",
-                "/sys/fs/cgroup/cpu,cpuacct"
-            ]
-        );
-    }
-
-    /// The build machines have no v2 controllers, so the v2 files are checked on a plain
-    /// directory that looks like a delegated scope: which files get which text.
-    #[test]
-    fn writes_the_v2_files() {
-        let scope = tempfile::tempdir().unwrap();
-        fs::write(
-            scope.path().join("cgroup.controllers"),
-            "cpuset cpu io memory pids",
-        )
-        .unwrap();
-        let mounts = format!(
-            "1 0 0:1 / {} rw - cgroup2 cgroup2 rw\n",
-            scope.path().display()
-        );
-        let (version, parents) = Hierarchies::find(&mounts, "0::/\n").choose().unwrap();
-        assert_eq!(version, Version::Two);
-        let tree = make_v2_tree(&parents[0], "belljar-test").unwrap();
-        let control = fs::read_to_string(tree.join("cgroup.subtree_control")).unwrap();
-        assert_eq!(control, "+memory +pids +cpu");
-
-        let directory = tree.join("s");
-        fs::create_dir(&directory).unwrap();
-        fs::write(directory.join("cpu.stat"), "usage_usec 42\nuser_usec 1\n").unwrap();
-        fs::write(directory.join("memory.current"), "536870913\n").unwrap();
-        fs::write(directory.join("memory.peak"), "4096\n").unwrap();
-        fs::write(directory.join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
-        fs::write(directory.join("cgroup.procs"), "").unwrap();
-        let session = SessionCgroup::open(Version::Two, vec![directory.clone()], LIMITS).unwrap();
-        let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
-        assert_eq!(read("memory.max"), "1073741824");
-        assert_eq!(read("memory.swap.max"), "0");
-        assert_eq!(read("pids.max"), "64");
-        assert_eq!(read("cpu.max"), "150000 100000");
-        assert_eq!(session.cpu_time(), Duration::from_micros(42));
-        assert_eq!(session.peak_bytes(), Some(4096));
-        assert_eq!(session.memory_kills(), 2);
-        assert!(session.is_half_full());
-        fs::write(directory.join("memory.current"), "536870912\n").unwrap();
-        assert!(!session.is_half_full());
-        assert_eq!(session.joins().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn a_group_with_many_busy_sessions_gets_less() {
-        let directory = tempfile::tempdir().unwrap();
-        let group = Group {
-            version: Version::Two,
-            directory: directory.path().to_owned(),
-            busy: Mutex::new(0),
-        };
-        let weight = || fs::read_to_string(directory.path().join("cpu.weight")).ok();
-        let mut busy = Vec::new();
-        let mut seen = Vec::new();
-        for _ in 0..40 {
-            group.change(|busy| busy + 1);
-            busy.push(Busy(&group));
-            if seen.last() != Some(&weight()) {
-                seen.push(weight());
-            }
-        }
-        let seen: Vec<_> = seen.iter().map(Option::as_deref).collect();
-        let expected = [None, Some("50"), Some("25"), Some("12"), Some("6")];
-        assert_eq!(seen, expected);
-        drop(busy);
-        assert_eq!(weight().as_deref(), Some("100"));
-    }
-
-    #[test]
-    fn says_which_controller_is_missing() {
-        let error = Hierarchies::find("", "").choose().unwrap_err();
-        assert!(error.to_string().contains("memory"), "{error}");
-    }
-}
+mod tests;

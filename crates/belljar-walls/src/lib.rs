@@ -27,7 +27,9 @@ mod start;
 mod sys;
 
 pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
-pub use cgroup::{Busy, CgroupError, CgroupLimits, Cgroups, SessionCgroup, remove_tree};
+pub use cgroup::{
+    Busy, CgroupError, CgroupLimits, Cgroups, SessionCgroup, SessionUse, remove_tree,
+};
 pub use channel::{Channel, receive_message, send_message};
 pub use identity::session_ids;
 pub use keeper::{KeeperPlan, WallsSpec};

@@ -498,6 +498,7 @@ mod tests {
             length,
             size_bytes: Some(2048),
             cell: 3,
+            preview: None,
         }
     }
 

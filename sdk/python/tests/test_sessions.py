@@ -137,9 +137,12 @@ def test_all_or_nothing(session: Session) -> None:
 def test_sleep_and_names(session: Session) -> None:
     session.run("x = [1, 2]")
     names = {name.name: name for name in session.manifest()}
-    assert (names["x"].type, names["x"].length) == ("list", 2)
+    assert (names["x"].type, names["x"].length, names["x"].preview) == ("list", 2, "[1, 2]")
+    use = session.info().use
+    assert use is not None and (use.memory_bytes or 0) > 1_000_000
     assert session.hibernate().names == []
-    assert session.info().state == "asleep"
+    asleep = session.info()
+    assert (asleep.state, asleep.use) == ("asleep", None)
     session.wake()
     assert session.info().state == "awake"
     assert session.run("x").value == "[1, 2]"

@@ -61,7 +61,7 @@ export const runs = {
 export const sessions = {
   list: (limit = 50, cursor?: string | null) => askJson<SessionPage>(`v1/sessions?${page(limit, cursor)}`),
   create: () => act<SessionView>('v1/sessions'),
-  show: (id: string) => askJson<SessionView>(route`v1/sessions/${id}`),
+  show: (id: string, signal?: AbortSignal) => askJson<SessionView>(route`v1/sessions/${id}`, signal ? { signal } : {}),
   end: (id: string) => ask(route`v1/sessions/${id}`, { method: 'DELETE' }),
   cellsPath: (id: string) => route`v1/sessions/${id}/cells`,
   cells: (id: string) => askJson<CellList>(route`v1/sessions/${id}/cells`),

@@ -34,6 +34,10 @@ export function money(value: number, locale: string): string {
   return value.toLocaleString(locale, { maximumFractionDigits: value < 0.1 ? 4 : 2, minimumFractionDigits: 2 });
 }
 
+export function percent(share: number, locale: string): string {
+  return share.toLocaleString(locale, { style: 'percent', maximumFractionDigits: 0 });
+}
+
 /** When something was, from seconds since 1970. */
 export function ago(seconds: number, locale: string, now = Date.now()): string {
   const gone = Math.max(0, now / 1000 - seconds);

@@ -10,6 +10,7 @@ import sys
 import types
 
 from belljar_guest.names import type_name
+from belljar_guest.previews import learn, preview
 
 _getsizeof = sys.getsizeof
 _modules = sys.modules
@@ -18,9 +19,12 @@ _ModuleType = types.ModuleType
 _MAX_CHANGES = 200
 _MAX_NAMES = 10_000
 
-_SIZED = frozenset((str, bytes, bytearray, list, tuple, dict, set, frozenset, range))
-_MUTABLE = frozenset((list, dict, set, bytearray))
-# Types with a shape, found when their module is first seen: {type: has nbytes}.
+# Types by their ids: to look for a type itself would run the `__hash__` of its metaclass.
+_SIZED = frozenset(map(id, (str, bytes, bytearray, list, tuple, dict, set, frozenset, range)))
+_MUTABLE = frozenset(map(id, (list, dict, set, bytearray)))
+_FLAT = frozenset(map(id, (str, bytes, bytearray, range)))
+_SCALARS = frozenset(map(id, (int, float, complex, bool, type(None))))
+# Types with a shape, found when their module is first seen: {id: (library, type)}.
 _shaped = {}
 _seen_libraries = set()
 
@@ -37,7 +41,8 @@ def learn_libraries():
         if all(isinstance(one, type) for one in found):
             _seen_libraries.add(library)
             for one in found:
-                _shaped[one] = library
+                _shaped[id(one)] = library, one
+            learn(library, loaded)
 
 
 def _shape(value):
@@ -76,7 +81,7 @@ class Manifest:
         for name, value in list(self.namespace.items()):
             if type(name) is not str or not name or name[0] == "_":
                 continue
-            cls = type(value)
+            cls = id(type(value))
             if cls in _MUTABLE:
                 extent = len(value)
             elif cls in _shaped:
@@ -86,12 +91,12 @@ class Manifest:
             present += 1
             before = known.get(name)
             if before is None:
-                known[name] = (id(value), id(cls), extent)
+                known[name] = (id(value), cls, extent)
                 self._bound[name] = cell
                 added.append(name)
-            elif before[0] != id(value) or before[2] != extent or before[1] != id(cls):
-                known[name] = (id(value), id(cls), extent)
-                if before[0] != id(value) or before[1] != id(cls):
+            elif before[0] != id(value) or before[2] != extent or before[1] != cls:
+                known[name] = (id(value), cls, extent)
+                if before[0] != id(value) or before[1] != cls:
                     self._bound[name] = cell
                 changed.append(name)
         removed = []
@@ -118,7 +123,7 @@ class Manifest:
     def info(self, name):
         value = self.namespace.get(name)
         entry = {"name": name, "type": type_name(value), "cell": self._bound.get(name, 0)}
-        cls = type(value)
+        cls = id(type(value))
         if cls in _SIZED:
             try:
                 entry["length"] = len(value)
@@ -136,23 +141,34 @@ class Manifest:
         known = self._known
         for name, value in list(self.namespace.items()):
             known.get(name)
-            if type(value) in _MUTABLE:
+            if id(type(value)) in _MUTABLE:
                 len(value)
 
     def names(self):
-        """The whole manifest."""
+        """The whole manifest, with previews: it is asked for, and not a part of every cell."""
         learn_libraries()
         listed = []
         for name in list(self.namespace):
             if type(name) is str and name and name[0] != "_":
-                listed.append(self.info(name))
+                entry = self.info(name)
+                value = self.namespace.get(name)
+                shown = preview(value, _library(id(type(value))))
+                if shown is not None:
+                    entry["preview"] = shown
+                listed.append(entry)
                 if len(listed) >= _MAX_NAMES:
                     break
         return listed
 
 
+def _library(cls):
+    """Whose type it is that has this id, if it has a shape."""
+    found = _shaped.get(cls)
+    return found[0] if found else None
+
+
 def _extent(value):
-    cls = type(value)
+    cls = id(type(value))
     if cls in _MUTABLE:
         return len(value)
     return _shape(value) if cls in _shaped else None
@@ -161,7 +177,7 @@ def _extent(value):
 def _size(value, cls):
     """Estimate of the bytes a value holds; None where only user code could tell."""
     try:
-        library = _shaped.get(cls)
+        library = _library(cls)
         if library == "numpy":
             return int(value.nbytes)
         if library == "pandas":
@@ -176,12 +192,9 @@ def _size(value, cls):
     return None
 
 
-_SCALARS = frozenset((int, float, complex, bool, type(None)))
-
-
 def _size_builtin(value, cls, depth):
     size = _getsizeof(value)
-    if depth == 2 or cls in (str, bytes, bytearray, range) or cls in _SCALARS:
+    if depth == 2 or cls in _FLAT or cls in _SCALARS:
         return size
     count = len(value)
     if not count:
@@ -189,12 +202,13 @@ def _size_builtin(value, cls, depth):
     # A few members stand for all.
     sample = 0
     taken = 0
-    for member in value.items() if cls is dict else value:
-        for one in member if cls is dict else (member,):
-            kind = type(one)
+    is_dict = type(value) is dict
+    for member in value.items() if is_dict else value:
+        for one in member if is_dict else (member,):
+            kind = id(type(one))
             if kind in _SIZED or kind in _SCALARS:
                 sample += _size_builtin(one, kind, depth + 1)
-            elif _shaped.get(kind) == "numpy":
+            elif _library(kind) == "numpy":
                 sample += int(one.nbytes)
             else:
                 sample += 64

@@ -9,6 +9,7 @@ _qualname = type.__dict__["__qualname__"].__get__
 _module = type.__dict__["__module__"].__get__
 _mro = type.__dict__["__mro__"].__get__
 _dict = type.__dict__["__dict__"].__get__
+flags = type.__dict__["__flags__"].__get__
 
 
 def qualname(cls):

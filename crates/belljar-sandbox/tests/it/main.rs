@@ -18,6 +18,7 @@ mod outcomes;
 mod packages;
 mod packages_hostile;
 mod posture;
+mod previews;
 mod reference;
 mod sessions;
 mod snapshots;

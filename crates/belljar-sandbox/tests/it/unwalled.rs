@@ -15,6 +15,7 @@ async fn sessions_without_walls_say_so() {
     let session = engine.session().await.unwrap();
     let outcome = good(&session, "import os\nx = 1\nprint(os.getuid())").await;
     assert_eq!(outcome.walls, Walls::None);
+    assert_eq!(session.in_use(), None);
     let json = serde_json::to_value(&outcome).unwrap();
     assert_eq!(json["walls"], "none");
     assert!(

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use belljar_sandbox::protocol::NameInfo;
-use belljar_sandbox::{AllowList, Checkpoints, Limits, Network, SessionOptions};
+use belljar_sandbox::{AllowList, Checkpoints, Limits, Network, SessionOptions, SessionUse};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
@@ -106,6 +106,33 @@ pub(super) struct SessionView {
     /// The session that it is a fork of.
     #[serde(skip_serializing_if = "Option::is_none")]
     forked_from: Option<String>,
+    /// What it uses now. Only where one session is shown, and not while it sleeps; its `ETag` does not tell of it.
+    #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
+    in_use: Option<UseView>,
+}
+
+/// What a session uses, its frozen copies included.
+#[derive(Debug, Serialize, ToSchema)]
+struct UseView {
+    /// Memory of everything in the session, its files included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    /// Processor time since it was started or woken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ms: Option<u64>,
+    /// Processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<u64>,
+}
+
+impl From<SessionUse> for UseView {
+    fn from(used: SessionUse) -> Self {
+        Self {
+            memory_bytes: used.memory_bytes,
+            cpu_ms: used.cpu_time.map(milliseconds),
+            processes: used.processes,
+        }
+    }
 }
 
 /// What a session is doing.
@@ -164,6 +191,7 @@ impl SessionView {
             },
             allow: held.allow.clone(),
             forked_from: held.forked_from.clone(),
+            in_use: None,
         }
     }
 }
@@ -289,21 +317,29 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
-    let response = Answer(SessionView::of(&held, &service)).into_response();
-    let (mut parts, body) = response.into_parts();
-    let body = axum::body::to_bytes(body, usize::MAX).await;
-    let body = body.map_err(|error| Problem::internal("a session", error))?;
-    let tag = format!("\"{}\"", hex(&Sha256::digest(&body)[..12]));
+    let mut view = SessionView::of(&held, &service);
+    let told = serde_json::to_vec(&view);
+    let told = told.map_err(|error| Problem::internal("a session", error))?;
+    let tag = format!("\"{}\"", hex(&Sha256::digest(&told)[..12]));
     let known = headers.get(header::IF_NONE_MATCH);
     let same = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if same {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        view.in_use = in_use(&held).await;
+        Answer(view).into_response()
+    };
     if let Ok(tag) = HeaderValue::try_from(tag) {
-        parts.headers.insert(header::ETAG, tag);
+        response.headers_mut().insert(header::ETAG, tag);
     }
-    if same {
-        parts.status = StatusCode::NOT_MODIFIED;
-        return Ok(Response::from_parts(parts, axum::body::Body::empty()));
-    }
-    Ok(Response::from_parts(parts, body.into()))
+    Ok(response)
+}
+
+/// What a session uses. The kernel counts it when it is asked, and that takes its time where there are many.
+async fn in_use(held: &Held) -> Option<UseView> {
+    let session = held.session().ok()?;
+    let used = tokio::task::spawn_blocking(move || session.in_use());
+    used.await.ok().flatten().map(UseView::from)
 }
 
 /// Ends a session and forgets it.

@@ -26,6 +26,7 @@ async fn a_session_lives_from_its_creation_to_its_deletion() {
         .json_with(200)
         .await;
     assert_eq!(manifest["names"][0]["name"], "x");
+    assert_eq!(manifest["names"][0]["preview"], "20");
 
     client.delete(&location).with(204).await;
     client
@@ -61,6 +62,68 @@ async fn a_session_has_an_etag() {
         .with(200)
         .await;
     assert_ne!(changed.headers()["etag"], tag);
+}
+
+/// What it uses is shown while a cell runs, and is neither in the list nor a reason to be shown again.
+#[tokio::test]
+async fn a_session_shows_what_it_uses() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client.run(&session, "x = 1").await;
+    let before = client.get(&session).json_with(200).await;
+    let used = |view: &serde_json::Value, what: &str| view["use"][what].as_u64().unwrap();
+    assert!(used(&before, "processes") >= 1, "{before}");
+    assert!(used(&before, "memory_bytes") > 1_000_000, "{before}");
+    client.run(&session, "held = bytearray(200_000_000)").await;
+    let cells = format!("{session}/cells");
+    let code = json!({"code": "while True: pass"});
+    let runs = async { client.post(&cells, code).json_with(200).await };
+    let looks = async {
+        loop {
+            let view = client.get(&session).json_with(200).await;
+            if view["busy"] == true && used(&view, "cpu_ms") > used(&before, "cpu_ms") + 200 {
+                break view;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let stops = async {
+        let view = looks.await;
+        client
+            .post(&format!("{session}/interrupt"), json!({}))
+            .json_with(200)
+            .await;
+        view
+    };
+    let (_, view) = tokio::join!(runs, stops);
+    let memory = |view| used(view, "memory_bytes");
+    assert!(memory(&view) > memory(&before) + 190_000_000, "{view}");
+
+    let list = client.get("/v1/sessions").json_with(200).await;
+    assert_eq!(list["sessions"][0].get("use"), None);
+    // A thread that goes on changes what is used, and nothing else.
+    let thread = "import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn, daemon=True).start()";
+    client.run(&session, thread).await;
+    let shown = client.get(&session).with(200).await;
+    let tag = shown.headers()["etag"].clone();
+    let before: serde_json::Value = shown.json().await.unwrap();
+    while used(&client.get(&session).json_with(200).await, "cpu_ms") == used(&before, "cpu_ms") {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let known = client.get(&session).header("if-none-match", tag);
+    known.with(304).await;
+
+    let other = client.session().await;
+    client
+        .post(&format!("{other}/hibernate"), json!({}))
+        .with(200)
+        .await;
+    let asleep = client.get(&other).json_with(200).await;
+    assert_eq!(
+        (&asleep["state"], asleep.get("use")),
+        (&json!("asleep"), None)
+    );
 }
 
 #[tokio::test]

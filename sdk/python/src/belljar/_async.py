@@ -216,7 +216,7 @@ class AsyncSession:
         self._client._started.pop(self.id, None)
 
     async def info(self) -> models.SessionView:
-        """What the session is doing."""
+        """What the session is doing, and what it uses (`use`). Waits for no cell, and does not wake it."""
         return await self._ask(models.SessionView, Call("GET", self._path))
 
     async def run(

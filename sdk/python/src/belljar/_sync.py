@@ -216,7 +216,7 @@ class Session:
         self._client._started.pop(self.id, None)
 
     def info(self) -> models.SessionView:
-        """What the session is doing."""
+        """What the session is doing, and what it uses (`use`). Waits for no cell, and does not wake it."""
         return self._ask(models.SessionView, Call("GET", self._path))
 
     def run(

@@ -325,6 +325,11 @@ class NameInfo(Model):
     cell: int
     """The cell where it was bound; 0 for a seeded name."""
 
+    preview: str | None = None
+    """The beginning of its value on one line, for built-in types and those of numpy and pandas. Only the manifest
+    has it, not the changes of a cell.
+    """
+
 
 class Changes(Model):
     """What a cell did to the namespace."""
@@ -727,6 +732,19 @@ SessionState = Annotated[Literal["awake", "asleep", "ended"], _Word]
 """What a session is doing."""
 
 
+class UseView(Model):
+    """What a session uses, its frozen copies included."""
+
+    cpu_ms: int | None = None
+    """Processor time since it was started or woken."""
+
+    memory_bytes: int | None = None
+    """Memory of everything in the session, its files included."""
+
+    processes: int | None = None
+    """Processes and threads."""
+
+
 class SessionView(Model):
     """A session."""
 
@@ -755,6 +773,8 @@ class SessionView(Model):
     limits: LimitsView
 
     state: SessionState
+
+    use: UseView | None = None
 
 
 class Forks(Model):

@@ -1537,6 +1537,11 @@ export interface components {
              * @description The cell where it was bound; 0 for a seeded name.
              */
             cell: number;
+            /**
+             * @description The beginning of its value on one line, for built-in types and those of numpy and pandas. Only the manifest
+             *     has it, not the changes of a cell.
+             */
+            preview?: string | null;
         };
         /** @description Hosts that a client asks for. */
         NetworkAsked: {
@@ -2106,6 +2111,7 @@ export interface components {
             id: string;
             limits: components["schemas"]["LimitsView"];
             state: components["schemas"]["SessionState"];
+            use?: components["schemas"]["UseView"] | null;
         };
         /** @description When a person is to be asked from now on. */
         SetPolicy: {
@@ -2401,6 +2407,24 @@ export interface components {
             thinking_tokens: number;
             /** @description Whether a count was left out by the server, so that it is our estimate. */
             estimated: boolean;
+        };
+        /** @description What a session uses, its frozen copies included. */
+        UseView: {
+            /**
+             * Format: int64
+             * @description Processor time since it was started or woken.
+             */
+            cpu_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Memory of everything in the session, its files included.
+             */
+            memory_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description Processes and threads.
+             */
+            processes?: number | null;
         };
         /** @description What stood between the cell and the host. */
         Walls: "full" | "unfiltered" | "none";
