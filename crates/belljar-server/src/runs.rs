@@ -103,6 +103,13 @@ pub(crate) struct Recorded {
 /// What a run holds while it is driven.
 type Places = [Place; 2];
 
+/// That a new run of a tenant may begin: there is no other way to [`Runs::start`] one.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) agent: Agent,
+    places: Places,
+}
+
 impl Runs {
     pub(crate) fn new(
         directory: PathBuf,
@@ -231,7 +238,7 @@ impl Runs {
     }
 
     /// Refuses a run of a tenant that has as much on disk as it may.
-    pub(crate) async fn check_disk(&self, tenant: &TenantName) -> Result<(), Problem> {
+    async fn check_disk(&self, tenant: &TenantName) -> Result<(), Problem> {
         if let Some(limit) = self.bounds.disk_quota(tenant) {
             let used = self.disk_bytes(tenant).await?;
             if used >= limit {
@@ -241,8 +248,24 @@ impl Runs {
         Ok(())
     }
 
+    /// Lets a new run begin, with a budget of no more than its tenant has left.
+    pub(crate) async fn admit(
+        &self,
+        tenant: &TenantName,
+        start: &mut Start,
+    ) -> Result<Admitted, Problem> {
+        let model = self.model(Some(&start.model))?;
+        let places = self.places(tenant)?;
+        self.check_disk(tenant).await?;
+        let priced = model.provider.profile().prices.is_some();
+        self.bounds.cut(tenant, &mut start.budget, priced);
+        let directory = self.make_directory(tenant).await?;
+        let agent = self.agent(tenant, &directory, model);
+        Ok(Admitted { agent, places })
+    }
+
     /// Places for a run and for its session.
-    pub(crate) fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
+    fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
         let run = self.bounds.run(tenant)?;
         let memory = self.session.limits.memory_bytes;
         let session = self.bounds.sessions(tenant, 1, memory)?.pop();
@@ -293,11 +316,10 @@ impl Runs {
     /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
-        agent: &Agent,
+        Admitted { agent, places }: Admitted,
         id: RunId,
         start: Start,
         parent: Option<(&RunId, Option<u32>)>,
-        places: Places,
     ) -> Result<(), Problem> {
         let live = match parent {
             None => agent.start_as(id, start).await,
@@ -617,12 +639,12 @@ enum Reached {
 
 impl Driven {
     fn hear(&self, progress: &Progress<'_>) {
+        count(&self.bounds, &self.tenant, progress, &self.control);
         match progress {
             Progress::Event(event, run) => {
                 if let RunEvent::ModelFailed { error, .. } = event {
                     tracing::error!(run = %self.id, error, "a model could not be asked");
                 }
-                self.count(event);
                 self.doing.send_modify(|doing| {
                     match event {
                         RunEvent::CallStarted { .. } => doing.calls += 1,
@@ -641,33 +663,8 @@ impl Driven {
             }
             Progress::Reply(part) => self.tell("reply", part),
             // It has paths of the host in it; `call_ended` tells what came of the cell.
-            Progress::Cell(Event::Outcome(outcome)) => {
-                self.bounds.spend_cell(&self.tenant, outcome);
-            }
+            Progress::Cell(Event::Outcome(_)) => {}
             Progress::Cell(event) => self.tell("cell", event),
-        }
-    }
-
-    /// Counts what the run has used, and ends it with the best answer that it has where that was all there was.
-    fn count(&self, event: &RunEvent) {
-        let (mut tokens, mut money) = (0, 0);
-        if let RunEvent::Replied { reply, cost, .. } = event {
-            tokens = reply.usage.input_tokens + reply.usage.output_tokens;
-            money = micros(cost.unwrap_or_default());
-        }
-        let used = [
-            (Quota::Events, 1),
-            (Quota::Tokens, tokens),
-            (Quota::MoneyMicros, money),
-        ];
-        self.bounds.spend(&self.tenant, &used);
-        // Where a run's own budget is cut to what was left of tokens and money, it ends by that and says so.
-        let looked_at: &[Quota] = match event {
-            RunEvent::Asked { .. } => &Quota::OF_RUNS,
-            _ => &Quota::OF_CELLS,
-        };
-        if self.bounds.check(&self.tenant, looked_at).is_err() {
-            self.control.stop();
         }
     }
 
@@ -683,6 +680,39 @@ impl Driven {
             }
             Err(error) => tracing::error!(%error, "a part of a run can't be written"),
         }
+    }
+}
+
+/// Counts what a run uses, and ends it with the best answer that it has where that was all there was.
+pub(crate) fn count(
+    bounds: &Bounds,
+    tenant: &TenantName,
+    progress: &Progress<'_>,
+    control: &Control,
+) {
+    let event = match progress {
+        Progress::Event(event, _) => event,
+        Progress::Cell(Event::Outcome(outcome)) => return bounds.spend_cell(tenant, outcome),
+        _ => return,
+    };
+    let (mut tokens, mut money) = (0, 0);
+    if let RunEvent::Replied { reply, cost, .. } = event {
+        tokens = reply.usage.input_tokens + reply.usage.output_tokens;
+        money = micros(cost.unwrap_or_default());
+    }
+    let used = [
+        (Quota::Events, 1),
+        (Quota::Tokens, tokens),
+        (Quota::MoneyMicros, money),
+    ];
+    bounds.spend(tenant, &used);
+    // Where a run's own budget is cut to what was left of tokens and money, it ends by that and says so.
+    let looked_at: &[Quota] = match event {
+        RunEvent::Asked { .. } => &Quota::OF_RUNS,
+        _ => &Quota::OF_CELLS,
+    };
+    if bounds.check(tenant, looked_at).is_err() {
+        control.stop();
     }
 }
 
