@@ -8,7 +8,7 @@ use belljar_test_model::{Scripted, ScriptedModel};
 use serde_json::{Value, json};
 
 use crate::mcp::Mcp;
-use crate::runs::{answer, code, offering, one_run};
+use crate::runs::{code, offering, one_run};
 use crate::support::{Ask as _, Client, World, options, world_in};
 
 /// A service whose tenant `a` has these quotas.
@@ -281,14 +281,7 @@ struct Desk {
 
 impl Desk {
     async fn new() -> Self {
-        let model = ScriptedModel::react(|request| {
-            let reply = match request.json().to_string().contains("it is written") {
-                true => answer("Done."),
-                false => code("print('it', 'is', 'written')"),
-            };
-            reply.usage(100, 10, 0)
-        })
-        .unwrap();
+        let model = ScriptedModel::react(|request| one_run(request).usage(100, 10, 0)).unwrap();
         let world = world_of(&[], offering(&model)).await;
         let client = runner(&world).await;
         let parent = client.start(json!({"task": "Write."})).await;
