@@ -228,6 +228,10 @@ async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<
     if hash != key.fingerprint {
         return Err(mismatch());
     }
+    if id.is_empty() {
+        let detail = "the run that this request began was deleted";
+        return Err(Problem::new(Code::AnswerGone, detail));
+    }
     let id = id.parse();
     id.map(Some)
         .map_err(|error| Problem::internal("the name of a run", error))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use belljar_agent::{Agent, Start};
 use belljar_journal::RunId;
+use tokio::sync::OwnedRwLockReadGuard;
 
 use super::{Runs, fault};
 use crate::accounts::exceeded;
@@ -13,7 +14,13 @@ use crate::problem::Problem;
 use crate::tenants::{Quota, TenantName};
 
 /// What a run holds while it is driven.
-pub(super) type Places = [Place; 2];
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) run: Place,
+    _session: Place,
+    /// That it may write.
+    _writes: OwnedRwLockReadGuard<()>,
+}
 
 /// That a new run of a tenant may begin: there is no other way to [`Runs::start`] one.
 #[derive(Debug)]
@@ -48,7 +55,7 @@ impl Runs {
         start: &mut Start,
     ) -> Result<Admitted, Problem> {
         let model = self.model(Some(&start.model))?;
-        let places = self.places(tenant)?;
+        let places = self.places(tenant).await?;
         self.check_disk(tenant).await?;
         let priced = model.provider.profile().prices.is_some();
         self.bounds.cut(tenant, &mut start.budget, priced);
@@ -58,12 +65,16 @@ impl Runs {
     }
 
     /// Places for a run and for its session.
-    pub(super) fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
+    pub(super) async fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
         let run = self.bounds.run(tenant)?;
         let memory = self.session.limits.memory_bytes;
         let session = self.bounds.sessions(tenant, 1, memory)?.pop();
         let session = session.ok_or_else(|| Problem::internal("a place", "there is none"))?;
-        Ok([run, session])
+        Ok(Places {
+            run,
+            _session: session,
+            _writes: self.writing(tenant).read_owned().await,
+        })
     }
 
     /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.

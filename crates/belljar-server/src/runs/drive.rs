@@ -47,7 +47,7 @@ impl Runs {
     pub(super) fn drive(self: &Arc<Self>, live: LiveRun, places: Places) {
         let driven = Arc::new(Driven {
             id: live.id().clone(),
-            tenant: places[0].tenant().clone(),
+            tenant: places.run.tenant().clone(),
             bounds: Arc::clone(&self.bounds),
             control: live.control(),
             parts: broadcast::Sender::new(PARTS),
@@ -80,6 +80,8 @@ impl Runs {
             {
                 all.remove(&driven.id);
             }
+            drop(all);
+            runs.sweep(&driven.tenant);
         };
         self.tasks.spawn(work.with_context(request));
     }

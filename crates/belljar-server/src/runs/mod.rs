@@ -5,11 +5,12 @@
 //! go of it, and be taken up again.
 
 mod begin;
+mod delete;
 mod drive;
 mod go_on;
 mod reach;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +18,7 @@ use axum::body::Bytes;
 use belljar_agent::{Agent, ExitReason, Run, RunError, RunEvent, RunsDirectory, read_events};
 use belljar_journal::RunId;
 use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -47,6 +48,10 @@ pub(crate) struct Runs {
     known: tokio::sync::Mutex<HashMap<TenantName, RunsDirectory>>,
     readers: Mutex<HashMap<TenantName, Arc<Semaphore>>>,
     driven: Mutex<HashMap<RunId, Arc<Driven>>>,
+    /// Shared by the runs of a tenant that may write. Who has it alone may remove what no event names.
+    writing: Mutex<HashMap<TenantName, Arc<RwLock<()>>>>,
+    /// Whose deleted runs have left something.
+    unswept: Mutex<HashSet<TenantName>>,
     tasks: TaskTracker,
     leave: CancellationToken,
     abandon: CancellationToken,
@@ -87,6 +92,8 @@ impl Runs {
             known: tokio::sync::Mutex::default(),
             readers: Mutex::default(),
             driven: Mutex::default(),
+            writing: Mutex::default(),
+            unswept: Mutex::default(),
             tasks: TaskTracker::new(),
             leave: CancellationToken::new(),
             abandon: CancellationToken::new(),

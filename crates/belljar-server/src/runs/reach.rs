@@ -13,8 +13,8 @@ use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
 
 /// How often a run that is just being taken up or left is looked at again, and for how long.
-const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 enum Reached {
     Driven(Arc<Driven>),
@@ -163,7 +163,7 @@ impl Runs {
                 let model = recorded.run.start().map(|start| start.model.as_str());
                 self.agent(tenant, &recorded.directory, self.model(model)?)
             };
-            let places = self.places(tenant)?;
+            let places = self.places(tenant).await?;
             match agent.resume(id).await {
                 Ok(live) => return Ok(Reached::Taken(Box::new(live), places)),
                 // Somebody else has just taken it up, or is about to let go of it.
@@ -179,7 +179,7 @@ impl Runs {
         }
     }
 
-    async fn has_ended(&self, tenant: &TenantName, id: &RunId) -> Result<bool, Problem> {
+    pub(super) async fn has_ended(&self, tenant: &TenantName, id: &RunId) -> Result<bool, Problem> {
         let journal = self.make_directory(tenant).await?.journal().clone();
         let last = async {
             let last = journal.last_seq(id).await?;

@@ -502,6 +502,12 @@ class AsyncRun:
         """Goes on with a run that nobody is at."""
         await self._change("resume", {})
 
+    async def delete(self) -> None:
+        """Deletes the run, which has ended, with its files. Runs that went on from it stay as they are."""
+        # It may go on for long: that is not for a request to wait for.
+        final = frozenset({"run_not_ended"})
+        await self._client._send(Call.change("DELETE", self._path, final=final))
+
     async def raise_budget(self, budget: _core.Budget) -> None:
         """Raises parts of the budget."""
         await self._change("budget", dict(budget))

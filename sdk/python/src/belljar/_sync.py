@@ -500,6 +500,12 @@ class Run:
         """Goes on with a run that nobody is at."""
         self._change("resume", {})
 
+    def delete(self) -> None:
+        """Deletes the run, which has ended, with its files. Runs that went on from it stay as they are."""
+        # It may go on for long: that is not for a request to wait for.
+        final = frozenset({"run_not_ended"})
+        self._client._send(Call.change("DELETE", self._path, final=final))
+
     def raise_budget(self, budget: _core.Budget) -> None:
         """Raises parts of the budget."""
         self._change("budget", dict(budget))
