@@ -1,5 +1,7 @@
 //! Large values, in files that are named by the hash of their contents.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -175,6 +177,31 @@ impl Blobs {
         let path = self.path(hash);
         directory::in_background(move || path.try_exists().map_err(|error| Error::io(&path, error)))
             .await
+    }
+
+    /// Removes all blobs but these. Nobody may be about to refer to one that is not among them.
+    pub async fn keep_only(&self, kept: HashSet<BlobHash>) -> Result<(), Error> {
+        let directory = Arc::clone(&self.directory);
+        directory::in_background(move || {
+            let fault = |error| Error::io(&directory, error);
+            for folder in fs::read_dir(&directory).map_err(fault)? {
+                let folder = folder.map_err(fault)?;
+                for file in fs::read_dir(folder.path()).map_err(fault)? {
+                    let file = file.map_err(fault)?;
+                    let name = [folder.file_name(), file.file_name()].map(OsString::into_string);
+                    // What is being written has another name.
+                    let [Ok(folder), Ok(name)] = name else {
+                        continue;
+                    };
+                    let hash = format!("{folder}{name}").parse();
+                    if hash.is_ok_and(|hash| !kept.contains(&hash)) {
+                        fs::remove_file(file.path()).map_err(fault)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+        .await
     }
 
     fn check_size(&self, bytes: u64) -> Result<(), Error> {

@@ -90,6 +90,23 @@ impl Journal {
         Ok(page)
     }
 
+    /// Removes a run with all of its events, for ever. Nothing happens for one that is not there.
+    ///
+    /// Whoever still writes to it finds a conflict; who tails it finds it unknown.
+    pub async fn remove(&self, run: &RunId) -> Result<(), Error> {
+        self.store.remove(run).await
+    }
+
+    /// Shows the body of each event of each run, in no order: for those who look for what events refer to.
+    pub async fn each_body(&self, see: &mut (dyn FnMut(&str) + Send)) -> Result<(), Error> {
+        self.store.each_body(see).await
+    }
+
+    /// Gives the space of runs that were removed back to the disk. All of the journal is written anew.
+    pub async fn compact(&self) -> Result<(), Error> {
+        self.store.compact().await
+    }
+
     /// The last sequence number of a run, 0 if there is no such run.
     pub async fn last_seq(&self, run: &RunId) -> Result<u64, Error> {
         self.store.last_seq(run).await

@@ -24,6 +24,15 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// A page of the events after `after`, in order; empty if there are none.
     fn read<'a>(&'a self, run: &'a RunId, after: u64, limit: usize) -> Answer<'a, Vec<Entry>>;
 
+    /// Removes a run with all of its events; they are durably gone when it returns. Nothing for one that is not there.
+    fn remove<'a>(&'a self, run: &'a RunId) -> Answer<'a, ()>;
+
+    /// Shows the body of each event of each run.
+    fn each_body<'a>(&'a self, see: &'a mut (dyn FnMut(&str) + Send)) -> Answer<'a, ()>;
+
+    /// Gives the space of what was removed back.
+    fn compact(&self) -> Answer<'_, ()>;
+
     /// The last sequence number, 0 if there is no such run.
     fn last_seq<'a>(&'a self, run: &'a RunId) -> Answer<'a, u64>;
 

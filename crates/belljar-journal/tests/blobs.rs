@@ -146,3 +146,21 @@ async fn what_a_dead_process_left_half_written_is_removed_later() {
     // The new one may belong to a process that lives.
     assert!(!old.exists() && new.exists());
 }
+
+#[tokio::test]
+async fn what_is_not_kept_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let blobs = open(directory.path()).await;
+    let kept = blobs.put(b"kept".to_vec(), "text/plain").await.unwrap();
+    let gone = blobs.put(b"gone".to_vec(), "text/plain").await.unwrap();
+    // Of another process, which is at it.
+    let half = directory.path().join("blobs/incoming/half");
+    fs::write(&half, b"half").unwrap();
+    blobs.keep_only([kept.hash].into()).await.unwrap();
+    assert_eq!(blobs.get(&kept).await.unwrap(), b"kept");
+    let missing = blobs.get(&gone).await.unwrap_err();
+    assert!(matches!(missing, Error::UnknownBlob(hash) if hash == gone.hash));
+    assert!(half.exists());
+    blobs.put(b"gone".to_vec(), "text/plain").await.unwrap();
+    assert_eq!(blobs.get(&gone).await.unwrap(), b"gone");
+}

@@ -10,6 +10,7 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::places::Places;
 use crate::sessions::Held;
 
 /// How often a client is told that its cell goes on.
@@ -31,6 +32,7 @@ pub(crate) enum NoOutcome {
 pub(crate) async fn run_cell(
     held: Arc<Held>,
     code: String,
+    places: &dyn Places,
     stop: CancellationToken,
     said: watch::Sender<String>,
 ) -> Result<Outcome, NoOutcome> {
@@ -47,6 +49,9 @@ pub(crate) async fn run_cell(
             }
             event = run.next() => event,
         };
+        if let Some(Ok(event)) = &event {
+            places.cell_told(event);
+        }
         match event {
             Some(Ok(Event::Outcome(outcome))) => return Ok(*outcome),
             // It was not there yet to be interrupted.

@@ -1,10 +1,13 @@
-//! How much a client may have at once, and who counts it.
+//! How much a client may have at once and use, and who counts it.
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
 
+use belljar_agent::{Control, Progress, Start};
 use belljar_sandbox::Error;
+use belljar_sandbox::protocol::Event;
 use tokio::sync::Semaphore;
 
 /// A place that is taken until this is dropped.
@@ -19,8 +22,18 @@ pub trait Places: Debug + Send + Sync {
     /// A place for a cell that runs, or waits for its turn.
     fn cell(&self) -> Result<Place, String>;
 
-    /// Places for a run and its session.
-    fn run(&self) -> Result<Vec<Place>, String>;
+    /// A place for a run that is to start like this, and for its session. Lowers its budget to what the client has
+    /// left.
+    fn run<'a>(
+        &'a self,
+        start: &'a mut Start,
+    ) -> Pin<Box<dyn Future<Output = Result<Place, String>> + Send + 'a>>;
+
+    /// Counts what a cell uses.
+    fn cell_told(&self, event: &Event);
+
+    /// Counts what a run uses, and stops it where that was all there was.
+    fn run_told(&self, progress: &Progress<'_>, control: &Control);
 
     /// What went wrong with a session, as its client may know it.
     fn explain(&self, error: Error) -> String;
@@ -60,9 +73,17 @@ impl Places for AtMost {
         Ok(Box::new(()))
     }
 
-    fn run(&self) -> Result<Vec<Place>, String> {
-        self.sessions(1)
+    fn run<'a>(
+        &'a self,
+        _: &'a mut Start,
+    ) -> Pin<Box<dyn Future<Output = Result<Place, String>> + Send + 'a>> {
+        let place = self.sessions(1).map(|places| Box::new(places) as _);
+        Box::pin(std::future::ready(place))
     }
+
+    fn cell_told(&self, _: &Event) {}
+
+    fn run_told(&self, _: &Progress<'_>, _: &Control) {}
 
     fn explain(&self, error: Error) -> String {
         error.to_string()

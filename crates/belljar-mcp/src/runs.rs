@@ -19,9 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::files;
+use crate::places::{Place, Places};
 use crate::question::Questions;
 use crate::report::{MAX_IMAGE_BYTES, MAX_TEXT, cut, result};
-use crate::sessions::Held;
+use crate::sessions::{Held, Sessions};
 use crate::tools::AskAgent;
 
 /// The most runs of a connection at once, and in all: whoever asks may be a model that asks for ever.
@@ -52,10 +53,10 @@ pub struct Runs {
     for_tenants: bool,
 }
 
-/// A run that begins, and its place among those at once.
+/// A run that begins, and its places: among those of the connection, and those of the client.
 pub(crate) struct Begun {
     pub(crate) live: LiveRun,
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) places: (OwnedSemaphorePermit, Place),
 }
 
 impl Runs {
@@ -112,6 +113,7 @@ impl Runs {
         args: &AskAgent,
         held: Option<&Held>,
         approvals: belljar_agent::Approvals,
+        places: &dyn Places,
     ) -> Result<Begun, String> {
         if args.task.trim().is_empty() {
             return Err("task is empty: say what is to be done.".into());
@@ -132,11 +134,12 @@ impl Runs {
         let mut start = Start {
             task: args.task.clone(),
             approvals,
-            files: self.files(&args.session_files, held).await?,
             ..self.start.clone()
         };
         let most = start.budget.steps;
         start.budget.steps = args.max_steps.unwrap_or(most).min(most);
+        let places = (place, places.run(&mut start).await?);
+        start.files = self.files(&args.session_files, held).await?;
         let left = |left: u32| left.checked_sub(1);
         let begins = self
             .left
@@ -149,7 +152,7 @@ impl Runs {
             .start(start)
             .await
             .map_err(|error| self.explain(NOT_BEGUN, &error))?;
-        Ok(Begun { live, place })
+        Ok(Begun { live, places })
     }
 
     async fn files(&self, paths: &[String], held: Option<&Held>) -> Result<Vec<TaskFile>, String> {
@@ -181,13 +184,16 @@ impl Runs {
 /// goes to `said`, what a person must decide to `questions`.
 pub(crate) async fn drive(
     live: LiveRun,
+    sessions: Arc<Sessions>,
     questions: Questions,
     stop: CancellationToken,
     said: watch::Sender<String>,
 ) -> Result<Run, RunError> {
     let control = live.control();
     let (asked, mut approvals) = mpsc::unbounded_channel();
+    let counted = control.clone();
     let mut listener = move |progress: Progress<'_>| {
+        sessions.places().run_told(&progress, &counted);
         let Progress::Event(event, run) = progress else {
             return;
         };

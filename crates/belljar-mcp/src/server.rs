@@ -166,7 +166,8 @@ impl Server {
             if let Err(why) = approved {
                 return refusal(why);
             }
-            let cell = run_cell(Arc::clone(&held), args.code.clone(), stopped, said);
+            let (code, counts) = (args.code.clone(), sessions.places());
+            let cell = run_cell(Arc::clone(&held), code, counts, stopped, said);
             match cell.await {
                 Ok(outcome) => {
                     if outcome.state == Fate::Lost {
@@ -194,19 +195,20 @@ impl Server {
             Some(id) => Some(self.sessions.find(id)?),
             None => self.default_session().await,
         };
-        // Its session is one more of those that there may be.
-        let places = self.sessions.places().run()?;
         let approvals = self.approvals.lock();
         let approvals = approvals.unwrap_or_else(PoisonError::into_inner).clone();
-        let Begun { live, place } = runs.begin(&args, held.as_deref(), approvals).await?;
+        // Its session is one more of those that there may be.
+        let places = self.sessions.places();
+        let begun = runs.begin(&args, held.as_deref(), approvals, places);
+        let Begun { live, places } = begun.await?;
         let stop = self.over.child_token();
         let (said, heard) = watch::channel(String::new());
         let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
         let (id, directory) = (live.id().clone(), live.artifacts());
-        let (stopped, runs) = (stop.clone(), Arc::clone(runs));
+        let (stopped, runs, sessions) = (stop.clone(), Arc::clone(runs), self.sessions());
         let running = tokio::spawn(async move {
-            let _held_until_the_end = (permit, places, place);
-            match drive(live, asks, stopped, said).await {
+            let _held_until_the_end = (permit, places);
+            match drive(live, sessions, asks, stopped, said).await {
                 Ok(run) => run_result(&runs, &run, id.as_str(), &directory, held.as_deref())
                     .await
                     .unwrap_or_else(|| refusal(format!("The run {id} did not come to its end."))),

@@ -5,22 +5,25 @@
 //! its tenant has.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use belljar_agent::Start;
+use belljar_agent::{Control, Progress, Start};
 use belljar_mcp::{Places, Runs, Server, Sessions};
 use belljar_sandbox::Error;
+use belljar_sandbox::protocol::Event;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use tokio_util::sync::CancellationToken;
 
 use crate::bounds::{Bounds, Place};
 use crate::problem::Problem;
+use crate::runs::count;
 use crate::service::{Caller, Service};
 use crate::sessions::lock;
 use crate::streams::KEY_CHECK;
-use crate::tenants::{Scope, TenantName};
+use crate::tenants::{Quota, Scope, TenantName};
 
 /// What all keys have open.
 #[derive(Debug, Default)]
@@ -130,6 +133,7 @@ pub(crate) async fn server(
     let options = crate::api::usual_options(service, &caller.tenant);
     let places = TenantPlaces {
         bounds: Arc::clone(&service.bounds),
+        runs: Arc::clone(&service.runs),
         tenant: caller.tenant.clone(),
         memory_bytes: options.limits.memory_bytes,
         _connection: connection,
@@ -167,10 +171,11 @@ pub(crate) async fn server(
     Ok((Arc::new(server), sessions))
 }
 
-/// Places of a tenant.
+/// Places of a tenant, and what it uses.
 #[derive(Debug)]
 struct TenantPlaces {
     bounds: Arc<Bounds>,
+    runs: Arc<crate::runs::Runs>,
     tenant: TenantName,
     memory_bytes: u64,
     /// That of the connection itself.
@@ -192,12 +197,25 @@ impl Places for TenantPlaces {
         Ok(Box::new(place.map_err(|problem| problem.words())?))
     }
 
-    fn run(&self) -> Result<Vec<belljar_mcp::Place>, String> {
-        let run = self.bounds.run(&self.tenant);
-        let run = run.map_err(|problem| problem.words())?;
-        let mut places = self.sessions(1)?;
-        places.push(Box::new(run));
-        Ok(places)
+    fn run<'a>(
+        &'a self,
+        start: &'a mut Start,
+    ) -> Pin<Box<dyn Future<Output = Result<belljar_mcp::Place, String>> + Send + 'a>> {
+        Box::pin(async move {
+            let admitted = self.runs.admit(&self.tenant, start).await;
+            Ok(Box::new(admitted.map_err(|problem| problem.words())?) as _)
+        })
+    }
+
+    fn cell_told(&self, event: &Event) {
+        self.bounds.spend(&self.tenant, &[(Quota::Events, 1)]);
+        if let Event::Outcome(outcome) = event {
+            self.bounds.spend_cell(&self.tenant, outcome);
+        }
+    }
+
+    fn run_told(&self, progress: &Progress<'_>, control: &Control) {
+        count(&self.bounds, &self.tenant, progress, control);
     }
 
     fn explain(&self, error: Error) -> String {

@@ -90,9 +90,16 @@ def test_a_run_is_interrupted_and_cancelled(client: Belljar) -> None:
     next(event for event in waiting if event.kind == "approval_asked")
     waiting.resume()
     assert waiting.view.state == "waits"
+    with pytest.raises(BelljarError) as refusal:
+        waiting.delete()
+    assert refusal.value.code == "run_not_ended"
     waiting.cancel()
     assert waiting.result().state == "ended"
     assert waiting.view.reason is not None and waiting.view.reason.kind == "stopped"
+    waiting.delete()
+    with pytest.raises(NotFound):
+        waiting.refresh()
+    assert [brief.id for brief in client.runs()].count(waiting.id) == 0
 
 
 def test_a_stream_that_breaks_goes_on(service: Service, wire: Wire) -> None:
@@ -116,6 +123,8 @@ def test_awaited(service: Service, tmp_path: Path) -> None:
                     await run.approve(rest_of_run=True)
             assert run.answer == "The sales are 4217 in all."
             assert (await run.save(tmp_path))[0].read_text() == "4217"
+            await run.delete()
+            assert run.id not in [brief.id async for brief in client.runs()]
 
     asyncio.run(main())
 

@@ -1,9 +1,10 @@
 //! What runs need, where they are kept, and how they begin and are gone on with.
 
+use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use belljar_journal::{Blobs, Journal, RunId, Timestamp};
+use belljar_journal::{BlobHash, Blobs, Journal, RunId, Timestamp};
 use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
 
 use super::session::{RunSession, make_directory};
@@ -43,6 +44,34 @@ impl RunsDirectory {
     /// Their large values.
     pub fn blobs(&self) -> &Blobs {
         &self.blobs
+    }
+
+    /// Deletes a run that nobody drives: its files, and then its events. Runs that went on from it have all that they
+    /// need of it. What it alone used of the blobs is there until the next [`sweep`](Self::sweep).
+    pub async fn delete(&self, id: &RunId) -> Result<(), RunError> {
+        let directory = run_directory(&self.path, id);
+        let _held = hold(&directory, id)?;
+        let removed = tokio::fs::remove_dir_all(&directory).await;
+        removed.map_err(|source| RunError::File {
+            path: directory,
+            source,
+        })?;
+        // A host that dies before this has left a run that can be deleted again.
+        Ok(self.journal.remove(id).await?)
+    }
+
+    /// Removes what deleted runs have left: blobs that no event names, and the space of their events. A blob is there
+    /// before the event that names it, so that no run may be driven or begin meanwhile.
+    pub async fn sweep(&self) -> Result<(), RunError> {
+        let mut named = HashSet::new();
+        let mut see = |body: &str| {
+            // Any text that could be the hash of one.
+            let texts = body.split('"').filter(|text| text.len() == 64);
+            named.extend(texts.filter_map(|text| text.parse::<BlobHash>().ok()));
+        };
+        self.journal.each_body(&mut see).await?;
+        self.blobs.keep_only(named).await?;
+        Ok(self.journal.compact().await?)
     }
 
     /// Where the files that a run made are.
@@ -175,13 +204,7 @@ impl Agent {
         start: Option<&Start>,
     ) -> Result<LiveRun, RunError> {
         let directory = run_directory(&self.directory, &id);
-        let lock = lock(&directory).map_err(|error| match error {
-            TryLockError::WouldBlock => RunError::Driven(id.clone()),
-            TryLockError::Error(source) => RunError::File {
-                path: directory.clone(),
-                source,
-            },
-        })?;
+        let lock = hold(&directory, &id)?;
         let mut options = self.session.clone();
         let has_branches = start.is_some_and(|start| start.branches.is_some());
         for granted in start.map(|start| &start.granted).into_iter().flatten() {
@@ -211,11 +234,20 @@ impl Agent {
 }
 
 /// Whoever drives a run holds its directory.
-fn lock(directory: &Path) -> Result<File, TryLockError> {
-    make_directory(directory).map_err(TryLockError::Error)?;
-    let held = File::open(directory).map_err(TryLockError::Error)?;
-    held.try_lock()?;
-    Ok(held)
+fn hold(directory: &Path, id: &RunId) -> Result<File, RunError> {
+    let lock = || {
+        make_directory(directory).map_err(TryLockError::Error)?;
+        let held = File::open(directory).map_err(TryLockError::Error)?;
+        held.try_lock()?;
+        Ok(held)
+    };
+    lock().map_err(|error| match error {
+        TryLockError::WouldBlock => RunError::Driven(id.clone()),
+        TryLockError::Error(source) => RunError::File {
+            path: directory.to_owned(),
+            source,
+        },
+    })
 }
 
 /// Where the snapshot of a run's session is while it goes on.

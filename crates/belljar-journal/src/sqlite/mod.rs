@@ -42,6 +42,9 @@ const RUNS: &str = "SELECT r.id, f.seq, f.at, f.kind, f.version, f.body, \
     JOIN events l ON l.run = r.number AND l.seq = r.last_seq \
     WHERE r.number < $1 ORDER BY r.number DESC LIMIT $2";
 
+const REMOVE_EVENTS: &str =
+    "DELETE FROM events WHERE run = (SELECT number FROM runs WHERE id = $1)";
+
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     path: PathBuf,
@@ -177,6 +180,41 @@ impl Sqlite {
         Ok(last)
     }
 
+    async fn remove(&self, run: &RunId) -> sqlx::Result<()> {
+        let mut connection = self.writer.acquire().await?;
+        let removed = async {
+            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+            for query in [REMOVE_EVENTS, "DELETE FROM runs WHERE id = $1"] {
+                let query = sqlx::query(query).bind(run.as_str());
+                query.execute(&mut *transaction).await?;
+            }
+            transaction.commit().await
+        };
+        let removed = removed.await;
+        if removed.is_err() {
+            // As in `append`.
+            connection.close_on_drop();
+        }
+        removed
+    }
+
+    async fn each_body(&self, see: &mut (dyn FnMut(&str) + Send)) -> sqlx::Result<()> {
+        let mut rows = sqlx::query("SELECT body FROM events").fetch(&self.readers);
+        while let Some(row) = rows.try_next().await? {
+            see(row.try_get(0)?);
+        }
+        Ok(())
+    }
+
+    async fn compact(&self) -> sqlx::Result<()> {
+        let mut connection = self.writer.acquire().await?;
+        // The second empties the log that the first has written all of it to.
+        for statement in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+            sqlx::raw_sql(statement).execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+
     async fn read(&self, run: &RunId, after: u64, limit: usize) -> sqlx::Result<Vec<Entry>> {
         let mut rows = sqlx::query(READ)
             .bind(run.as_str())
@@ -255,6 +293,27 @@ impl Store for Sqlite {
         Box::pin(async move {
             let page = self.read(run, after, limit).await;
             page.map_err(|error| fault(&self.path, error))
+        })
+    }
+
+    fn remove<'a>(&'a self, run: &'a RunId) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let removed = self.remove(run).await;
+            removed.map_err(|error| fault(&self.path, error))
+        })
+    }
+
+    fn each_body<'a>(&'a self, see: &'a mut (dyn FnMut(&str) + Send)) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let seen = self.each_body(see).await;
+            seen.map_err(|error| fault(&self.path, error))
+        })
+    }
+
+    fn compact(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let compacted = self.compact().await;
+            compacted.map_err(|error| fault(&self.path, error))
         })
     }
 

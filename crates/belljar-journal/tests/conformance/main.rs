@@ -61,6 +61,7 @@ macro_rules! conformance {
             an_append_that_is_dropped_leaves_all_or_nothing,
             an_empty_batch_only_compares,
             an_unknown_run_is_an_error,
+            a_removed_run_is_gone_and_others_stay,
             runs_are_listed_newest_first,
             many_open_a_new_one_at_the_same_time,
         );

@@ -412,3 +412,39 @@ pub(crate) async fn many_open_a_new_one_at_the_same_time(backend: &impl Backend)
         );
     }
 }
+
+pub(crate) async fn a_removed_run_is_gone_and_others_stay(backend: &impl Backend) {
+    let journal = backend.open().await;
+    let (a, b) = (run("a"), run("b"));
+    for run in [&a, &b] {
+        let body = json!({"of": run.as_str(), "much": "x".repeat(10_000)});
+        let events = [event(body), event(2)];
+        journal.append(run, 0, &events).await.unwrap();
+    }
+    let mut tail = journal.tail(&b, 2);
+    journal.remove(&b).await.unwrap();
+    journal.compact().await.unwrap();
+    // Once more is no fault.
+    journal.remove(&b).await.unwrap();
+    assert_eq!(journal.last_seq(&b).await.unwrap(), 0);
+    let read = journal.read(&b, 0, 10).await.unwrap_err();
+    assert!(matches!(read, Error::UnknownRun(_)), "{read:?}");
+    let told = tail.next().await.unwrap().unwrap_err();
+    assert!(matches!(told, Error::UnknownRun(_)), "{told:?}");
+    let late = journal.append(&b, 2, &[event(3)]).await;
+    assert!(matches!(late, Err(AppendError::Conflict { .. })));
+
+    // Another way in sees the same.
+    let other = backend.open().await;
+    assert_eq!(other.runs(None, 10).await.unwrap().len(), 1);
+    assert_eq!(read_all(&other, &a).await.len(), 2);
+    let mut bodies = Vec::new();
+    let mut see = |body: &str| bodies.push(body.len());
+    other.each_body(&mut see).await.unwrap();
+    bodies.sort_unstable();
+    assert_eq!(bodies.len(), 2);
+    assert!(bodies[1] > 10_000);
+    // The name is free, and the newest is the newest.
+    other.append(&b, 0, &[event(1)]).await.unwrap();
+    assert_eq!(other.runs(None, 1).await.unwrap()[0].first.run, b);
+}

@@ -66,7 +66,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(files::get, files::put, files::delete))
         .routes(routes!(files::archive))
         .routes(routes!(runs::list, run_create::create))
-        .routes(routes!(runs::show))
+        .routes(routes!(runs::show, runs::delete))
         .routes(routes!(runs::events))
         .routes(routes!(steps::list))
         .routes(routes!(runs::cancel))

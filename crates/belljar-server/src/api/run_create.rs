@@ -154,8 +154,6 @@ pub(super) async fn create(
         let detail = "money is limited, but what the model costs is not known";
         return Err(Problem::new(Code::BadBody, detail));
     }
-    let priced = profile.prices.is_some();
-    service.bounds.cut(&caller.tenant, &mut budget, priced);
     let usual = &runs.options().approvals;
     let mut policy = asked.approvals.map(Policy::from);
     if service.demo.is_some() {
@@ -192,19 +190,15 @@ pub(super) async fn create(
             },
         },
     };
-    let places = runs.places(&caller.tenant)?;
-    runs.check_disk(&caller.tenant).await?;
+    let admitted = runs.admit(&caller.tenant, &mut start).await?;
     let mut transfer = None;
     if asked.files.iter().any(|file| file.session_id.is_some()) {
         transfer = Some(service.bounds.transfer(&caller.tenant)?);
     }
     let files = files(&service, &caller, asked.files).await?;
-    let directory = runs.make_directory(&caller.tenant).await?;
-    let agent = runs.agent(&caller.tenant, &directory, model);
     for (name, contents) in files {
-        start
-            .files
-            .push(agent.file(&name, contents).await.map_err(fault)?);
+        let file = admitted.agent.file(&name, contents).await;
+        start.files.push(file.map_err(fault)?);
     }
     drop(transfer);
     let id = match (earlier, key) {
@@ -220,7 +214,7 @@ pub(super) async fn create(
             id
         }
     };
-    runs.start(&agent, id.clone(), start, None, places).await?;
+    runs.start(admitted, id.clone(), start, None).await?;
     accepted(&service, &caller, &id).await
 }
 
@@ -233,6 +227,10 @@ async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<
     };
     if hash != key.fingerprint {
         return Err(mismatch());
+    }
+    if id.is_empty() {
+        let detail = "the run that this request began was deleted";
+        return Err(Problem::new(Code::AnswerGone, detail));
     }
     let id = id.parse();
     id.map(Some)

@@ -116,6 +116,23 @@ pub(super) async fn show(
     Ok(Answer(RunView::of(recorded, &service).await?))
 }
 
+/// Deletes a run that has ended: its events and its files. Runs that went on from it stay as they are. Large values that
+/// no other run has go as soon as no run of the tenant goes on.
+#[utoipa::path(
+    delete, path = "/v1/runs/{id}", tag = "runs", operation_id = "delete_run",
+    params(("id" = String, Path, description = "The run, which has ended.")),
+    responses((status = 204, description = "It is gone."))
+)]
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<StatusCode, Problem> {
+    let runs = &service.runs;
+    runs.delete(&service.tenants, &caller.tenant, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Streams the events of a run from its journal, from the first or from where a client left off, to its end.
 /// Between them come `reply` and `cell`, without `id`: what the model and the code say while they do.
 #[utoipa::path(

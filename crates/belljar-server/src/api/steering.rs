@@ -164,13 +164,11 @@ async fn go_on_from(
     let least = runs.options().approvals.policy;
     start.approvals.policy = recorded.run.approvals().policy.max(least);
     start.parent = None;
-    let (parent, directory) = (recorded.id.clone(), recorded.directory.clone());
+    let parent = recorded.id.clone();
     drop(recorded);
-    let agent = runs.agent(&caller.tenant, &directory, runs.model(Some(&start.model))?);
-    let places = runs.places(&caller.tenant)?;
+    let admitted = runs.admit(&caller.tenant, &mut start).await?;
     let id = runs.new_id()?;
     let parent = Some((&parent, step));
-    runs.start(&agent, id.clone(), start, parent, places)
-        .await?;
+    runs.start(admitted, id.clone(), start, parent).await?;
     accepted(service, caller, &id).await
 }

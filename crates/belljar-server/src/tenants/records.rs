@@ -198,6 +198,20 @@ impl Tenants {
         done.await.map_err(|error| self.fault(error))
     }
 
+    /// Notes that the run of a key was deleted. The key is kept: its request must not begin another.
+    pub(crate) async fn forget_run(
+        &self,
+        tenant: &TenantName,
+        run: &str,
+    ) -> Result<(), TenantsError> {
+        let done = sqlx::query("UPDATE run_keys SET run = '' WHERE tenant = $1 AND run = $2")
+            .bind(tenant.as_str())
+            .bind(run)
+            .execute(&self.pool)
+            .await;
+        done.map(drop).map_err(|error| self.fault(error))
+    }
+
     /// The number of the last audit event: who sees another one looks whether quotas have changed.
     pub(crate) async fn last_act(&self) -> Result<i64, TenantsError> {
         let last = sqlx::query("SELECT ifnull(max(id), 0) FROM audit")

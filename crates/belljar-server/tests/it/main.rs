@@ -10,6 +10,7 @@ mod admin;
 mod bounds;
 mod cells;
 mod checkpoints;
+mod deletion;
 mod documents;
 mod drain;
 mod fairness;

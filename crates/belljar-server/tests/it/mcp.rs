@@ -11,7 +11,7 @@ use crate::runs::{offering, one_run};
 use crate::support::{Ask as _, Client, World, options, world, world_with};
 
 /// One that speaks the protocol: with a connection, or of the stateless revision.
-struct Mcp {
+pub(crate) struct Mcp {
     client: Client,
     connection: Option<String>,
 }
@@ -42,7 +42,7 @@ async fn answer(response: Response) -> Value {
 }
 
 impl Mcp {
-    async fn open(client: &Client) -> Self {
+    pub(crate) async fn open(client: &Client) -> Self {
         let response = send(client, &initialize()).with(200).await;
         let id = response.headers()["mcp-session-id"].to_str().unwrap();
         let connection = Some(id.to_owned());
@@ -98,13 +98,13 @@ impl Mcp {
         answer["result"].clone()
     }
 
-    async fn call(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         self.ask("tools/call", params).await
     }
 
     /// What a cell of the default session prints.
-    async fn prints(&self, code: &str) -> String {
+    pub(crate) async fn prints(&self, code: &str) -> String {
         let result = self.call("run_python", json!({"code": code})).await;
         assert_ne!(result["isError"], true, "{result:#}");
         let text = result["structuredContent"]["stdout"]["text"].as_str();

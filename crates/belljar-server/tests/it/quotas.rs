@@ -7,7 +7,8 @@ use belljar_server::{Quota, Scope, ServerOptions, Tenants};
 use belljar_test_model::{Scripted, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::runs::{offering, one_run};
+use crate::mcp::Mcp;
+use crate::runs::{code, offering, one_run};
 use crate::support::{Ask as _, Client, World, options, world_in};
 
 /// A service whose tenant `a` has these quotas.
@@ -263,4 +264,155 @@ async fn runs_on_disk_are_bounded() {
     .await;
     assert!(problem["quota"]["used"].as_u64().unwrap() > 10_000);
     world.ends().await;
+}
+
+/// Ways to a new run.
+const WAYS: [&str; 4] = ["create", "follow-up", "branch", "ask_agent"];
+
+/// A tenant with a run that has ended, and its connection of MCP.
+struct Desk {
+    world: World,
+    client: Client,
+    admin: Client,
+    mcp: Mcp,
+    parent: String,
+    _model: ScriptedModel,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let model = ScriptedModel::react(|request| one_run(request).usage(100, 10, 0)).unwrap();
+        let world = world_of(&[], offering(&model)).await;
+        let client = runner(&world).await;
+        let parent = client.start(json!({"task": "Write."})).await;
+        client.until(&parent, "answered").await;
+        Self {
+            admin: world.admin(&Scope::ALL).await,
+            mcp: Mcp::open(&client).await,
+            world,
+            client,
+            parent,
+            _model: model,
+        }
+    }
+
+    async fn quotas(&self, quotas: Value) {
+        let path = "/v1/admin/tenants/a/quotas";
+        let set = self.admin.post(path, json!({"quotas": quotas}));
+        set.with(200).await;
+    }
+
+    /// What is left of a quota for today.
+    async fn left(&self, quota: &str) -> u64 {
+        let response = self.client.get(&self.parent).with(200).await;
+        let left = response.headers()["ratelimit"].to_str().unwrap().to_owned();
+        let of_quota = left.split(&format!("\"{quota}\";r=")).nth(1);
+        let of_quota = of_quota.unwrap_or_else(|| panic!("{left}"));
+        of_quota.split(';').next().unwrap().parse().unwrap()
+    }
+
+    fn ask(&self, way: &str) -> reqwest::RequestBuilder {
+        let parent = &self.parent;
+        match way {
+            "create" => self.client.post("/v1/runs", json!({"task": "Go."})),
+            "follow-up" => {
+                let path = format!("{parent}/follow-up");
+                self.client.post(&path, json!({"task": "Go on."}))
+            }
+            "branch" => {
+                let path = format!("{parent}/branch");
+                self.client.post(&path, json!({"step": 1}))
+            }
+            way => panic!("{way}"),
+        }
+    }
+
+    async fn ask_agent(&self) -> Value {
+        let asked = json!({"task": "Do it."});
+        self.mcp.call("ask_agent", asked).await
+    }
+}
+
+/// However a run begins, it gets no more tokens and money than its tenant has left, and what it uses is counted.
+#[tokio::test]
+async fn every_way_to_a_run_gets_what_is_left() {
+    let desk = Desk::new().await;
+    desk.quotas(json!({"tokens": 5000, "money_micros": 2_000_000}))
+        .await;
+    for way in WAYS {
+        let left = desk.left("tokens").await;
+        let id = if way == "ask_agent" {
+            desk.ask_agent().await["structuredContent"]["run"].clone()
+        } else {
+            desk.ask(way).json_with(202).await["id"].clone()
+        };
+        let run = format!("/v1/runs/{}", id.as_str().unwrap());
+        let shown = desk.client.until(&run, "answered").await;
+        assert_eq!(shown["budget"]["tokens"], left, "{way}: {shown:#}");
+        assert_eq!(shown["budget"]["money"], 2.0, "{way}: {shown:#}");
+        let used = 110 * shown["spent"]["steps"].as_u64().unwrap();
+        assert_eq!(desk.left("tokens").await, left - used, "{way}");
+    }
+    desk.world.ends().await;
+}
+
+#[tokio::test]
+async fn no_way_leads_to_a_run_where_the_disk_is_full() {
+    let desk = Desk::new().await;
+    desk.quotas(json!({"disk_bytes": 1})).await;
+    let runs = async || {
+        let listed = desk.client.get("/v1/runs").json_with(200).await;
+        listed["runs"].as_array().unwrap().len()
+    };
+    for way in WAYS {
+        if way == "ask_agent" {
+            let result = desk.ask_agent().await;
+            assert_eq!(result["isError"], true, "{result:#}");
+            assert!(result.to_string().contains("`disk_bytes`"), "{result:#}");
+        } else {
+            refused(desk.ask(way), "disk_bytes").await;
+        }
+        assert_eq!(runs().await, 1, "{way}");
+    }
+    desk.world.ends().await;
+}
+
+/// A run whose budget was raised is stopped all the same where its tenant has no more.
+#[tokio::test]
+async fn a_raised_budget_is_no_way_around_a_quota() {
+    let model = ScriptedModel::react(|_| code("print(6 * 7)").usage(100, 10, 0)).unwrap();
+    let world = world_of(&[(Quota::Tokens, 300)], offering(&model)).await;
+    let client = runner(&world).await;
+    let asked = json!({"task": "Go on.", "approvals": "always"});
+    let run = client.start(asked).await;
+    client.until(&run, "waits").await;
+    let raised = client.post(&format!("{run}/budget"), json!({"tokens": 1_000_000}));
+    assert_eq!(raised.json_with(200).await["budget"]["tokens"], 1_000_000);
+    let never = json!({"approvals": "never"});
+    client.post(&format!("{run}/policy"), never).with(200).await;
+    let waits = client.until(&run, "waits").await["waits_for"][0].clone();
+    let accept = json!({"kind": "accept"});
+    let decided = client.decide(&run, &waits, &waits["hash"], accept);
+    decided.with(204).await;
+    let ended = client.until(&run, "ended").await;
+    assert_eq!(ended["reason"]["kind"], "stopped", "{ended:#}");
+    assert!(ended["spent"]["steps"].as_u64().unwrap() <= 4, "{ended:#}");
+    world.ends().await;
+}
+
+/// Cells over MCP are cells of the tenant.
+#[tokio::test]
+async fn what_cells_of_mcp_use_is_counted() {
+    let desk = Desk::new().await;
+    desk.quotas(json!({"output_bytes": 1000, "events": 1000}))
+        .await;
+    let (output, events) = (desk.left("output_bytes").await, desk.left("events").await);
+    desk.mcp.prints("print('x' * 99)").await;
+    assert_eq!(desk.left("output_bytes").await, output - 100);
+    assert!(desk.left("events").await < events);
+    desk.mcp.prints("print('x' * 999)").await;
+    let again = desk.mcp.call("run_python", json!({"code": "1"})).await;
+    assert_eq!(again["isError"], true, "{again:#}");
+    assert!(again.to_string().contains("`output_bytes`"), "{again:#}");
+    desk.world.ends().await;
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import httpx
 
 from . import _core, models
-from ._core import Access, Call, CellReading, Event, Json, ModelT, RunReader
+from ._core import Access, Call, CellReading, Event, Json, ModelT, PageT, RunReader
 from ._errors import BelljarError, NotFound, SessionEnded
 
 if TYPE_CHECKING:
@@ -82,14 +82,9 @@ class AsyncBelljar:
 
     async def sessions(self) -> AsyncIterator[models.SessionView]:
         """All sessions of the tenant, the oldest first."""
-        query: dict[str, str | int] = {"limit": 200}
-        while True:
-            page = await self._ask(models.SessionPage, Call("GET", "/v1/sessions", query=query))
+        async for page in self._pages(models.SessionPage, "/v1/sessions"):
             for session in page.sessions:
                 yield session
-            if page.next_cursor is None:
-                return
-            query["cursor"] = page.next_cursor
 
     async def run(
         self,
@@ -115,11 +110,15 @@ class AsyncBelljar:
 
     async def runs(self) -> AsyncIterator[models.RunBrief]:
         """All runs of the tenant, the newest first."""
-        query: dict[str, str | int] = {"limit": 200}
-        while True:
-            page = await self._ask(models.RunPage, Call("GET", "/v1/runs", query=query))
+        async for page in self._pages(models.RunPage, "/v1/runs"):
             for run in page.runs:
                 yield run
+
+    async def _pages(self, model: type[PageT], path: str) -> AsyncIterator[PageT]:
+        query: dict[str, str | int] = {"limit": 200}
+        while True:
+            page = await self._ask(model, Call("GET", path, query=query))
+            yield page
             if page.next_cursor is None:
                 return
             query["cursor"] = page.next_cursor
@@ -502,6 +501,12 @@ class AsyncRun:
     async def resume(self) -> None:
         """Goes on with a run that nobody is at."""
         await self._change("resume", {})
+
+    async def delete(self) -> None:
+        """Deletes the run, which has ended, with its files. Runs that went on from it stay as they are."""
+        # It may go on for long: that is not for a request to wait for.
+        final = frozenset({"run_not_ended"})
+        await self._client._send(Call.change("DELETE", self._path, final=final))
 
     async def raise_budget(self, budget: _core.Budget) -> None:
         """Raises parts of the budget."""

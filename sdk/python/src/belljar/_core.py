@@ -67,6 +67,7 @@ AsyncReading = AsyncGenerator[Event, None]
 RunReading = Generator[RunEvent, None, None]
 AsyncRunReading = AsyncGenerator[RunEvent, None]
 ModelT = TypeVar("ModelT", bound=models.Model)
+PageT = TypeVar("PageT", models.SessionPage, models.RunPage)
 EventT = TypeVar("EventT")
 WhenBusy = Literal["wait", "refuse"]
 OnFailure = Literal["keep", "restore"]

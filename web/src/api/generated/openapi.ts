@@ -100,7 +100,11 @@ export interface paths {
         get: operations["show_run"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Deletes a run that has ended: its events and its files. Runs that went on from it stay as they are. Large values that
+         *     no other run has go as soon as no run of the tenant goes on.
+         */
+        delete: operations["delete_run"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2648,6 +2652,39 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["RunView"];
                 };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run, which has ended. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem. */
             default: {

@@ -1,0 +1,107 @@
+//! How runs begin, within what their tenants may use.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use belljar_agent::{Agent, Start};
+use belljar_journal::RunId;
+use tokio::sync::OwnedRwLockReadGuard;
+
+use super::{Runs, fault};
+use crate::accounts::exceeded;
+use crate::bounds::Place;
+use crate::problem::Problem;
+use crate::tenants::{Quota, TenantName};
+
+/// What a run holds while it is driven.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) run: Place,
+    _session: Place,
+    /// That it may write.
+    _writes: OwnedRwLockReadGuard<()>,
+}
+
+/// That a new run of a tenant may begin: there is no other way to [`Runs::start`] one.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) agent: Agent,
+    places: Places,
+}
+
+impl Runs {
+    /// What the runs of a tenant have on disk.
+    pub(crate) async fn disk_bytes(&self, tenant: &TenantName) -> Result<u64, Problem> {
+        let path = self.directory.join(tenant.as_str());
+        let size = tokio::task::spawn_blocking(move || size(&path)).await;
+        size.map_err(|error| Problem::internal("the size of runs", error))
+    }
+
+    /// Refuses a run of a tenant that has as much on disk as it may.
+    async fn check_disk(&self, tenant: &TenantName) -> Result<(), Problem> {
+        if let Some(limit) = self.bounds.disk_quota(tenant) {
+            let used = self.disk_bytes(tenant).await?;
+            if used >= limit {
+                return Err(exceeded(Quota::DiskBytes, used, limit));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a new run begin, with a budget of no more than its tenant has left.
+    pub(crate) async fn admit(
+        &self,
+        tenant: &TenantName,
+        start: &mut Start,
+    ) -> Result<Admitted, Problem> {
+        let model = self.model(Some(&start.model))?;
+        let places = self.places(tenant).await?;
+        self.check_disk(tenant).await?;
+        let priced = model.provider.profile().prices.is_some();
+        self.bounds.cut(tenant, &mut start.budget, priced);
+        let directory = self.make_directory(tenant).await?;
+        let agent = self.agent(tenant, &directory, model);
+        Ok(Admitted { agent, places })
+    }
+
+    /// Places for a run and for its session.
+    pub(super) async fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
+        let run = self.bounds.run(tenant)?;
+        let memory = self.session.limits.memory_bytes;
+        let session = self.bounds.sessions(tenant, 1, memory)?.pop();
+        let session = session.ok_or_else(|| Problem::internal("a place", "there is none"))?;
+        Ok(Places {
+            run,
+            _session: session,
+            _writes: self.writing(tenant).read_owned().await,
+        })
+    }
+
+    /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        Admitted { agent, places }: Admitted,
+        id: RunId,
+        start: Start,
+        parent: Option<(&RunId, Option<u32>)>,
+    ) -> Result<(), Problem> {
+        let live = match parent {
+            None => agent.start_as(id, start).await,
+            Some((parent, step)) => agent.start_from(id, start, parent, step).await,
+        };
+        let live = live.map_err(fault)?;
+        self.drive(live, places);
+        Ok(())
+    }
+}
+
+/// What the files of a directory have in bytes, and those below it.
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}

@@ -1,0 +1,211 @@
+//! Driving a run: until it ends or is let go, with all that is told and counted meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use belljar_agent::{Control, LiveRun, Progress, ReplyEvent, RunEvent};
+use belljar_journal::RunId;
+use belljar_sandbox::protocol::Event;
+use opentelemetry::Context;
+use opentelemetry::context::FutureExt as _;
+use opentelemetry::trace::TraceContextExt as _;
+use serde::Serialize;
+use tokio::sync::{broadcast, watch};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+use super::begin::Places;
+use super::{NOT_ASKED, Runs};
+use crate::bounds::Bounds;
+use crate::sessions::lock;
+use crate::tenants::{Quota, TenantName};
+
+/// Parts of replies and of output that a reader may be behind; what is older it does not get.
+const PARTS: usize = 256;
+
+/// A run that is being driven.
+#[derive(Debug)]
+pub(super) struct Driven {
+    id: RunId,
+    tenant: TenantName,
+    bounds: Arc<Bounds>,
+    pub(super) control: Control,
+    pub(super) parts: broadcast::Sender<Bytes>,
+    doing: watch::Sender<Doing>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Doing {
+    /// Calls that are being performed.
+    calls: usize,
+    /// Whether it waits for a person.
+    waits: bool,
+}
+
+impl Runs {
+    /// Drives a run to its end, until it is left, or until nobody has decided for too long.
+    pub(super) fn drive(self: &Arc<Self>, live: LiveRun, places: Places) {
+        let driven = Arc::new(Driven {
+            id: live.id().clone(),
+            tenant: places.run.tenant().clone(),
+            bounds: Arc::clone(&self.bounds),
+            control: live.control(),
+            parts: broadcast::Sender::new(PARTS),
+            doing: watch::Sender::new(Doing {
+                calls: 0,
+                waits: !live.run().undecided().is_empty(),
+            }),
+        });
+        lock(&self.driven).insert(driven.id.clone(), Arc::clone(&driven));
+        let runs = Arc::clone(self);
+        // A part of the trace of whoever started it or goes on with it, whose request ends sooner.
+        let request = tracing::Span::current().context();
+        let request = request.span().span_context().clone();
+        let request = Context::new().with_remote_span_context(request);
+        let work = async move {
+            let mut listener = |progress: Progress<'_>| driven.hear(&progress);
+            let ended = tokio::select! {
+                ended = Box::pin(live.drive(&mut listener)) => ended.map(drop),
+                () = runs.lets_go_of(&driven) => Ok(()),
+            };
+            if let Err(error) = ended {
+                tracing::error!(run = %driven.id, %error, "a run can't go on");
+            }
+            // Who hears of its end finds its places free.
+            drop(places);
+            let mut all = lock(&runs.driven);
+            if all
+                .get(&driven.id)
+                .is_some_and(|now| Arc::ptr_eq(now, &driven))
+            {
+                all.remove(&driven.id);
+            }
+            drop(all);
+            runs.sweep(&driven.tenant);
+        };
+        self.tasks.spawn(work.with_context(request));
+    }
+
+    async fn lets_go_of(&self, driven: &Driven) {
+        let mut doing = driven.doing.subscribe();
+        let quiet = async {
+            self.leave.cancelled().await;
+            // The sender is a part of what drives it.
+            let _ = driven
+                .doing
+                .subscribe()
+                .wait_for(|doing| doing.calls == 0)
+                .await;
+        };
+        let waited = async {
+            loop {
+                let waits = doing.borrow_and_update().waits;
+                let patience = if waits {
+                    self.options.patience
+                } else {
+                    Duration::MAX
+                };
+                if tokio::time::timeout(patience, doing.changed())
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = quiet => {}
+            () = waited => {}
+            () = self.abandon.cancelled() => {}
+        }
+    }
+}
+
+impl Driven {
+    fn hear(&self, progress: &Progress<'_>) {
+        count(&self.bounds, &self.tenant, progress, &self.control);
+        match progress {
+            Progress::Event(event, run) => {
+                if let RunEvent::ModelFailed { error, .. } = event {
+                    tracing::error!(run = %self.id, error, "a model could not be asked");
+                }
+                self.doing.send_modify(|doing| {
+                    match event {
+                        RunEvent::CallStarted { .. } => doing.calls += 1,
+                        RunEvent::CallEnded { .. } | RunEvent::CallLost { .. } => {
+                            doing.calls = doing.calls.saturating_sub(1);
+                        }
+                        _ => {}
+                    }
+                    doing.waits = !run.undecided().is_empty();
+                });
+            }
+            Progress::Reply(ReplyEvent::Retrying { after_ms, .. }) => {
+                let why = NOT_ASKED.to_owned();
+                let after_ms = *after_ms;
+                self.tell("reply", &ReplyEvent::Retrying { after_ms, why });
+            }
+            Progress::Reply(part) => self.tell("reply", part),
+            // It has paths of the host in it; `call_ended` tells what came of the cell.
+            Progress::Cell(Event::Outcome(_)) => {}
+            Progress::Cell(event) => self.tell("cell", event),
+        }
+    }
+
+    /// Tells those who listen now. It has no number: nobody can ask for it again.
+    fn tell(&self, kind: &str, part: &impl Serialize) {
+        if self.parts.receiver_count() == 0 {
+            return;
+        }
+        match serde_json::to_string(part) {
+            Ok(json) => {
+                let rendered = format!("event: {kind}\ndata: {json}\n\n");
+                let _ = self.parts.send(rendered.into());
+            }
+            Err(error) => tracing::error!(%error, "a part of a run can't be written"),
+        }
+    }
+}
+
+/// Counts what a run uses, and ends it with the best answer that it has where that was all there was.
+pub(crate) fn count(
+    bounds: &Bounds,
+    tenant: &TenantName,
+    progress: &Progress<'_>,
+    control: &Control,
+) {
+    let event = match progress {
+        Progress::Event(event, _) => event,
+        Progress::Cell(Event::Outcome(outcome)) => return bounds.spend_cell(tenant, outcome),
+        _ => return,
+    };
+    let (mut tokens, mut money) = (0, 0);
+    if let RunEvent::Replied { reply, cost, .. } = event {
+        tokens = reply.usage.input_tokens + reply.usage.output_tokens;
+        money = micros(cost.unwrap_or_default());
+    }
+    let used = [
+        (Quota::Events, 1),
+        (Quota::Tokens, tokens),
+        (Quota::MoneyMicros, money),
+    ];
+    bounds.spend(tenant, &used);
+    // Where a run's own budget is cut to what was left of tokens and money, it ends by that and says so.
+    let looked_at: &[Quota] = match event {
+        RunEvent::Asked { .. } => &Quota::OF_RUNS,
+        _ => &Quota::OF_CELLS,
+    };
+    if bounds.check(tenant, looked_at).is_err() {
+        control.stop();
+    }
+}
+
+/// Money in millionths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is cut to what there is"
+)]
+fn micros(money: f64) -> u64 {
+    (money * 1e6).round() as u64
+}

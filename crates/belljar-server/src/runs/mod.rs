@@ -1,0 +1,254 @@
+//! The runs of all tenants: those that are being driven, and where all of them are kept.
+//!
+//! Each tenant has a directory with a journal of its own. What is known of a run is read from there; in memory
+//! is only what it takes to reach one that goes on. A run can be let go at any moment, as a host that dies lets
+//! go of it, and be taken up again.
+
+mod begin;
+mod delete;
+mod drive;
+mod go_on;
+mod reach;
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Bytes;
+use belljar_agent::{Agent, ExitReason, Run, RunError, RunEvent, RunsDirectory, read_events};
+use belljar_journal::RunId;
+use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, broadcast};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::bounds::Bounds;
+use crate::node::random_hex;
+use crate::options::{OfferedModel, RunsOptions, ServerOptions};
+use crate::problem::{Code, Problem};
+use crate::sessions::lock;
+use crate::tenants::TenantName;
+use drive::Driven;
+pub(crate) use drive::count;
+
+/// Runs of a tenant that are held whole in memory at once, to be looked at. Who wants more waits.
+const READ_AT_ONCE: usize = 4;
+
+/// What a client is told of a model that could not be asked. What its server said is for the log.
+const NOT_ASKED: &str = "the model could not be asked; the log of the service tells more";
+
+#[derive(Debug)]
+pub(crate) struct Runs {
+    directory: PathBuf,
+    node: String,
+    engine: Engine,
+    session: SessionOptions,
+    options: RunsOptions,
+    bounds: Arc<Bounds>,
+    known: tokio::sync::Mutex<HashMap<TenantName, RunsDirectory>>,
+    readers: Mutex<HashMap<TenantName, Arc<Semaphore>>>,
+    driven: Mutex<HashMap<RunId, Arc<Driven>>>,
+    /// Shared by the runs of a tenant that may write. Who has it alone may remove what no event names.
+    writing: Mutex<HashMap<TenantName, Arc<RwLock<()>>>>,
+    /// Whose deleted runs have left something.
+    unswept: Mutex<HashSet<TenantName>>,
+    tasks: TaskTracker,
+    leave: CancellationToken,
+    abandon: CancellationToken,
+}
+
+/// A run as its journal has it.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) id: RunId,
+    pub(crate) directory: RunsDirectory,
+    pub(crate) events: Vec<RunEvent>,
+    pub(crate) run: Run,
+    /// The number of the last event.
+    pub(crate) last: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Runs {
+    pub(crate) fn new(
+        directory: PathBuf,
+        node: String,
+        engine: Engine,
+        options: &ServerOptions,
+        bounds: &Arc<Bounds>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            directory,
+            node,
+            engine,
+            session: SessionOptions {
+                // Going back when it goes in circles needs a copy of each cell.
+                checkpoints: Checkpoints::Every,
+                network: Network::None,
+                ..options.session.clone()
+            },
+            options: options.runs.clone(),
+            bounds: Arc::clone(bounds),
+            known: tokio::sync::Mutex::default(),
+            readers: Mutex::default(),
+            driven: Mutex::default(),
+            writing: Mutex::default(),
+            unswept: Mutex::default(),
+            tasks: TaskTracker::new(),
+            leave: CancellationToken::new(),
+            abandon: CancellationToken::new(),
+        })
+    }
+
+    pub(crate) fn options(&self) -> &RunsOptions {
+        &self.options
+    }
+
+    /// Where the runs of a tenant are, if it has had any.
+    pub(crate) async fn directory(
+        &self,
+        tenant: &TenantName,
+    ) -> Result<Option<RunsDirectory>, Problem> {
+        if !self.directory.join(tenant.as_str()).is_dir() {
+            return Ok(None);
+        }
+        self.make_directory(tenant).await.map(Some)
+    }
+
+    pub(crate) async fn make_directory(
+        &self,
+        tenant: &TenantName,
+    ) -> Result<RunsDirectory, Problem> {
+        let mut known = self.known.lock().await;
+        if let Some(directory) = known.get(tenant) {
+            return Ok(directory.clone());
+        }
+        let path = self.directory.join(tenant.as_str());
+        let opened = RunsDirectory::open(&path).await.map_err(fault)?;
+        known.insert(tenant.clone(), opened.clone());
+        Ok(opened)
+    }
+
+    /// A run of this tenant. That of another is as one that is not there.
+    pub(crate) async fn find(
+        &self,
+        tenant: &TenantName,
+        id: &str,
+    ) -> Result<(RunId, RunsDirectory), Problem> {
+        let not_found = || {
+            let id: String = id.chars().take(100).collect();
+            let detail = format!("there is no run `{}`", id.escape_debug());
+            Problem::new(Code::RunNotFound, detail)
+        };
+        let run: RunId = id.parse().map_err(|_| not_found())?;
+        let directory = self.directory(tenant).await?.ok_or_else(not_found)?;
+        let last = directory.journal().last_seq(&run).await;
+        if last.map_err(|error| fault(error.into()))? == 0 {
+            return Err(not_found());
+        }
+        Ok((run, directory))
+    }
+
+    /// A run of this tenant, as far as it has come. Whoever holds one does not ask for another.
+    pub(crate) async fn read(&self, tenant: &TenantName, id: &str) -> Result<Recorded, Problem> {
+        let (id, directory) = self.find(tenant, id).await?;
+        let readers = {
+            let mut readers = lock(&self.readers);
+            let new = || Arc::new(Semaphore::new(READ_AT_ONCE));
+            Arc::clone(readers.entry(tenant.clone()).or_insert_with(new))
+        };
+        let place = readers.acquire_owned().await;
+        let place = place.map_err(|error| Problem::internal("a place to read", error))?;
+        let read = read_events(directory.journal(), &id).await;
+        let (mut events, last) = read.map_err(fault)?;
+        events.iter_mut().for_each(for_clients);
+        let run = Run::fold(&events).map_err(|error| fault(error.into()))?;
+        Ok(Recorded {
+            id,
+            directory,
+            events,
+            run,
+            last,
+            _place: place,
+        })
+    }
+
+    pub(crate) fn is_driven(&self, id: &RunId) -> bool {
+        lock(&self.driven).contains_key(id)
+    }
+
+    /// What a run that goes on says between its events.
+    pub(crate) fn parts(&self, id: &RunId) -> Option<broadcast::Receiver<Bytes>> {
+        self.driven(id).map(|driven| driven.parts.subscribe())
+    }
+
+    /// Whether no more events of a run are to be expected of this service.
+    pub(crate) fn has_left(&self, id: &RunId) -> bool {
+        self.leave.is_cancelled() && !self.is_driven(id)
+    }
+
+    fn driven(&self, id: &RunId) -> Option<Arc<Driven>> {
+        lock(&self.driven).get(id).cloned()
+    }
+
+    pub(crate) fn agent(
+        &self,
+        tenant: &TenantName,
+        directory: &RunsDirectory,
+        model: &OfferedModel,
+    ) -> Agent {
+        let engine = self.engine.clone();
+        let agent = Agent::new(directory.clone(), engine, model.provider.clone(), None);
+        agent.keep_sessions().session_options(SessionOptions {
+            // Tenants never share a template.
+            tenant: Some(tenant.as_str().to_owned()),
+            ..self.session.clone()
+        })
+    }
+
+    /// The model of this name; the first without one.
+    pub(crate) fn model(&self, name: Option<&str>) -> Result<&OfferedModel, Problem> {
+        let models = &self.options.models;
+        let Some(first) = models.first() else {
+            let detail = "its operator names models by --model, or in the settings";
+            return Err(Problem::new(Code::NoModel, detail));
+        };
+        let Some(name) = name else {
+            return Ok(first);
+        };
+        let found = models.iter().find(|model| model.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+            let detail = format!("it has {}", names.join(", "));
+            Problem::new(Code::ModelNotOffered, detail)
+        })
+    }
+
+    /// An id for a run.
+    pub(crate) fn new_id(&self) -> Result<RunId, Problem> {
+        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
+        let id = format!("{}-{random}", self.node).parse();
+        id.map_err(|error| Problem::internal("the name of a run", error))
+    }
+}
+
+/// Takes out what is for the operator alone: where the model's server is, and what it said of a key.
+pub(crate) fn for_clients(event: &mut RunEvent) {
+    match event {
+        RunEvent::ModelFailed { error, .. } => NOT_ASKED.clone_into(error),
+        RunEvent::Ended(ending) => {
+            if let ExitReason::ModelFailed { error } = &mut ending.reason {
+                NOT_ASKED.clone_into(error);
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn fault(error: RunError) -> Problem {
+    match error {
+        RunError::Session(error) => error.into(),
+        RunError::NoStep(_) => Problem::new(Code::StepNotFound, error.to_string()),
+        error => Problem::internal("a run", error),
+    }
+}

@@ -1,0 +1,205 @@
+//! Reaching a run that has not ended: through whoever drives it, or by taking it up.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use belljar_agent::{Control, Decision, DecisionError, LiveRun, RunError, Steering};
+use belljar_journal::RunId;
+
+use super::begin::Places;
+use super::drive::Driven;
+use super::{Runs, fault};
+use crate::problem::{Code, Problem};
+use crate::tenants::TenantName;
+
+/// How often a run that is just being taken up or left is looked at again, and for how long.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+enum Reached {
+    Driven(Arc<Driven>),
+    Taken(Box<LiveRun>, Places),
+}
+
+/// What a person wants of a run.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// For the approval with this id and hash.
+    Decision(&'a str, &'a str, &'a Decision),
+    Steering(&'a Steering),
+}
+
+impl Wanted<'_> {
+    async fn of_driven(self, control: &Control) -> Result<(), DecisionError> {
+        match self {
+            Self::Decision(approval, hash, decision) => {
+                control.decide(approval, hash, decision.clone()).await
+            }
+            Self::Steering(steering) => control.steer(steering.clone()).await,
+        }
+    }
+
+    async fn of_taken(self, live: &mut LiveRun) -> Result<(), RunError> {
+        match self {
+            Self::Decision(approval, hash, decision) => {
+                live.decide(approval, hash, decision.clone()).await
+            }
+            Self::Steering(steering) => live.steer(steering.clone()).await,
+        }
+    }
+}
+
+impl Runs {
+    /// Goes on with a run that nobody drives.
+    pub(crate) async fn resume(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &RunId,
+    ) -> Result<(), Problem> {
+        match self.reach(tenant, id).await? {
+            Reached::Driven(_) => {}
+            Reached::Taken(live, places) => self.drive(*live, places),
+        }
+        Ok(())
+    }
+
+    /// Ends a run with the best answer that it has.
+    pub(crate) async fn cancel(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &RunId,
+    ) -> Result<(), Problem> {
+        match self.reach(tenant, id).await? {
+            Reached::Driven(driven) => driven.control.stop(),
+            Reached::Taken(live, places) => {
+                live.control().stop();
+                self.drive(*live, places);
+            }
+        }
+        Ok(())
+    }
+
+    /// Interrupts the cell of a run that goes on; whether there was one.
+    pub(crate) fn interrupt(&self, id: &RunId) -> bool {
+        self.driven(id)
+            .is_some_and(|driven| driven.control.interrupt())
+    }
+
+    /// Takes a person's decision.
+    pub(crate) async fn decide(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &str,
+        (approval, hash): (&str, &str),
+        decision: Decision,
+    ) -> Result<(), Problem> {
+        let id = {
+            let recorded = self.read(tenant, id).await?;
+            // What nobody waits for does not wait for the run either.
+            let checked = recorded.run.check_decision(approval, hash, &decision);
+            checked.map_err(refused)?;
+            recorded.id
+        };
+        let decision = Wanted::Decision(approval, hash, &decision);
+        self.have(tenant, &id, decision).await
+    }
+
+    /// Changes something for the rest of a run.
+    pub(crate) async fn steer(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &RunId,
+        steering: Steering,
+    ) -> Result<(), Problem> {
+        self.have(tenant, id, Wanted::Steering(&steering)).await
+    }
+
+    /// Has a run take what is wanted of it, whoever drives it; where nobody does it goes on.
+    async fn have(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &RunId,
+        wanted: Wanted<'_>,
+    ) -> Result<(), Problem> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.reach(tenant, id).await? {
+                Reached::Taken(mut live, places) => {
+                    let taken = wanted.of_taken(&mut live).await;
+                    taken.map_err(|error| match error {
+                        RunError::Decision(error) => refused(error),
+                        error => fault(error),
+                    })?;
+                    self.drive(*live, places);
+                    return Ok(());
+                }
+                Reached::Driven(driven) => match wanted.of_driven(&driven.control).await {
+                    // It was let go at this moment, or has just ended.
+                    Err(DecisionError::Over) if Instant::now() < until => {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                    taken => return taken.map_err(refused),
+                },
+            }
+        }
+    }
+
+    /// A run that has not ended: whoever drives it, or the run itself.
+    async fn reach(self: &Arc<Self>, tenant: &TenantName, id: &RunId) -> Result<Reached, Problem> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(driven) = self.driven(id) {
+                // It is driven until its session has closed, which is after its end.
+                if self.has_ended(tenant, id).await? {
+                    return Err(ended());
+                }
+                return Ok(Reached::Driven(driven));
+            }
+            let agent = {
+                let recorded = self.read(tenant, id.as_str()).await?;
+                if recorded.run.ending().is_some() {
+                    return Err(ended());
+                }
+                let model = recorded.run.start().map(|start| start.model.as_str());
+                self.agent(tenant, &recorded.directory, self.model(model)?)
+            };
+            let places = self.places(tenant).await?;
+            match agent.resume(id).await {
+                Ok(live) => return Ok(Reached::Taken(Box::new(live), places)),
+                // Somebody else has just taken it up, or is about to let go of it.
+                Err(RunError::Driven(_)) if Instant::now() < until => {
+                    drop(places);
+                    tokio::time::sleep(LOOK).await;
+                }
+                Err(RunError::Driven(_)) => {
+                    return Err(Problem::new(Code::RunBusy, "try again"));
+                }
+                Err(error) => return Err(fault(error)),
+            }
+        }
+    }
+
+    pub(super) async fn has_ended(&self, tenant: &TenantName, id: &RunId) -> Result<bool, Problem> {
+        let journal = self.make_directory(tenant).await?.journal().clone();
+        let last = async {
+            let last = journal.last_seq(id).await?;
+            journal.read(id, last.saturating_sub(1), 1).await
+        };
+        let last = last.await.map_err(|error| fault(error.into()))?;
+        Ok(last.last().is_some_and(|event| event.kind == "ended"))
+    }
+}
+
+fn ended() -> Problem {
+    Problem::new(Code::RunEnded, "start a new one")
+}
+
+fn refused(error: DecisionError) -> Problem {
+    let code = match error {
+        DecisionError::NotWaiting => Code::ApprovalNotFound,
+        DecisionError::Changed => Code::ApprovalChanged,
+        DecisionError::NotCode => Code::ApprovalNotCode,
+        _ => Code::RunBusy,
+    };
+    Problem::new(code, error.to_string())
+}
