@@ -204,6 +204,8 @@ const CASES = {
     await page.getByText(/line 5/).waitFor();
     await page.reload();
     await page.getByText('This takes a while.').waitFor();
+    // Also what was printed before.
+    await page.getByText(/line 1\s+line 2/).first().waitFor();
     await page.getByText(/line \d\d/).first().waitFor();
     await shot(page, 'reloaded');
     await page.getByRole('button', { name: 'Stop' }).click();

@@ -113,13 +113,14 @@ impl Session {
     }
 
     /// Gives up the copies that have no name, but the newest of all, if the session is at rest: for a host
-    /// that is short of memory ([`HostMemory`](crate::HostMemory)).
-    pub fn give_up_older_checkpoints(&self) {
+    /// that is short of memory ([`HostMemory`](crate::HostMemory)). Whether there were any.
+    pub fn give_up_older_checkpoints(&self) -> bool {
         if let Ok(Some(Live { guest, .. })) = self.life().now()
             && let Ok(mut guest) = guest.try_lock()
         {
-            guest.copies.give_up_older();
+            return guest.copies.give_up_older();
         }
+        false
     }
 
     /// Goes back to a copy, by its cell or its name: variables, modules, the directory it worked

@@ -266,13 +266,13 @@ impl Copies {
         self.frozen.len() < before
     }
 
-    /// Ends all copies that have no name, but the newest of all.
-    pub(crate) fn give_up_older(&mut self) {
+    /// Ends all copies that have no name, but the newest of all; whether there were any.
+    pub(crate) fn give_up_older(&mut self) -> bool {
         let newest = self.frozen.back().map(|copy| copy.id);
         let pinned = self.pinned;
         self.give_up(|copy| {
             copy.name.is_none() && Some(copy.id) != newest && Some(copy.id) != pinned
-        });
+        })
     }
 
     /// Ends the oldest copy that has no name, if it is not the newest of all.

@@ -143,9 +143,9 @@ impl Live {
     }
 }
 
-/// The cgroup that the sessions of a tenant share the processors in. A tenant's name may be anything; should two have
+/// The cgroup that the sessions of a tenant, and its template, share the processors in. A tenant's name may be anything; should two have
 /// the same number, they share.
-fn group_of(tenant: &str) -> String {
+pub(crate) fn group_of(tenant: &str) -> String {
     let mut hasher = DefaultHasher::new();
     tenant.hash(&mut hasher);
     format!("tenant-{:016x}", hasher.finish())

@@ -98,7 +98,7 @@ impl Warm {
 
     /// A template for one session, which the caller retires.
     pub(crate) async fn fresh_template(self: &Arc<Self>) -> Result<Arc<Template>, Error> {
-        let template = Arc::new(self.start_template().await?);
+        let template = Arc::new(self.start_template(None).await?);
         self.listen_to(&template, |_| {});
         Ok(template)
     }
@@ -120,7 +120,7 @@ impl Warm {
     }
 
     async fn new_template(self: &Arc<Self>, tenant: Tenant) -> Result<Arc<Template>, Error> {
-        let template = Arc::new(self.start_template().await?);
+        let template = Arc::new(self.start_template(tenant.as_deref()).await?);
         // When it dies, the next one is ready before somebody asks.
         self.listen_to(&template, move |warm| {
             tokio::spawn(warm.replace_dead(tenant));

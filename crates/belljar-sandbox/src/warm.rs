@@ -24,6 +24,7 @@ use crate::lock::lock;
 use crate::network::Network;
 use crate::options::{Backend, Rotation, SessionOptions};
 use crate::packages::{self, PackageStore};
+use crate::starting::group_of;
 use crate::template::Template;
 use crate::templates::Templates;
 
@@ -215,9 +216,13 @@ impl Warm {
         }
     }
 
-    /// Starts a template and warms it.
-    pub(crate) async fn start_template(&self) -> Result<Template, Error> {
-        self.try_start_template()
+    /// Starts a template and warms it. That of a tenant works on the tenant's share of the processors.
+    pub(crate) async fn start_template(&self, tenant: Option<&str>) -> Result<Template, Error> {
+        let join = match (&self.cgroups, tenant) {
+            (Some(cgroups), Some(tenant)) => Some(cgroups.template(&group_of(tenant))?),
+            _ => None,
+        };
+        self.try_start_template(join)
             .await
             .map_err(|why| Error::Template {
                 environment: self.environment.name().to_owned(),
@@ -225,7 +230,7 @@ impl Warm {
             })
     }
 
-    async fn try_start_template(&self) -> Result<Template, String> {
+    async fn try_start_template(&self, join: Option<OwnedFd>) -> Result<Template, String> {
         let (ours, theirs) = Channel::pair().map_err(|error| error.to_string())?;
         let log = tempfile::tempfile().map_err(|error| error.to_string())?;
         let (sender, started) = oneshot::channel();
@@ -247,8 +252,10 @@ impl Warm {
                 .to_vec(),
             environment: template_environment(),
         };
+        let mut carried = vec![theirs.as_fd(), log.as_fd()];
+        carried.extend(join.as_ref().map(AsFd::as_fd));
         self.spawner
-            .send(&request, &[theirs.as_fd(), log.as_fd()])
+            .send(&request, &carried)
             .await
             .map_err(|error| error.to_string())?;
         drop(theirs);

@@ -1,6 +1,7 @@
 //! The events of a run as a stream, straight from its journal: a reader can begin anywhere, also after the run
 //! has ended and after the service was started again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -33,8 +34,12 @@ pub(crate) async fn stream(
     let reader = RunReader {
         journal: journal.clone(),
         after,
+        last,
         over: is_over && after == last,
+        earlier: VecDeque::new(),
         parts: None,
+        // Who goes on has heard it.
+        is_new: after == 0,
         id,
         listener,
     };
@@ -45,8 +50,13 @@ pub(crate) async fn stream(
 struct RunReader {
     journal: Journal,
     after: u64,
-    /// What is heard between events, while the run goes on.
+    /// The last event that there was when this began.
+    last: u64,
+    /// What is heard between events, while the run goes on: what was said before, then what is said.
+    earlier: VecDeque<Bytes>,
     parts: Option<broadcast::Receiver<Bytes>>,
+    /// Whether it has not heard what was said before.
+    is_new: bool,
     id: RunId,
     over: bool,
     listener: Listener,
@@ -56,8 +66,19 @@ impl Reader for RunReader {
     async fn next(&mut self) -> Option<Bytes> {
         while !self.over {
             let runs = &self.listener.service.runs;
-            if self.parts.is_none() {
-                self.parts = runs.parts(&self.id);
+            // What is said now belongs after the events that are there already.
+            if self.parts.is_none()
+                && self.after >= self.last
+                && let Some((earlier, parts)) = runs.parts(&self.id)
+            {
+                self.parts = Some(parts);
+                // Whoever takes the run up after this is new to all.
+                if std::mem::replace(&mut self.is_new, true) {
+                    self.earlier = earlier;
+                }
+            }
+            if let Some(part) = self.earlier.pop_front() {
+                return Some(self.listener.say(part));
             }
             if self.listener.is_due() && (runs.has_left(&self.id) || !self.listener.has_key().await)
             {

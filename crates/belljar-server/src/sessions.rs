@@ -18,6 +18,9 @@ use crate::tenants::TenantName;
 const MAX_CELLS: usize = 16;
 const MAX_CELL_BYTES: usize = 4 << 20;
 
+/// The sessions that give up copies at once where memory is short.
+const SAVING_AT_ONCE: usize = 20;
+
 /// The sessions of a tenant that have ended and can still be looked at.
 const MAX_ENDED: usize = 100;
 
@@ -261,11 +264,13 @@ impl Sessions {
         (made, asleep.count())
     }
 
-    /// Gives up what they keep for comfort, where the host is short of memory.
+    /// Gives up what they keep for comfort, where the host is short of memory: of some of them, since all cells would
+    /// wait for the end of a thousand copies.
     pub(crate) fn save_memory(&self) {
-        for session in self.all().iter().filter_map(|held| held.session().ok()) {
-            session.give_up_older_checkpoints();
-        }
+        let all = self.all();
+        let sessions = all.iter().filter_map(|held| held.session().ok());
+        let saving = sessions.filter(|session| session.give_up_older_checkpoints());
+        saving.take(SAVING_AT_ONCE).for_each(drop);
     }
 
     /// Ends all of them.

@@ -1,8 +1,8 @@
 //! Whose session is started next: tenants one after the other, whoever has asked more often.
 //!
 //! Starting sessions takes processors of the service itself and of what all sessions share, which the kernel can't
-//! divide among tenants as it divides those of cells. So there are as many at once as there are processors, and one
-//! place fewer for any one tenant: another one never waits for a flood.
+//! divide among tenants as it divides those of cells. So there are two at once for each processor, and half of the
+//! places for any one tenant: another one never waits for a flood.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -16,6 +16,7 @@ use crate::tenants::TenantName;
 #[derive(Debug)]
 pub(crate) struct Turns {
     places: usize,
+    of_one: usize,
     line: Mutex<Line>,
 }
 
@@ -37,12 +38,13 @@ pub(crate) struct Turn {
 impl Turns {
     pub(crate) fn new() -> Arc<Self> {
         let processors = std::thread::available_parallelism();
-        Self::with(processors.map_or(2, |count| count.get().max(2)))
+        Self::with(processors.map_or(2, std::num::NonZero::get))
     }
 
-    fn with(places: usize) -> Arc<Self> {
+    fn with(of_one: usize) -> Arc<Self> {
         Arc::new(Self {
-            places,
+            places: 2 * of_one,
+            of_one,
             line: Mutex::default(),
         })
     }
@@ -79,7 +81,7 @@ impl Turns {
         let may = |tenant| {
             line.taken_by
                 .get(tenant)
-                .is_none_or(|taken| taken + 1 < self.places)
+                .is_none_or(|taken| *taken < self.of_one)
         };
         let next = line.waiting.iter().position(|(tenant, _)| may(tenant))?;
         let (tenant, mut queue) = line.waiting.remove(next)?;
@@ -117,11 +119,11 @@ mod tests {
     /// One tenant waits for itself, the others take turns.
     #[tokio::test]
     async fn tenants_take_turns() {
-        let turns = Turns::with(3);
+        let turns = Turns::with(2);
         let name = |text: &str| text.parse::<TenantName>().unwrap();
         let (order, mut done) = tokio::sync::mpsc::unbounded_channel();
         let mut held = Vec::new();
-        for tenant in ["a", "a", "z"] {
+        for tenant in ["a", "a", "z", "z"] {
             held.push(turns.take(&name(tenant)).await.unwrap());
         }
         for tenant in ["a", "a", "a", "b", "b", "c"] {

@@ -94,10 +94,7 @@ impl Group {
         *busy = change(*busy);
         let now = halved(*busy);
         if now != before {
-            let (file, whole) = match self.version {
-                Version::One => ("cpu.shares", 1024),
-                Version::Two => ("cpu.weight", 100),
-            };
+            let (file, whole) = self.version.share();
             // Without it, it has the share that it had.
             let _ = fs::write(self.directory.join(file), (whole >> now).to_string());
         }
@@ -125,6 +122,14 @@ impl Version {
             // a session's start.
             Self::One => "tasks",
             Self::Two => "cgroup.procs",
+        }
+    }
+
+    /// The file that says how much of the processors a cgroup has beside others, and what is usual.
+    fn share(self) -> (&'static str, u64) {
+        match self {
+            Self::One => ("cpu.shares", 1024),
+            Self::Two => ("cpu.weight", 100),
         }
     }
 }
@@ -172,10 +177,7 @@ impl Cgroups {
         group: Option<&str>,
         limits: CgroupLimits,
     ) -> Result<SessionCgroup, CgroupError> {
-        let processors = match self.version {
-            Version::One => &self.trees[2],
-            Version::Two => &self.trees[0],
-        };
+        let processors = self.processors();
         let mut parents = self.trees.clone();
         let group = group.map(|group| self.group(processors.join(group)));
         let group = group.transpose()?;
@@ -187,6 +189,33 @@ impl Cgroups {
             }
         }
         self.below(&parents, name, limits, group)
+    }
+
+    /// A descriptor to which the template of a group writes `0` to join it: what it takes to start sessions is taken
+    /// from the group's share.
+    pub fn template(&self, group: &str) -> Result<OwnedFd, CgroupError> {
+        let group = self.group(self.processors().join(group))?;
+        let directory = group.directory.join("template");
+        match fs::create_dir(&directory) {
+            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(refused(&directory, source));
+            }
+            _ => {}
+        }
+        let (file, usual) = self.version.share();
+        // Beside many busy sessions of the group it is still fast. Without this, it is not.
+        let _ = fs::write(directory.join(file), (16 * usual).to_string());
+        let path = directory.join(self.version.join_file());
+        let file = File::options().write(true).open(&path);
+        Ok(file.map_err(|source| refused(&path, source))?.into())
+    }
+
+    /// Where the controller of processors is.
+    fn processors(&self) -> &Path {
+        match self.version {
+            Version::One => &self.trees[2],
+            Version::Two => &self.trees[0],
+        }
     }
 
     /// The group that has this directory.

@@ -14,7 +14,8 @@ pub const PROXY_PORT: u16 = 3128;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
-    /// Start a template; the message carries its end of a channel to the host.
+    /// Start a template; the message carries its end of a channel to the host, its log, and where it has a share of the
+    /// processors of its own, what it joins that by.
     Template {
         /// Program and arguments.
         argv: Vec<String>,

@@ -158,12 +158,18 @@ fn start_template(
             .collect::<Result<Vec<_>, _>>()
     };
     let (argv, environment) = (strings(argv)?, strings(environment)?);
-    let Ok([channel, log]) = <[OwnedFd; 2]>::try_from(descriptors) else {
+    let mut descriptors = descriptors.into_iter();
+    let (Some(channel), Some(log)) = (descriptors.next(), descriptors.next()) else {
         return Err(io::Error::other("a template needs its channel and its log"));
     };
+    let join = descriptors.next();
     match sys::clone_process(0)? {
         Forked::Child => {
-            let error = become_template(&argv, &environment, root, &channel, &log);
+            let joined = join.map_or(Ok(1), |join| rustix::io::write(&join, b"0"));
+            let error = match joined {
+                Ok(_) => become_template(&argv, &environment, root, &channel, &log),
+                Err(error) => error.into(),
+            };
             let _ = rustix::io::write(&log, error.to_string().as_bytes());
             sys::exit_now(127);
         }

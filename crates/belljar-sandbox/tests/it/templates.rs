@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use belljar_sandbox::{Backend, Engine, Rotation, Session, SessionOptions};
 
-use crate::support::{bare_environment, builder, engine, eventually, good, printed};
+use crate::support::{bare_environment, builder, engine, eventually, good, printed, traces};
 
 /// What two forks of one template have in common.
 async fn layout(session: &Session) -> String {
@@ -40,6 +40,26 @@ async fn tenants_have_templates_of_their_own() {
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 3, "{seen:?}");
+}
+
+/// What it takes to start the sessions of a tenant is taken from its share of the processors, its template's forks too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_template_works_on_its_tenants_share() {
+    let engine = engine();
+    let _sessions = (
+        engine.session_with(of_tenant("a")).await.unwrap(),
+        engine.session_with(of_tenant("b")).await.unwrap(),
+    );
+    let trees = traces(std::process::id()).cgroups;
+    let groups = trees.iter().flat_map(|tree| tree.read_dir().unwrap());
+    let templates = groups.map(|group| group.unwrap().path().join("template/cgroup.procs"));
+    let members: Vec<String> = templates
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect();
+    assert_eq!(members.len(), 2, "{members:?}");
+    for processes in members {
+        assert_eq!(processes.lines().count(), 1, "{processes}");
+    }
 }
 
 /// A worn template is replaced; the sessions that came from it live on, and how they end is known.

@@ -35,6 +35,7 @@ use service::Service;
 
 #[tokio::main]
 async fn main() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, usual: u64| -> u64 {
         arguments

@@ -101,10 +101,14 @@ pub(crate) async fn hold(service: &Service, sessions: u64, seconds: u64) {
     let start = tokio::time::Instant::now() + Duration::from_secs(2);
     let errors = Errors::default();
     let rounds = seconds / BETWEEN.as_secs();
+    // Of the minute that goes on.
+    let recent = Mutex::new(Latencies::default());
     let watched = async {
-        for _ in 0..seconds / 60 {
+        for minute in 1..=seconds / 60 {
             sleep(Duration::from_mins(1)).await;
             println!("memory, files, processes: {:?}", service.size());
+            let mut latencies = std::mem::take(&mut *recent.lock().unwrap());
+            latencies.line(&format!("cells of minute {minute}"));
         }
     };
     let held = join_all(live.iter().map(async |(n, session)| {
@@ -118,6 +122,7 @@ pub(crate) async fn hold(service: &Service, sessions: u64, seconds: u64) {
             match service.cell(service.key(*n), session, SMALL).await {
                 Said::Done(outcome) if outcome["status"] == "success" => {
                     latencies.add(due.elapsed());
+                    recent.lock().unwrap().add(due.elapsed());
                 }
                 Said::Done(outcome) => errors.add(outcome["status"].as_str().unwrap()),
                 Said::No(status) => errors.add(status.as_str()),

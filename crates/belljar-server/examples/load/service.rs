@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
@@ -50,10 +49,6 @@ pub(crate) enum Said {
 impl Service {
     /// A service with its own directory, on a port that stays the same when it is started again.
     pub(crate) fn start(binary: &str, environment: &str, model: &str) -> Self {
-        static TLS: Once = Once::new();
-        TLS.call_once(|| {
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        });
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("service");
         let keys = (0..TENANTS).map(|n| {

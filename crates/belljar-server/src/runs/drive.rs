@@ -1,6 +1,7 @@
 //! Driving a run: until it ends or is let go, with all that is told and counted meanwhile.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -23,6 +24,9 @@ use crate::tenants::{Quota, TenantName};
 /// Parts of replies and of output that a reader may be behind; what is older it does not get.
 const PARTS: usize = 256;
 
+/// How much of what was said of a reply or a cell is kept while it goes on.
+const SAID_BYTES: usize = 1 << 20;
+
 /// A run that is being driven.
 #[derive(Debug)]
 pub(super) struct Driven {
@@ -30,9 +34,21 @@ pub(super) struct Driven {
     tenant: TenantName,
     bounds: Arc<Bounds>,
     pub(super) control: Control,
-    pub(super) parts: broadcast::Sender<Bytes>,
+    parts: broadcast::Sender<Bytes>,
+    said: Mutex<Said>,
     doing: watch::Sender<Doing>,
 }
+
+/// The parts of the reply or the cell that goes on, for those who begin to listen in the middle of it. Once it has
+/// ended, its event has all of it.
+#[derive(Debug, Default)]
+struct Said {
+    parts: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+/// What was said before, and what is said from then on.
+pub(crate) type Parts = (VecDeque<Bytes>, broadcast::Receiver<Bytes>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Doing {
@@ -51,6 +67,7 @@ impl Runs {
             bounds: Arc::clone(&self.bounds),
             control: live.control(),
             parts: broadcast::Sender::new(PARTS),
+            said: Mutex::default(),
             doing: watch::Sender::new(Doing {
                 calls: 0,
                 waits: !live.run().undecided().is_empty(),
@@ -129,6 +146,13 @@ impl Driven {
                 if let RunEvent::ModelFailed { error, .. } = event {
                     tracing::error!(run = %self.id, error, "a model could not be asked");
                 }
+                if let RunEvent::Replied { .. }
+                | RunEvent::ModelFailed { .. }
+                | RunEvent::CallEnded { .. }
+                | RunEvent::CallLost { .. } = event
+                {
+                    *lock(&self.said) = Said::default();
+                }
                 self.doing.send_modify(|doing| {
                     match event {
                         RunEvent::CallStarted { .. } => doing.calls += 1,
@@ -152,17 +176,32 @@ impl Driven {
         }
     }
 
-    /// Tells those who listen now. It has no number: nobody can ask for it again.
+    /// Tells those who listen. It has no number: who was there before can't ask for it again.
     fn tell(&self, kind: &str, part: &impl Serialize) {
-        if self.parts.receiver_count() == 0 {
-            return;
-        }
         match serde_json::to_string(part) {
             Ok(json) => {
-                let rendered = format!("event: {kind}\ndata: {json}\n\n");
-                let _ = self.parts.send(rendered.into());
+                let rendered = Bytes::from(format!("event: {kind}\ndata: {json}\n\n"));
+                let mut said = lock(&self.said);
+                said.add(rendered.clone());
+                // While nobody can begin to listen: it would be heard twice, or not at all.
+                let _ = self.parts.send(rendered);
             }
             Err(error) => tracing::error!(%error, "a part of a run can't be written"),
+        }
+    }
+
+    pub(super) fn listen(&self) -> Parts {
+        let said = lock(&self.said);
+        (said.parts.clone(), self.parts.subscribe())
+    }
+}
+
+impl Said {
+    fn add(&mut self, part: Bytes) {
+        self.bytes += part.len();
+        self.parts.push_back(part);
+        while self.bytes > SAID_BYTES {
+            self.bytes -= self.parts.pop_front().map_or(self.bytes, |part| part.len());
         }
     }
 }

@@ -14,11 +14,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use axum::body::Bytes;
 use belljar_agent::{Agent, ExitReason, Run, RunError, RunEvent, RunsDirectory, read_events};
 use belljar_journal::RunId;
 use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
-use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, broadcast};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,7 +28,7 @@ use crate::problem::{Code, Problem};
 use crate::sessions::lock;
 use crate::tenants::TenantName;
 use drive::Driven;
-pub(crate) use drive::count;
+pub(crate) use drive::{Parts, count};
 
 /// Runs of a tenant that are held whole in memory at once, to be looked at. Who wants more waits.
 const READ_AT_ONCE: usize = 4;
@@ -178,8 +177,8 @@ impl Runs {
     }
 
     /// What a run that goes on says between its events.
-    pub(crate) fn parts(&self, id: &RunId) -> Option<broadcast::Receiver<Bytes>> {
-        self.driven(id).map(|driven| driven.parts.subscribe())
+    pub(crate) fn parts(&self, id: &RunId) -> Option<Parts> {
+        self.driven(id).map(|driven| driven.listen())
     }
 
     /// Whether no more events of a run are to be expected of this service.

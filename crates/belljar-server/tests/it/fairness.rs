@@ -69,8 +69,8 @@ fn median(mut samples: Vec<Duration>) -> f64 {
 }
 
 /// K10: what another tenant waits for does not depend on how many cells one keeps busy, nor on how many sessions it
-/// starts. Medians, since whatever else runs on this machine is in the tails; without the protection, another tenant
-/// waits thirty times as long.
+/// starts. Medians, since whatever else runs on this machine is in the tails (those are in docs/performance.md); without
+/// cgroups, another tenant waits up to thirty times as long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_one_tenant_is_not_felt_by_another() {
     let world = world_with(options(|options| options.creates_per_second = 20)).await;

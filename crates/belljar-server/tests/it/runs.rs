@@ -341,6 +341,43 @@ async fn a_stream_goes_on_in_the_middle_of_a_run() {
     world.ends().await;
 }
 
+/// Who begins to look in the middle of a cell sees what it has printed; who goes on does not hear it again.
+#[tokio::test]
+async fn who_comes_late_hears_what_a_cell_has_said() {
+    let slow = "import time\nprint('early', flush=True)\ntime.sleep(20)";
+    let (world, client, _model) = desk([code(slow)]).await;
+    let run = client.start(json!({"task": "Take your time."})).await;
+    let said = async |request: RequestBuilder| {
+        let mut stream = request.with(200).await;
+        let mut heard = String::new();
+        while !heard.contains("\"early\\n\"") {
+            let chunk = stream.chunk().await.unwrap().expect("it goes on");
+            heard.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+        heard
+    };
+    let path = format!("{run}/events");
+    let first = said(client.get(&path)).await;
+    let late = said(client.get(&path)).await;
+    assert_eq!(late.matches("\"early\\n\"").count(), 1, "{late}");
+    // After the events, as it was heard the first time.
+    let last = first
+        .rsplit("id: ")
+        .next()
+        .and_then(|rest| rest.split('\n').next());
+    let last: u64 = last.unwrap().parse().unwrap();
+    assert!(late.contains(&format!("id: {last}\n")), "{late}");
+    let again = said(client.events_after(&run, last));
+    let again = tokio::time::timeout(Duration::from_secs(1), again).await;
+    assert!(again.is_err(), "{again:?}");
+    client
+        .post(&format!("{run}/cancel"), json!({}))
+        .json_with(202)
+        .await;
+    client.until(&run, "ended").await;
+    world.ends().await;
+}
+
 /// A person decides over HTTP: for the bytes that were shown, once.
 #[tokio::test]
 async fn a_person_decides() {
