@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ use crate::templates::Templates;
 
 /// How long a process behind the walls may take to answer; it takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long it takes at most until what could not be removed is tried again.
+const RUBBISH_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is waited for from behind the walls.
 #[derive(Debug, Default)]
@@ -460,11 +464,52 @@ fn last_lines(log: &File) -> String {
 fn start_rubbish_thread() -> mpsc::Sender<Vec<PathBuf>> {
     let (sender, receiver) = mpsc::channel::<Vec<PathBuf>>();
     std::thread::spawn(move || {
-        for directory in receiver.into_iter().flatten() {
-            if let Err(error) = remove_tree(&directory) {
-                tracing::warn!(%error, "a session's cgroup could not be removed");
+        // Where a host is so busy that a process takes long to end, its cgroup is there for longer.
+        let mut left = VecDeque::new();
+        loop {
+            let new = match receiver.recv_timeout(RUBBISH_AGAIN) {
+                Ok(new) => new,
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            // One of those for which it took too long, so that new ones don't wait for them all.
+            for directory in new.into_iter().chain(left.pop_front()) {
+                if let Err(error) = remove_tree(&directory) {
+                    tracing::warn!(%error, "a session's cgroup can't be removed yet");
+                    left.push_back(directory);
+                }
             }
         }
     });
     sender
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A file in it stands for a process that takes long to end.
+    #[test]
+    fn what_can_not_be_removed_is_removed_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let [full, empty] = ["full", "empty"].map(|name| directory.path().join(name));
+        fs::create_dir(&full).unwrap();
+        fs::create_dir(&empty).unwrap();
+        fs::write(full.join("process"), "").unwrap();
+        let rubbish = start_rubbish_thread();
+        rubbish.send(vec![full.clone(), empty.clone()]).unwrap();
+        let gone = |path: &PathBuf| {
+            let until = Instant::now() + Duration::from_secs(10);
+            while path.exists() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            !path.exists()
+        };
+        assert!(gone(&empty));
+        assert!(full.exists());
+        fs::remove_file(full.join("process")).unwrap();
+        assert!(gone(&full));
+    }
 }
