@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::problem::Problem;
-use crate::runs::for_clients;
+use crate::runs::{for_clients, last_event};
 use crate::service::{Caller, Service};
 use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
 
@@ -26,16 +26,13 @@ pub(crate) async fn stream(
 ) -> Result<Response, Problem> {
     let listener = Listener::new(service, caller)?;
     let journal = directory.journal();
-    let fault = |error| Problem::internal("the journal of a run", error);
-    let last = journal.last_seq(&id).await.map_err(fault)?;
-    check_after(after, last)?;
-    let newest = journal.read(&id, last - 1, 1).await.map_err(fault)?;
-    let is_over = newest.first().is_some_and(|entry| entry.kind == "ended");
+    let last = last_event(journal, &id).await?;
+    check_after(after, last.number)?;
     let reader = RunReader {
         journal: journal.clone(),
         after,
-        last,
-        over: is_over && after == last,
+        last: last.number,
+        over: last.is_end && after == last.number,
         earlier: VecDeque::new(),
         parts: None,
         // Who goes on has heard it.

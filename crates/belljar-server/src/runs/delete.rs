@@ -7,7 +7,7 @@ use belljar_agent::RunError;
 use tokio::sync::RwLock;
 
 use super::reach::{LOOK, PATIENCE};
-use super::{Runs, fault};
+use super::{Runs, fault, last_event};
 use crate::problem::{Code, Problem};
 use crate::sessions::lock;
 use crate::tenants::{TenantName, Tenants};
@@ -21,7 +21,7 @@ impl Runs {
         id: &str,
     ) -> Result<(), Problem> {
         let (id, directory) = self.find(tenant, id).await?;
-        if !self.has_ended(tenant, &id).await? {
+        if !last_event(directory.journal(), &id).await?.is_end {
             let detail = "cancel it, and delete it when it has ended";
             return Err(Problem::new(Code::RunNotEnded, detail));
         }

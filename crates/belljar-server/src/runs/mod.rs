@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use belljar_agent::{Agent, ExitReason, Run, RunError, RunEvent, RunsDirectory, read_events};
-use belljar_journal::RunId;
+use belljar_journal::{Journal, RunId};
 use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -229,6 +229,26 @@ impl Runs {
         let id = format!("{}-{random}", self.node).parse();
         id.map_err(|error| Problem::internal("the name of a run", error))
     }
+}
+
+/// The last event of a run.
+#[derive(Debug)]
+pub(crate) struct LastEvent {
+    /// Its number; 0 for a run that there is not, or no longer.
+    pub(crate) number: u64,
+    /// Whether it is the end of the run.
+    pub(crate) is_end: bool,
+}
+
+pub(crate) async fn last_event(journal: &Journal, id: &RunId) -> Result<LastEvent, Problem> {
+    let fault = |error: belljar_journal::Error| fault(error.into());
+    let number = journal.last_seq(id).await.map_err(fault)?;
+    let last = journal.read(id, number.saturating_sub(1), 1).await;
+    let last = last.map_err(fault)?;
+    Ok(LastEvent {
+        number,
+        is_end: last.first().is_some_and(|event| event.kind == "ended"),
+    })
 }
 
 /// Takes out what is for the operator alone: where the model's server is, and what it said of a key.

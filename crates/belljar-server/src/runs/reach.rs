@@ -8,7 +8,7 @@ use belljar_journal::RunId;
 
 use super::begin::Places;
 use super::drive::Driven;
-use super::{Runs, fault};
+use super::{Runs, fault, last_event};
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
 
@@ -150,7 +150,8 @@ impl Runs {
         loop {
             if let Some(driven) = self.driven(id) {
                 // It is driven until its session has closed, which is after its end.
-                if self.has_ended(tenant, id).await? {
+                let directory = self.make_directory(tenant).await?;
+                if last_event(directory.journal(), id).await?.is_end {
                     return Err(ended());
                 }
                 return Ok(Reached::Driven(driven));
@@ -177,16 +178,6 @@ impl Runs {
                 Err(error) => return Err(fault(error)),
             }
         }
-    }
-
-    pub(super) async fn has_ended(&self, tenant: &TenantName, id: &RunId) -> Result<bool, Problem> {
-        let journal = self.make_directory(tenant).await?.journal().clone();
-        let last = async {
-            let last = journal.last_seq(id).await?;
-            journal.read(id, last.saturating_sub(1), 1).await
-        };
-        let last = last.await.map_err(|error| fault(error.into()))?;
-        Ok(last.last().is_some_and(|event| event.kind == "ended"))
     }
 }
 
