@@ -56,6 +56,8 @@ struct Doing {
     calls: usize,
     /// Whether it waits for a person.
     waits: bool,
+    /// Whether it has come to its end: what is left to do takes a moment.
+    ended: bool,
 }
 
 impl Runs {
@@ -71,6 +73,7 @@ impl Runs {
             doing: watch::Sender::new(Doing {
                 calls: 0,
                 waits: !live.run().undecided().is_empty(),
+                ended: false,
             }),
         });
         lock(&self.driven).insert(driven.id.clone(), Arc::clone(&driven));
@@ -111,7 +114,7 @@ impl Runs {
             let _ = driven
                 .doing
                 .subscribe()
-                .wait_for(|doing| doing.calls == 0)
+                .wait_for(|doing| doing.calls == 0 && !doing.ended)
                 .await;
         };
         let waited = async {
@@ -162,6 +165,7 @@ impl Driven {
                         _ => {}
                     }
                     doing.waits = !run.undecided().is_empty();
+                    doing.ended = run.ending().is_some();
                 });
             }
             Progress::Reply(ReplyEvent::Retrying { after_ms, .. }) => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::Mcp;
 use crate::runs::{code, offering, one_run};
-use crate::support::{Ask as _, Client, World, options, world_in};
+use crate::support::{Ask as _, Client, World, options, soon, world_in};
 
 /// A service whose tenant `a` has these quotas.
 async fn world_of(quotas: &[(Quota, u64)], options: ServerOptions) -> World {
@@ -45,17 +45,6 @@ async fn refused(request: reqwest::RequestBuilder, name: &str) -> Value {
         assert!(resets.abs_diff(now + after) <= 2, "{problem:#}");
     }
     problem
-}
-
-/// Retries until a quota that was changed by another process counts.
-async fn soon(mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..100 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("it never was so");
 }
 
 /// K4: of 500 creations at once, with a quota of 10, exactly 10 succeed.

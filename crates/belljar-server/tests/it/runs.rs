@@ -10,7 +10,7 @@ use belljar_test_model::{Recorded, Scripted, ScriptedModel};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use crate::support::{Ask as _, Client, Events, World, options, world, world_in, world_with};
+use crate::support::{Ask as _, Client, Events, World, options, soon, world, world_in, world_with};
 
 const MODEL: &str = "llamacpp/scripted";
 
@@ -611,7 +611,8 @@ async fn runs_go_on_after_the_service_was_started_again() {
     }
     let before = client.get(&run).json_with(200).await;
     assert_eq!(before["state"], "running");
-    // While the model is being asked for the second time.
+    // While the model is being asked for the second time, which is told before it is done.
+    soon(async || model.requests().len() == 2).await;
     let data = world.ends().await;
     assert!(events.next().await.is_none());
 

@@ -297,3 +297,14 @@ impl Events {
         all
     }
 }
+
+/// Waits until it is so.
+pub(crate) async fn soon(mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..100 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it never was so");
+}

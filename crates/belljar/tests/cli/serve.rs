@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::run::code;
-use crate::support::{BELLJAR, Ended, Scratch, bare};
+use crate::support::{BELLJAR, Ended, Scratch, bare, eventually};
 
 /// A service on a port of its own, and where it listens.
 fn serve(scratch: &Scratch) -> (Child, BufReader<ChildStderr>, String) {
@@ -389,6 +389,8 @@ fn a_killed_service_goes_on_with_its_runs() {
         asked, 2,
         "the run ended before the service was killed: {told:#?}"
     );
+    // It is told before it is done: killed in between, the next service would be given the reply that never comes.
+    eventually(|| model.requests().len(), |asked| *asked == 2);
     stop(&scratch, child, Signal::KILL);
 
     let (child, _stderr, address) = start();
