@@ -31,7 +31,7 @@ mod scenarios;
 mod service;
 mod soak;
 
-use service::Service;
+use service::{Requests, Service};
 
 #[tokio::main]
 async fn main() {
@@ -51,6 +51,11 @@ async fn main() {
     if scenario == "jupyter" {
         // In the place of Belljar is the program `jupyter-kernelgateway`.
         return jupyter::hold(binary, number(2, 100), number(3, 60)).await;
+    }
+    if let ("flood", [_, _, key, busy @ ..]) = (scenario.as_str(), &arguments[..]) {
+        // Of `fairness`: here is the address of the service.
+        let requests = Requests::to(binary.clone(), vec![key.clone()]);
+        return fairness::flood(&requests, key, busy).await;
     }
     let model = runs::model();
     // What is killed is to be back soon.

@@ -73,18 +73,13 @@ impl Service {
             .chain(["--model", "llamacpp/scripted", "--env", environment])
             .map(str::to_owned);
         let arguments: Vec<String> = arguments.collect();
-        let client = Client::builder().no_proxy().build().unwrap();
         Self {
             child: launch(binary, &arguments, model),
             model: model.to_owned(),
             binary: binary.to_owned(),
             arguments,
             _directory: directory,
-            requests: Requests {
-                url: format!("http://{address}"),
-                keys,
-                client,
-            },
+            requests: Requests::to(format!("http://{address}"), keys),
         }
     }
 
@@ -161,6 +156,15 @@ fn launch(binary: &str, arguments: &[String], model: &str) -> Child {
 }
 
 impl Requests {
+    pub(crate) fn to(url: String, keys: Vec<String>) -> Self {
+        let client = Client::builder().no_proxy().build().unwrap();
+        Self { url, keys, client }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A key for each tenant in turn.
     pub(crate) fn key(&self, n: u64) -> &str {
         &self.keys[usize::try_from(n).unwrap() % TENANTS]
