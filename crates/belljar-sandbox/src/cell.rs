@@ -7,6 +7,7 @@ mod ending;
 pub(crate) use ending::lacking;
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
@@ -31,6 +32,10 @@ use clock::Clock;
 /// Output that arrives in small pieces is told at most this often, so that a program which writes
 /// byte by byte costs a bounded number of events.
 const EVENT_PAUSE: Duration = Duration::from_millis(20);
+
+/// When a cell counts as one that keeps its session busy. Before, the copy of the last one may still be
+/// made, for which others may have to wait.
+const BUSY_AFTER: Duration = Duration::from_millis(10);
 
 /// How often processor time is looked at, at most: where it is limited, and while calls are open.
 const CPU_PAUSE: Duration = Duration::from_millis(100);
@@ -210,9 +215,16 @@ impl<'a> CellDriver<'a> {
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
         shared.set_running(self.cell);
-        let busy = cgroup.and_then(SessionCgroup::busy);
-        let end = self.drive(started, cpu_before).await;
-        drop(busy);
+        let end = {
+            let mut drive = pin!(self.drive(started, cpu_before));
+            match tokio::time::timeout(BUSY_AFTER, &mut drive).await {
+                Ok(end) => end,
+                Err(_) => {
+                    let _busy = cgroup.and_then(SessionCgroup::busy);
+                    drive.await
+                }
+            }
+        };
         shared.set_running(0);
         if matches!(end, End::Report(_)) {
             // It is told below that the session has ended, if this fails.

@@ -79,9 +79,12 @@ struct Group {
     busy: Mutex<usize>,
 }
 
-/// A session that is busy until this is dropped.
+/// A session of a group that is busy until this is dropped.
 #[derive(Debug)]
-pub struct Busy<'a>(&'a Group);
+pub struct Busy<'a> {
+    session: &'a SessionCgroup,
+    group: &'a Group,
+}
 
 impl Group {
     /// One that keeps many sessions busy gets less for each doubling, down to a sixteenth. The kernel divides each
@@ -94,18 +97,23 @@ impl Group {
         *busy = change(*busy);
         let now = halved(*busy);
         if now != before {
-            let (file, whole) = self.version.share();
-            // Without it, it has the share that it had.
-            let _ = fs::write(self.directory.join(file), (whole >> now).to_string());
+            self.version
+                .set_share(&self.directory, |usual| usual >> now);
         }
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.change(|busy| busy - 1);
+        self.session.set_share(FAST);
+        self.group.change(|busy| busy - 1);
     }
 }
+
+/// How much more of its group's share of the processors it has who does what others wait for: starting, copying and
+/// ending sessions. The kernel locks files that all interpreters have mapped, and other things that all tenants share,
+/// meanwhile; who holds such a lock and has to wait for busy sessions of its own group lets everybody wait.
+const FAST: u64 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -125,12 +133,22 @@ impl Version {
         }
     }
 
-    /// The file that says how much of the processors a cgroup has beside others, and what is usual.
-    fn share(self) -> (&'static str, u64) {
+    /// Which of the trees the controller of processors is in.
+    fn processors(self) -> usize {
         match self {
+            Self::One => 2,
+            Self::Two => 0,
+        }
+    }
+
+    /// Sets how much of the processors a cgroup has beside others, from what is usual. Where it can't be, it has what
+    /// it had.
+    fn set_share(self, directory: &Path, share: impl FnOnce(u64) -> u64) {
+        let (file, usual) = match self {
             Self::One => ("cpu.shares", 1024),
             Self::Two => ("cpu.weight", 100),
-        }
+        };
+        let _ = fs::write(directory.join(file), share(usual).to_string());
     }
 }
 
@@ -202,9 +220,7 @@ impl Cgroups {
             }
             _ => {}
         }
-        let (file, usual) = self.version.share();
-        // Beside many busy sessions of the group it is still fast. Without this, it is not.
-        let _ = fs::write(directory.join(file), (16 * usual).to_string());
+        self.version.set_share(&directory, |usual| FAST * usual);
         let path = directory.join(self.version.join_file());
         let file = File::options().write(true).open(&path);
         Ok(file.map_err(|source| refused(&path, source))?.into())
@@ -212,10 +228,7 @@ impl Cgroups {
 
     /// Where the controller of processors is.
     fn processors(&self) -> &Path {
-        match self.version {
-            Version::One => &self.trees[2],
-            Version::Two => &self.trees[0],
-        }
+        &self.trees[self.version.processors()]
     }
 
     /// The group that has this directory.
@@ -262,6 +275,9 @@ impl Cgroups {
         }
         let mut session = SessionCgroup::open(self.version, directories, limits);
         if let Ok(session) = &mut session {
+            if group.is_some() {
+                session.set_share(FAST);
+            }
             session.group = group;
         } else {
             for parent in unique(parents) {
@@ -454,7 +470,17 @@ impl SessionCgroup {
     pub fn busy(&self) -> Option<Busy<'_>> {
         let group = self.group.as_deref()?;
         group.change(|busy| busy + 1);
-        Some(Busy(group))
+        self.set_share(1);
+        Some(Busy {
+            session: self,
+            group,
+        })
+    }
+
+    /// Sets how many times the usual share it has of its group's.
+    fn set_share(&self, times: u64) {
+        let directory = &self.directories[self.version.processors()];
+        self.version.set_share(directory, |usual| times * usual);
     }
 
     /// Its directories, each once; [`remove_tree`] removes one.

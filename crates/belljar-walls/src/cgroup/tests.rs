@@ -28,6 +28,20 @@ fn finds_own_directories_in_a_hybrid_host() {
     );
 }
 
+/// A session on plain files.
+fn session_at(directory: &Path) -> SessionCgroup {
+    for (name, text) in [
+        ("cpu.stat", "usage_usec 42\nuser_usec 1\n"),
+        ("memory.current", "536870913\n"),
+        ("memory.peak", "4096\n"),
+        ("memory.events", "oom 3\noom_kill 2\n"),
+        ("cgroup.procs", ""),
+    ] {
+        fs::write(directory.join(name), text).unwrap();
+    }
+    SessionCgroup::open(Version::Two, vec![directory.to_owned()], LIMITS).unwrap()
+}
+
 /// The build machines have no v2 controllers, so the v2 files are checked on a plain
 /// directory that looks like a delegated scope: which files get which text.
 #[test]
@@ -50,12 +64,7 @@ fn writes_the_v2_files() {
 
     let directory = tree.join("s");
     fs::create_dir(&directory).unwrap();
-    fs::write(directory.join("cpu.stat"), "usage_usec 42\nuser_usec 1\n").unwrap();
-    fs::write(directory.join("memory.current"), "536870913\n").unwrap();
-    fs::write(directory.join("memory.peak"), "4096\n").unwrap();
-    fs::write(directory.join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
-    fs::write(directory.join("cgroup.procs"), "").unwrap();
-    let session = SessionCgroup::open(Version::Two, vec![directory.clone()], LIMITS).unwrap();
+    let session = session_at(&directory);
     let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
     assert_eq!(read("memory.max"), "1073741824");
     assert_eq!(read("memory.swap.max"), "0");
@@ -81,28 +90,31 @@ fn writes_the_v2_files() {
 }
 
 #[test]
-fn a_group_with_many_busy_sessions_gets_less() {
-    let directory = tempfile::tempdir().unwrap();
-    let group = Group {
+fn busy_sessions_get_less_and_so_does_a_group_of_many() {
+    let (of_group, of_session) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut session = session_at(of_session.path());
+    assert!(session.busy().is_none(), "it has no group");
+    session.group = Some(Arc::new(Group {
         version: Version::Two,
-        directory: directory.path().to_owned(),
+        directory: of_group.path().to_owned(),
         busy: Mutex::new(0),
-    };
-    let weight = || fs::read_to_string(directory.path().join("cpu.weight")).ok();
+    }));
+    let weight = |of: &tempfile::TempDir| fs::read_to_string(of.path().join("cpu.weight")).ok();
     let mut busy = Vec::new();
     let mut seen = Vec::new();
     for _ in 0..40 {
-        group.change(|busy| busy + 1);
-        busy.push(Busy(&group));
-        if seen.last() != Some(&weight()) {
-            seen.push(weight());
+        busy.push(session.busy());
+        if seen.last() != Some(&weight(&of_group)) {
+            seen.push(weight(&of_group));
         }
     }
     let seen: Vec<_> = seen.iter().map(Option::as_deref).collect();
     let expected = [None, Some("50"), Some("25"), Some("12"), Some("6")];
     assert_eq!(seen, expected);
+    assert_eq!(weight(&of_session).as_deref(), Some("100"));
     drop(busy);
-    assert_eq!(weight().as_deref(), Some("100"));
+    assert_eq!(weight(&of_group).as_deref(), Some("100"));
+    assert_eq!(weight(&of_session).as_deref(), Some("1600"));
 }
 
 #[test]
