@@ -217,12 +217,11 @@ impl<'a> CellDriver<'a> {
         shared.set_running(self.cell);
         let end = {
             let mut drive = pin!(self.drive(started, cpu_before));
-            match tokio::time::timeout(BUSY_AFTER, &mut drive).await {
-                Ok(end) => end,
-                Err(_) => {
-                    let _busy = cgroup.and_then(SessionCgroup::busy);
-                    drive.await
-                }
+            if let Ok(end) = tokio::time::timeout(BUSY_AFTER, &mut drive).await {
+                end
+            } else {
+                let _busy = cgroup.and_then(SessionCgroup::busy);
+                drive.await
             }
         };
         shared.set_running(0);
