@@ -4,6 +4,8 @@
 //! A few files and directories, written by hand: the crates that do this bring a D-Bus client and
 //! a model of every controller for what is ten writes here.
 
+mod hierarchies;
+
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
@@ -14,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::process::Process;
+use hierarchies::Hierarchies;
 
 /// What a session may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +59,18 @@ pub enum CgroupError {
     },
 }
 
-const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
-const V2_CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+/// Places in lists with an entry for each of [`hierarchies::CONTROLLERS`].
+const MEMORY: usize = 0;
+const PIDS: usize = 1;
+const CPU: usize = 2;
+const CPUACCT: usize = 3;
 
 /// The cgroups of one engine.
 #[derive(Debug)]
 pub struct Cgroups {
     version: Version,
-    /// The engine's directory for each controller of [`CONTROLLERS`], the same one several times
-    /// where they share a hierarchy; one for all in v2.
+    /// The engine's directory for each of [`hierarchies::CONTROLLERS`], the same one several times
+    /// where they share a hierarchy, as all do in v2.
     trees: Vec<PathBuf>,
     /// Those that sessions share, by their directories.
     groups: Mutex<HashMap<PathBuf, Arc<Group>>>,
@@ -133,14 +139,6 @@ impl Version {
         }
     }
 
-    /// Which of the trees the controller of processors is in.
-    fn processors(self) -> usize {
-        match self {
-            Self::One => 2,
-            Self::Two => 0,
-        }
-    }
-
     /// Sets how much of the processors a cgroup has beside others, from what is usual. Where it can't be, it has what
     /// it had.
     fn set_share(self, directory: &Path, share: impl FnOnce(u64) -> u64) {
@@ -162,14 +160,7 @@ impl Cgroups {
 
     /// Makes an engine's cgroups below the caller's own.
     pub fn create(name: &str) -> Result<Self, CgroupError> {
-        let (version, parents) = Hierarchies::of_this_process().choose()?;
-        let mut trees = Vec::new();
-        for candidates in parents {
-            trees.push(match version {
-                Version::One => make_v1_tree(&candidates, name)?,
-                Version::Two => make_v2_tree(&candidates, name)?,
-            });
-        }
+        let (version, trees) = Hierarchies::of_this_process().make(name)?;
         Ok(Self {
             version,
             trees,
@@ -228,7 +219,7 @@ impl Cgroups {
 
     /// Where the controller of processors is.
     fn processors(&self) -> &Path {
-        &self.trees[self.version.processors()]
+        &self.trees[CPU]
     }
 
     /// The group that has this directory.
@@ -239,7 +230,7 @@ impl Cgroups {
         }
         fs::create_dir(&directory).map_err(|source| refused(&directory, source))?;
         if self.version == Version::Two {
-            delegate(&directory)?;
+            hierarchies::delegate(&directory)?;
         }
         let group = Arc::new(Group {
             version: self.version,
@@ -320,32 +311,40 @@ impl SessionCgroup {
         };
         let (used, peak, cpu, events) = match version {
             Version::One => {
-                set(0, "memory.limit_in_bytes", memory_bytes.to_string())?;
+                set(MEMORY, "memory.limit_in_bytes", memory_bytes.to_string())?;
                 // Only where the kernel accounts swap.
-                let _ = set(0, "memory.memsw.limit_in_bytes", memory_bytes.to_string());
+                let _ = set(
+                    MEMORY,
+                    "memory.memsw.limit_in_bytes",
+                    memory_bytes.to_string(),
+                );
                 // Buffers of TCP and UDP are not in the above here, as they are in version 2.
                 let buffers = memory_bytes / 8;
-                set(0, "memory.kmem.tcp.limit_in_bytes", buffers.to_string())?;
-                set(1, "pids.max", processes.to_string())?;
-                set(2, "cpu.cfs_period_us", "100000".into())?;
-                set(2, "cpu.cfs_quota_us", quota.to_string())?;
+                set(
+                    MEMORY,
+                    "memory.kmem.tcp.limit_in_bytes",
+                    buffers.to_string(),
+                )?;
+                set(PIDS, "pids.max", processes.to_string())?;
+                set(CPU, "cpu.cfs_period_us", "100000".into())?;
+                set(CPU, "cpu.cfs_quota_us", quota.to_string())?;
                 (
-                    directories[0].join("memory.usage_in_bytes"),
-                    directories[0].join("memory.max_usage_in_bytes"),
-                    directories[3].join("cpuacct.usage"),
-                    directories[0].join("memory.oom_control"),
+                    directories[MEMORY].join("memory.usage_in_bytes"),
+                    directories[MEMORY].join("memory.max_usage_in_bytes"),
+                    directories[CPUACCT].join("cpuacct.usage"),
+                    directories[MEMORY].join("memory.oom_control"),
                 )
             }
             Version::Two => {
-                set(0, "memory.max", memory_bytes.to_string())?;
-                let _ = set(0, "memory.swap.max", "0".into());
-                set(0, "pids.max", processes.to_string())?;
-                set(0, "cpu.max", format!("{quota} 100000"))?;
+                set(MEMORY, "memory.max", memory_bytes.to_string())?;
+                let _ = set(MEMORY, "memory.swap.max", "0".into());
+                set(PIDS, "pids.max", processes.to_string())?;
+                set(CPU, "cpu.max", format!("{quota} 100000"))?;
                 (
-                    directories[0].join("memory.current"),
-                    directories[0].join("memory.peak"),
-                    directories[0].join("cpu.stat"),
-                    directories[0].join("memory.events"),
+                    directories[MEMORY].join("memory.current"),
+                    directories[MEMORY].join("memory.peak"),
+                    directories[CPU].join("cpu.stat"),
+                    directories[MEMORY].join("memory.events"),
                 )
             }
         };
@@ -399,25 +398,18 @@ impl SessionCgroup {
     /// Ends all processes but these; returns whether none is left. Until [`Self::allow_forks`] no
     /// process can be added, so that those who fork without pause can't win.
     pub fn kill_all_but(&self, kept: &[i32]) -> bool {
-        let _ = fs::write(self.pids_directory().join("pids.max"), "0");
-        kill_members(&self.directories[0], kept)
+        let _ = fs::write(self.directories[PIDS].join("pids.max"), "0");
+        kill_members(&self.directories[MEMORY], kept)
     }
 
     /// Undoes what [`Self::kill_all_but`] did to the limit of processes.
     pub fn allow_forks(&self) {
         let limit = self.processes.to_string();
-        let _ = fs::write(self.pids_directory().join("pids.max"), limit);
-    }
-
-    fn pids_directory(&self) -> &Path {
-        match self.version {
-            Version::One => &self.directories[1],
-            Version::Two => &self.directories[0],
-        }
+        let _ = fs::write(self.directories[PIDS].join("pids.max"), limit);
     }
 
     fn members(&self) -> Vec<i32> {
-        members(&self.directories[0])
+        members(&self.directories[MEMORY])
     }
 
     /// Whether more than half of the memory is in use.
@@ -453,7 +445,7 @@ impl SessionCgroup {
 
     /// What is in use now.
     pub fn in_use(&self) -> SessionUse {
-        let processes = File::open(self.pids_directory().join("pids.current"));
+        let processes = File::open(self.directories[PIDS].join("pids.current"));
         SessionUse {
             memory_bytes: read_number(&self.used),
             cpu_time: self.read_cpu_time(),
@@ -479,8 +471,8 @@ impl SessionCgroup {
 
     /// Sets how many times the usual share it has of its group's.
     fn set_share(&self, times: u64) {
-        let directory = &self.directories[self.version.processors()];
-        self.version.set_share(directory, |usual| times * usual);
+        let share = |usual| times * usual;
+        self.version.set_share(&self.directories[CPU], share);
     }
 
     /// Its directories, each once; [`remove_tree`] removes one.
@@ -583,175 +575,6 @@ fn find_field(text: &str, name: &str) -> Option<u64> {
         .filter_map(|line| line.split_once(' '))
         .find(|(key, _)| *key == name)
         .and_then(|(_, value)| value.trim().parse().ok())
-}
-
-/// Where the host has its cgroups: for each controller the caller's own directory and the top.
-#[derive(Debug, Default)]
-struct Hierarchies {
-    v1: Vec<(String, Vec<PathBuf>)>,
-    v2: Option<Vec<PathBuf>>,
-}
-
-impl Hierarchies {
-    fn of_this_process() -> Self {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Self::find(&mounts, &own)
-    }
-
-    /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
-    fn find(mounts: &str, own: &str) -> Self {
-        let mut found = Self::default();
-        for line in mounts.lines() {
-            let Some((left, right)) = line.split_once(" - ") else {
-                continue;
-            };
-            let mut left = left.split(' ').skip(3);
-            let (Some(root), Some(point)) = (left.next(), left.next()) else {
-                continue;
-            };
-            let mut right = right.split(' ');
-            let (kind, _, options) = (right.next(), right.next(), right.next().unwrap_or(""));
-            let candidates = |own: &str| {
-                let below = own.strip_prefix(root.trim_end_matches('/')).unwrap_or("");
-                let top = PathBuf::from(point);
-                let own = match below.trim_matches('/') {
-                    "" => top.clone(),
-                    below => top.join(below),
-                };
-                unique(&[own, top])
-            };
-            match kind {
-                Some("cgroup2") => {
-                    let own = own.lines().find_map(|line| line.strip_prefix("0::"));
-                    found.v2 = Some(candidates(own.unwrap_or("/")));
-                }
-                Some("cgroup") => {
-                    for controller in options.split(',').filter(|o| CONTROLLERS.contains(o)) {
-                        let own = own.lines().find_map(|line| {
-                            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-                            controllers
-                                .split(',')
-                                .any(|c| c == controller)
-                                .then_some(path)
-                        });
-                        found
-                            .v1
-                            .push((controller.to_owned(), candidates(own.unwrap_or("/"))));
-                    }
-                }
-                _ => {}
-            }
-        }
-        found
-    }
-
-    /// The directories to try for each controller.
-    fn choose(&self) -> Result<(Version, Vec<Vec<PathBuf>>), CgroupError> {
-        if let Some(candidates) = &self.v2 {
-            let usable = candidates.iter().any(|directory| {
-                let there = fs::read_to_string(directory.join("cgroup.controllers"));
-                let there = there.unwrap_or_default();
-                V2_CONTROLLERS
-                    .iter()
-                    .all(|c| there.split_whitespace().any(|t| t == *c))
-            });
-            if usable {
-                return Ok((Version::Two, vec![candidates.clone()]));
-            }
-        }
-        let mut parents = Vec::new();
-        for controller in CONTROLLERS {
-            let Some((_, candidates)) = self.v1.iter().find(|(name, _)| name == controller) else {
-                return Err(CgroupError::Missing {
-                    missing: controller.to_owned(),
-                });
-            };
-            parents.push(candidates.clone());
-        }
-        Ok((Version::One, parents))
-    }
-}
-
-fn make_v1_tree(candidates: &[PathBuf], name: &str) -> Result<PathBuf, CgroupError> {
-    let mut last = None;
-    for parent in candidates {
-        let tree = parent.join(name);
-        match fs::create_dir(&tree) {
-            Ok(()) => return Ok(tree),
-            // Another controller of the same hierarchy made it.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(tree),
-            Err(error) => last = Some(refused(&tree, error)),
-        }
-    }
-    Err(last.unwrap_or(CgroupError::Missing {
-        missing: "memory".into(),
-    }))
-}
-
-fn make_v2_tree(candidates: &[PathBuf], name: &str) -> Result<PathBuf, CgroupError> {
-    let mut last = None;
-    for parent in candidates {
-        let tree = parent.join(name);
-        let made = delegate(parent)
-            .and_then(|()| fs::create_dir(&tree).map_err(|source| refused(&tree, source)))
-            .and_then(|()| delegate(&tree));
-        match made {
-            Ok(()) => return Ok(tree),
-            Err(error) => {
-                let _ = fs::remove_dir(&tree);
-                last = Some(error);
-            }
-        }
-    }
-    Err(last.unwrap_or(CgroupError::Missing {
-        missing: "memory".into(),
-    }))
-}
-
-/// Lets the children of a cgroup have the controllers.
-fn delegate(directory: &Path) -> Result<(), CgroupError> {
-    let control = directory.join("cgroup.subtree_control");
-    let on = fs::read_to_string(&control).unwrap_or_default();
-    if V2_CONTROLLERS
-        .iter()
-        .all(|c| on.split_whitespace().any(|t| t == *c))
-    {
-        return Ok(());
-    }
-    let wanted = V2_CONTROLLERS
-        .map(|controller| format!("+{controller}"))
-        .join(" ");
-    match fs::write(&control, &wanted) {
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            // A cgroup has either processes or children with controllers. Where the only ones are
-            // this one and its children (as in a scope made for it), they move into a leaf.
-            let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-            let processes: Vec<&str> = processes.split_whitespace().collect();
-            if !processes.iter().all(|process| is_family(process)) {
-                return Err(refused(&control, error));
-            }
-            let leaf = directory.join("belljar-host");
-            let moved = fs::create_dir_all(&leaf)
-                .and_then(|()| {
-                    let join = leaf.join("cgroup.procs");
-                    processes
-                        .iter()
-                        .try_for_each(|process| fs::write(&join, process))
-                })
-                .and_then(|()| fs::write(&control, &wanted));
-            moved.map_err(|source| refused(&control, source))
-        }
-        other => other.map_err(|source| refused(&control, source)),
-    }
-}
-
-/// Whether a process is this one or its child.
-fn is_family(process: &str) -> bool {
-    let this = std::process::id().to_string();
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-    process == this || parent.is_some_and(|parent| parent.trim() == this)
 }
 
 #[cfg(test)]

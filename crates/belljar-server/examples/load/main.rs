@@ -54,7 +54,7 @@ async fn main() {
     }
     if let ("flood", [_, _, key, busy @ ..]) = (scenario.as_str(), &arguments[..]) {
         // Of `fairness`: here is the address of the service.
-        let requests = Requests::to(binary.clone(), vec![key.clone()]);
+        let requests = Requests::to(binary.clone(), Vec::new());
         return fairness::flood(&requests, key, busy).await;
     }
     let model = runs::model();

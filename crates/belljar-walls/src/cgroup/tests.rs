@@ -1,3 +1,4 @@
+use super::hierarchies::make_v2_tree;
 use super::*;
 
 const LIMITS: CgroupLimits = CgroupLimits {
@@ -39,7 +40,7 @@ fn session_at(directory: &Path) -> SessionCgroup {
     ] {
         fs::write(directory.join(name), text).unwrap();
     }
-    SessionCgroup::open(Version::Two, vec![directory.to_owned()], LIMITS).unwrap()
+    SessionCgroup::open(Version::Two, vec![directory.to_owned(); 4], LIMITS).unwrap()
 }
 
 /// The build machines have no v2 controllers, so the v2 files are checked on a plain

@@ -1,0 +1,194 @@
+//! Where the host has its cgroups, and which of them an engine can make its own in.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{CgroupError, Version, refused, unique};
+
+pub(super) const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
+const V2_CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
+
+/// Where the host has its cgroups: for each controller the caller's own directory and the top.
+#[derive(Debug, Default)]
+pub(super) struct Hierarchies {
+    v1: Vec<(String, Vec<PathBuf>)>,
+    v2: Option<Vec<PathBuf>>,
+}
+
+impl Hierarchies {
+    pub(super) fn of_this_process() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self::find(&mounts, &own)
+    }
+
+    /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
+    pub(super) fn find(mounts: &str, own: &str) -> Self {
+        let mut found = Self::default();
+        for line in mounts.lines() {
+            let Some((left, right)) = line.split_once(" - ") else {
+                continue;
+            };
+            let mut left = left.split(' ').skip(3);
+            let (Some(root), Some(point)) = (left.next(), left.next()) else {
+                continue;
+            };
+            let mut right = right.split(' ');
+            let (kind, _, options) = (right.next(), right.next(), right.next().unwrap_or(""));
+            let candidates = |own: &str| {
+                let below = own.strip_prefix(root.trim_end_matches('/')).unwrap_or("");
+                let top = PathBuf::from(point);
+                let own = match below.trim_matches('/') {
+                    "" => top.clone(),
+                    below => top.join(below),
+                };
+                unique(&[own, top])
+            };
+            match kind {
+                Some("cgroup2") => {
+                    let own = own.lines().find_map(|line| line.strip_prefix("0::"));
+                    found.v2 = Some(candidates(own.unwrap_or("/")));
+                }
+                Some("cgroup") => {
+                    for controller in options.split(',').filter(|o| CONTROLLERS.contains(o)) {
+                        let own = own.lines().find_map(|line| {
+                            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+                            controllers
+                                .split(',')
+                                .any(|c| c == controller)
+                                .then_some(path)
+                        });
+                        found
+                            .v1
+                            .push((controller.to_owned(), candidates(own.unwrap_or("/"))));
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The directories to try for each controller.
+    pub(super) fn choose(&self) -> Result<(Version, Vec<Vec<PathBuf>>), CgroupError> {
+        if let Some(candidates) = &self.v2 {
+            let usable = candidates.iter().any(|directory| {
+                let there = fs::read_to_string(directory.join("cgroup.controllers"));
+                let there = there.unwrap_or_default();
+                V2_CONTROLLERS
+                    .iter()
+                    .all(|c| there.split_whitespace().any(|t| t == *c))
+            });
+            if usable {
+                return Ok((Version::Two, vec![candidates.clone()]));
+            }
+        }
+        let mut parents = Vec::new();
+        for controller in CONTROLLERS {
+            let Some((_, candidates)) = self.v1.iter().find(|(name, _)| name == controller) else {
+                return Err(CgroupError::Missing {
+                    missing: controller.to_owned(),
+                });
+            };
+            parents.push(candidates.clone());
+        }
+        Ok((Version::One, parents))
+    }
+
+    /// Makes an engine's directory for each controller.
+    pub(super) fn make(&self, name: &str) -> Result<(Version, Vec<PathBuf>), CgroupError> {
+        let (version, parents) = self.choose()?;
+        let make = match version {
+            Version::One => make_v1_tree,
+            Version::Two => make_v2_tree,
+        };
+        let trees = parents.iter().map(|candidates| make(candidates, name));
+        let mut trees = trees.collect::<Result<Vec<_>, _>>()?;
+        if version == Version::Two {
+            trees = vec![trees.swap_remove(0); CONTROLLERS.len()];
+        }
+        Ok((version, trees))
+    }
+}
+
+fn make_v1_tree(candidates: &[PathBuf], name: &str) -> Result<PathBuf, CgroupError> {
+    let mut last = None;
+    for parent in candidates {
+        let tree = parent.join(name);
+        match fs::create_dir(&tree) {
+            Ok(()) => return Ok(tree),
+            // Another controller of the same hierarchy made it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(tree),
+            Err(error) => last = Some(refused(&tree, error)),
+        }
+    }
+    Err(last.unwrap_or(CgroupError::Missing {
+        missing: "memory".into(),
+    }))
+}
+
+pub(super) fn make_v2_tree(candidates: &[PathBuf], name: &str) -> Result<PathBuf, CgroupError> {
+    let mut last = None;
+    for parent in candidates {
+        let tree = parent.join(name);
+        let made = delegate(parent)
+            .and_then(|()| fs::create_dir(&tree).map_err(|source| refused(&tree, source)))
+            .and_then(|()| delegate(&tree));
+        match made {
+            Ok(()) => return Ok(tree),
+            Err(error) => {
+                let _ = fs::remove_dir(&tree);
+                last = Some(error);
+            }
+        }
+    }
+    Err(last.unwrap_or(CgroupError::Missing {
+        missing: "memory".into(),
+    }))
+}
+
+/// Lets the children of a cgroup have the controllers.
+pub(super) fn delegate(directory: &Path) -> Result<(), CgroupError> {
+    let control = directory.join("cgroup.subtree_control");
+    let on = fs::read_to_string(&control).unwrap_or_default();
+    if V2_CONTROLLERS
+        .iter()
+        .all(|c| on.split_whitespace().any(|t| t == *c))
+    {
+        return Ok(());
+    }
+    let wanted = V2_CONTROLLERS
+        .map(|controller| format!("+{controller}"))
+        .join(" ");
+    match fs::write(&control, &wanted) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            // A cgroup has either processes or children with controllers. Where the only ones are
+            // this one and its children (as in a scope made for it), they move into a leaf.
+            let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+            let processes: Vec<&str> = processes.split_whitespace().collect();
+            if !processes.iter().all(|process| is_family(process)) {
+                return Err(refused(&control, error));
+            }
+            let leaf = directory.join("belljar-host");
+            let moved = fs::create_dir_all(&leaf)
+                .and_then(|()| {
+                    let join = leaf.join("cgroup.procs");
+                    processes
+                        .iter()
+                        .try_for_each(|process| fs::write(&join, process))
+                })
+                .and_then(|()| fs::write(&control, &wanted));
+            moved.map_err(|source| refused(&control, source))
+        }
+        other => other.map_err(|source| refused(&control, source)),
+    }
+}
+
+/// Whether a process is this one or its child.
+fn is_family(process: &str) -> bool {
+    let this = std::process::id().to_string();
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    process == this || parent.is_some_and(|parent| parent.trim() == this)
+}
