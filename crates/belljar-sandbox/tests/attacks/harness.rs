@@ -15,28 +15,11 @@ use belljar_sandbox::{
 
 use crate::control::{self, ControlResult};
 use crate::oracle::{self, Baseline, Kernel, Latencies};
+use crate::record::Record;
+pub(crate) use crate::record::Severity;
 use crate::support::{
     bare_environment, eventually, good, printed, processes_below, without_copies,
 };
-
-/// What an attack would win, from the worst on.
-#[derive(Clone, Copy, Debug)]
-#[allow(
-    dead_code,
-    reason = "the words of the catalogue; not each has a case yet"
-)]
-pub(crate) enum Severity {
-    Escape,
-    HostLeak,
-    Exfil,
-    Lateral,
-    HostDos,
-    PeerDos,
-    InternalEsc,
-    InternalRead,
-    SelfDos,
-    Integrity,
-}
 
 /// The environment variable that holds a canary.
 pub(crate) const CANARY_VARIABLE: &str = "BELLJAR_ATTACK_CANARY";
@@ -160,10 +143,7 @@ fn canary() -> String {
 
 /// One case. It must end with [`Case::end`], which asks the oracle.
 pub(crate) struct Case {
-    id: &'static str,
-    severity: Severity,
-    attack: &'static str,
-    expectation: &'static str,
+    record: Record,
     /// What an attack is after.
     pub(crate) canaries: Canaries,
     baseline: Baseline,
@@ -225,10 +205,12 @@ impl Case {
             sibling_latencies.add_cell(&sibling).await;
         }
         Self {
-            id,
-            severity,
-            attack,
-            expectation,
+            record: Record {
+                id,
+                severity,
+                attack,
+                expectation,
+            },
             canaries,
             baseline,
             engine,
@@ -463,30 +445,13 @@ impl Case {
         self.baseline.check().await;
         let leaks = self.leaks.lock().unwrap().join("\n");
         assert!(leaks.is_empty(), "oracle: {leaks}");
-        self.record();
-    }
-
-    fn record(&self) {
-        let Some(directory) = std::env::var_os("BELLJAR_ATTACK_RESULTS") else {
-            return;
-        };
         let control = if self.controlled.load(Ordering::Relaxed) {
             "works without walls"
         } else {
             "not asked"
         };
-        let record = serde_json::json!({
-            "id": self.id,
-            "severity": format!("{:?}", self.severity).replace("Dos", "DoS"),
-            "attack": self.attack,
-            "expectation": self.expectation,
-            "control": control,
-            "privileged": belljar_walls::has_admin_capability(),
-            "result": "held",
-        });
-        let path = PathBuf::from(directory).join(format!("{}.json", self.id));
-        assert!(!path.exists(), "two cases are named {}", self.id);
-        std::fs::write(path, record.to_string()).unwrap();
+        self.record
+            .write(control, belljar_walls::has_admin_capability());
     }
 }
 
@@ -536,7 +501,7 @@ impl Drop for Case {
         assert!(
             self.ended || std::thread::panicking(),
             "{} did not ask the oracle: call end",
-            self.id
+            self.record.id
         );
     }
 }

@@ -45,5 +45,6 @@ mod i_network;
 mod j_template;
 mod l_tools;
 mod oracle;
+mod record;
 #[path = "../support/mod.rs"]
 mod support;

@@ -8,7 +8,7 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
 use crate::runs::{offering, one_run};
-use crate::support::{Ask as _, Client, World, options, world, world_with};
+use crate::support::{Ask as _, Client, options, taken, until_free, world, world_with};
 
 /// One that speaks the protocol: with a connection, or of the stateless revision.
 pub(crate) struct Mcp {
@@ -117,26 +117,6 @@ impl Mcp {
         tools
             .map(|tool| tool["name"].as_str().unwrap().to_owned())
             .collect()
-    }
-}
-
-/// Places of one kind that the tenant with the most has taken.
-async fn taken(world: &World, place: &str) -> u64 {
-    let metrics = world.metrics().await;
-    let line = metrics.lines().find(|line| {
-        line.contains(&format!("place=\"{place}\""))
-            && line.contains("of=\"tenant\"")
-            && line.contains("used")
-    });
-    let line = line.unwrap_or_else(|| panic!("{metrics}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
-}
-
-async fn until_free(world: &World, place: &str) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while taken(world, place).await > 0 {
-        assert!(Instant::now() < deadline, "{place} are not given back");
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

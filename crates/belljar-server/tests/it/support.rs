@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use belljar_sandbox::{Engine, Environment, EnvironmentSpec, EnvironmentStore, SessionOptions};
 use belljar_server::{NewKey, Scope, Server, ServerOptions, Tenants};
@@ -307,4 +307,24 @@ pub(crate) async fn soon(mut holds: impl AsyncFnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("it never was so");
+}
+
+/// Places of one kind that the tenant with the most has taken.
+pub(crate) async fn taken(world: &World, place: &str) -> u64 {
+    let metrics = world.metrics().await;
+    let line = metrics.lines().find(|line| {
+        line.contains(&format!("place=\"{place}\""))
+            && line.contains("of=\"tenant\"")
+            && line.contains("used")
+    });
+    let line = line.unwrap_or_else(|| panic!("{metrics}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+pub(crate) async fn until_free(world: &World, place: &str) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while taken(world, place).await > 0 {
+        assert!(Instant::now() < deadline, "{place} are not given back");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
