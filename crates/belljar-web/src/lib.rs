@@ -44,7 +44,7 @@ mod tests {
     fn the_page_is_there_or_said_to_be_missing() {
         assert_eq!(find("").is_some(), !FILES.is_empty());
         assert!(find("../Cargo.toml").is_none());
-        for text in ["npm install", "npm run build", "cargo build"] {
+        for text in ["npm ci", "npm run build", "cargo build"] {
             assert!(MISSING.contains(text), "{text}");
         }
         for file in FILES {
