@@ -1,7 +1,7 @@
 //! The engine: where sessions come from.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use belljar_protocol::Walls;
@@ -138,6 +138,16 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
 
+/// An engine that may be gone.
+#[derive(Debug)]
+pub(crate) struct WeakEngine(Weak<Inner>);
+
+impl WeakEngine {
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(Engine)
+    }
+}
+
 impl Engine {
     /// An engine whose sessions start from this environment.
     pub fn builder(environment: Environment) -> EngineBuilder {
@@ -194,13 +204,18 @@ impl Engine {
             options.checkpoints = Checkpoints::Off;
         }
         let tools = Arc::new(Toolset::new(&options.tools)?);
-        let warm = self.behind_walls().await?;
         let walls = match self.0.walls {
             Walls::Full if !filters => Walls::Unfiltered,
             walls => walls,
         };
-        let live = Live::start(warm, &options, walls, tools).await?;
-        Ok(Session::new(live, options))
+        let mut warm = self.behind_walls().await?;
+        let mut started = Live::start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
+        if started.is_err() && warm.is_lost() {
+            tracing::warn!("walls went down while a session started: it starts behind new ones");
+            warm = self.behind_walls().await?;
+            started = Live::start(warm, &options, walls, tools).await;
+        }
+        Ok(Session::new(started?, options))
     }
 
     /// Ends all sessions of this engine and everything else behind its walls, and waits until
@@ -239,6 +254,7 @@ impl Engine {
             return Ok(Arc::clone(warm));
         }
         let warm = Warm::start(
+            WeakEngine(Arc::downgrade(&self.0)),
             self.0.environment.clone(),
             self.0.backend,
             self.0.rotation,

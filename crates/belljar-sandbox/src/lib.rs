@@ -68,6 +68,7 @@ mod network;
 mod options;
 mod packages;
 mod plumbing;
+mod pulse;
 mod session;
 mod shared;
 mod snapshot;

@@ -186,10 +186,16 @@ impl Life {
                 sleep.lost.clone(),
             ),
         };
+        let down = || Error::Ended("its engine went down while it slept".into());
+        let reader = match open_snapshot(path).await {
+            // Its file went with the engine's directory.
+            Err(_) if warm.is_down() => return Err(down()),
+            opened => opened?,
+        };
+        let warm = warm.or_successor().await?;
         if warm.is_down() {
-            return Err(Error::Ended("its engine went down while it slept".into()));
+            return Err(down());
         }
-        let reader = open_snapshot(path).await?;
         let live = Live::start(warm, &self.options, walls, Arc::clone(&self.tools)).await?;
         let report = fill(&live, reader).await?;
         for line in not_there(&report) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use belljar_walls::{GUEST_ID, PROXY_PORT};
+use belljar_walls::{GUEST_ID, PROXY_PORT, Process};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -15,6 +15,7 @@ use crate::channel::AsyncChannel;
 use crate::environment::Environment;
 use crate::lock::lock;
 use crate::options::Checkpoints;
+use crate::pulse::{Beat, Pulse, TEMPLATE_TICKS};
 
 /// How long the preload list may take to import, on the slowest of hosts.
 const WARM_TIME: Duration = Duration::from_mins(3);
@@ -41,6 +42,7 @@ enum Request<'a> {
     Bare {
         id: u64,
     },
+    Ping,
 }
 
 /// Limits that the kernel keeps for each process.
@@ -91,6 +93,7 @@ enum Event {
     Forked { id: u64, pid: i32 },
     ForkFailed { id: u64, error: String },
     Exited { id: u64, status: i32 },
+    Pong,
 }
 
 /// What a template says of itself once it is warm.
@@ -104,10 +107,23 @@ pub(crate) struct WarmReport {
 
 type Fork = Result<(i32, OwnedFd), String>;
 
+/// A template's process, which ends with this value: one that hangs does not see that nobody talks to it any more.
+#[derive(Debug)]
+struct Ending(Process);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.kill() {
+            tracing::error!(%error, "a template could not be ended");
+        }
+    }
+}
+
 /// A running template.
 #[derive(Debug)]
 pub(crate) struct Template {
     channel: AsyncChannel,
+    process: Ending,
     pub(crate) report: WarmReport,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Fork>>>,
     dead: AtomicBool,
@@ -119,9 +135,11 @@ pub(crate) struct Template {
 impl Template {
     /// Warms a template that has just been started. The error is in words.
     pub(crate) async fn warm(
+        process: Process,
         channel: AsyncChannel,
         environment: &Environment,
     ) -> Result<Self, String> {
+        let process = Ending(process);
         let request = Request::Warm {
             preload: environment.preload(),
             fonts: environment.fonts(),
@@ -153,6 +171,7 @@ impl Template {
         }
         Ok(Self {
             channel,
+            process,
             report,
             waiting: Mutex::default(),
             dead: AtomicBool::new(false),
@@ -182,7 +201,15 @@ impl Template {
     /// Lets it go: it ends, and the spawner takes over as the parent of its sessions.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
+        self.end();
+    }
+
+    fn end(&self) {
         self.channel.end();
+        // It may not see that.
+        if let Err(error) = self.process.0.kill() {
+            tracing::error!(%error, "a template could not be ended");
+        }
     }
 
     /// Forks a session. `descriptors` are those the guest expects, in its order.
@@ -218,6 +245,7 @@ impl Template {
         if sent.is_err() {
             // Its end may not have been heard of yet.
             self.dead.store(true, Ordering::Release);
+            self.end();
         }
         if self.is_dead() {
             self.waiting().remove(&id);
@@ -235,10 +263,31 @@ impl Template {
             .await
     }
 
-    /// Handles what the template says until it dies; `exited` takes the raw wait status of a
-    /// session's interpreter.
+    /// Handles what the template says until it dies, or is ended since it does not answer; `exited` takes the raw
+    /// wait status of a session's interpreter.
     pub(crate) async fn listen(&self, exited: impl Fn(u64, i32)) {
-        while let Ok(Some((event, mut descriptors))) = self.channel.receive::<Event>().await {
+        let (mut pulse, mut ticks) = (Pulse::new(TEMPLATE_TICKS), Pulse::ticks());
+        loop {
+            let (event, mut descriptors) = tokio::select! {
+                received = self.channel.receive::<Event>() => match received {
+                    Ok(Some(received)) => received,
+                    Ok(None) | Err(_) => break,
+                },
+                _ = ticks.tick() => {
+                    let awaited = !self.waiting().is_empty();
+                    match pulse.tick(awaited) {
+                        Beat::Nothing => {}
+                        // Where its channel is full, it has enough to answer.
+                        Beat::Ask => drop(self.channel.send_now(&Request::Ping, &[])),
+                        Beat::Late => {
+                            tracing::warn!("a template does not answer and is ended");
+                            break;
+                        }
+                    }
+                    continue;
+                }
+            };
+            pulse.heard();
             match event {
                 Event::Forked { id, pid } => {
                     let fork = self.waiting().remove(&id);
@@ -253,10 +302,11 @@ impl Template {
                     }
                 }
                 Event::Exited { id, status } => exited(id, status),
-                Event::Warm(_) => {}
+                Event::Warm(_) | Event::Pong => {}
             }
         }
         self.dead.store(true, Ordering::Release);
+        self.end();
         self.waiting().clear();
     }
 

@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use belljar_walls::{
-    Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RoomRequest, RootSpec,
-    SessionCgroup, WallsSpec, remove_tree, session_ids,
+    Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Process, Report, Request, RoomRequest,
+    RootSpec, SessionCgroup, WallsSpec, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
 use crate::channel::AsyncChannel;
 use crate::directory::EngineDirectory;
+use crate::engine::WeakEngine;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::furniture::{BOOT, DRIVER, prepare_directory, template_environment};
@@ -25,6 +26,7 @@ use crate::lock::lock;
 use crate::network::Network;
 use crate::options::{Backend, Rotation, SessionOptions};
 use crate::packages::{self, PackageStore};
+use crate::pulse::{Beat, Pulse, SPAWNER_TICKS};
 use crate::starting::group_of;
 use crate::template::Template;
 use crate::templates::Templates;
@@ -40,11 +42,25 @@ const RUBBISH_AGAIN: Duration = Duration::from_secs(1);
 struct Waits {
     up: Option<oneshot::Sender<Result<(), String>>>,
     /// In the order in which they were asked for, which is the order of the answers.
-    templates: VecDeque<oneshot::Sender<()>>,
+    templates: VecDeque<oneshot::Sender<OwnedFd>>,
     inits: HashMap<u64, oneshot::Sender<Result<Vec<OwnedFd>, String>>>,
     exits: HashMap<u64, Exit>,
-    /// Set once the spawner is gone, and everything with it.
+    /// Set once the spawner is gone, and everything with it; or does not answer, so that nothing can be started.
     down: bool,
+}
+
+impl Waits {
+    /// Whether anybody waits for a word of the spawner.
+    fn are_open(&self) -> bool {
+        !self.templates.is_empty() || !self.inits.is_empty()
+    }
+
+    /// Lets nothing be started any more. Live sessions go on, and how they end is told.
+    fn give_up(&mut self) {
+        self.down = true;
+        self.templates.clear();
+        self.inits.clear();
+    }
 }
 
 #[derive(Debug)]
@@ -60,6 +76,7 @@ pub(crate) type Offer = oneshot::Receiver<Result<Vec<OwnedFd>, String>>;
 /// The warm half of an engine. It lives as long as the engine or one of its sessions.
 #[derive(Debug)]
 pub(crate) struct Warm {
+    engine: WeakEngine,
     environment: Environment,
     spawner: Arc<AsyncChannel>,
     waits: Mutex<Waits>,
@@ -82,6 +99,7 @@ pub(crate) struct Warm {
 impl Warm {
     /// Raises the walls and warms a template behind them.
     pub(crate) async fn start(
+        engine: WeakEngine,
         environment: Environment,
         backend: Backend,
         rotation: Rotation,
@@ -128,6 +146,7 @@ impl Warm {
         let spawner = Arc::new(spawner);
         let (up, is_up) = oneshot::channel();
         let warm = Arc::new(Self {
+            engine,
             environment,
             spawner: Arc::clone(&spawner),
             waits: Mutex::new(Waits {
@@ -190,6 +209,19 @@ impl Warm {
 
     pub(crate) fn is_down(&self) -> bool {
         self.waits().down
+    }
+
+    /// Whether the walls went down though nobody wanted it.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_down() && lock(&self.keeper).is_some()
+    }
+
+    /// These walls, or those that the engine has now that these are lost.
+    pub(crate) async fn or_successor(self: Arc<Self>) -> Result<Arc<Self>, Error> {
+        match self.engine.upgrade().filter(|_| self.is_lost()) {
+            Some(engine) => engine.behind_walls().await,
+            None => Ok(self),
+        }
     }
 
     pub(crate) fn package_store(&self) -> Option<&Arc<PackageStore>> {
@@ -263,12 +295,12 @@ impl Warm {
             .await
             .map_err(|error| error.to_string())?;
         drop(theirs);
-        tokio::time::timeout(PATIENCE, started)
+        let process = tokio::time::timeout(PATIENCE, started)
             .await
             .map_err(|_| "the spawner did not answer".to_owned())?
             .map_err(|_| "the spawner died".to_owned())?;
         let channel = AsyncChannel::new(ours).map_err(|error| error.to_string())?;
-        Template::warm(channel, &self.environment)
+        Template::warm(Process::new(process), channel, &self.environment)
             .await
             .map_err(|error| {
                 format!("{error}\n{}", last_lines(&log))
@@ -392,10 +424,13 @@ impl Warm {
                 }
             }
             Report::Template => {
-                if let Some(template) = self.waits().templates.pop_front() {
-                    let _ = template.send(());
+                let template = self.waits().templates.pop_front();
+                if let (Some(template), Some(process)) = (template, descriptors.into_iter().next())
+                {
+                    let _ = template.send(process);
                 }
             }
+            Report::Pong => {}
             Report::Init { id } => {
                 if let Some(init) = self.waits().inits.remove(&id) {
                     let _ = init.send(Ok(descriptors));
@@ -437,9 +472,32 @@ impl Drop for Warm {
 
 /// Handles what comes from behind the walls, without keeping the walls up by itself.
 async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<Warm>) {
-    while let Ok(Some((report, descriptors))) = spawner.receive::<Report>().await {
-        let Some(warm) = warm.upgrade() else { return };
-        warm.handle(report, descriptors);
+    let (mut pulse, mut ticks) = (Pulse::new(SPAWNER_TICKS), Pulse::ticks());
+    loop {
+        tokio::select! {
+            received = spawner.receive::<Report>() => {
+                let Ok(Some((report, descriptors))) = received else { break };
+                let Some(warm) = warm.upgrade() else { return };
+                pulse.heard();
+                warm.handle(report, descriptors);
+            }
+            _ = ticks.tick() => {
+                let Some(warm) = warm.upgrade() else { return };
+                let mut waits = warm.waits();
+                if waits.up.is_some() || waits.down {
+                    continue;
+                }
+                match pulse.tick(waits.are_open()) {
+                    Beat::Nothing => {}
+                    // Where its channel is full, it has enough to answer.
+                    Beat::Ask => drop(spawner.send_now(&Request::Ping, &[])),
+                    Beat::Late => {
+                        tracing::error!("the spawner does not answer: new sessions start behind new walls");
+                        waits.give_up();
+                    }
+                }
+            }
+        }
     }
     if let Some(warm) = warm.upgrade() {
         *warm.waits() = Waits {

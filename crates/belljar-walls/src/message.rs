@@ -31,6 +31,8 @@ pub enum Request {
         /// Where it is.
         path: PathBuf,
     },
+    /// Say that you are there.
+    Ping,
 }
 
 /// The most forks that live at once in the namespaces of one session.
@@ -98,8 +100,10 @@ pub enum Report {
         /// Which step failed, and how.
         error: String,
     },
-    /// A template was started.
+    /// A template was started; carries its process.
     Template,
+    /// The spawner is there.
+    Pong,
     /// An init is ready; carries init, the workspace, a channel for [`Watch`], the namespaces pid,
     /// user, mount, net, ipc, uts, Landlock's rules, and the proxy's listener where one was asked
     /// for. Or a fork's room is; carries the workspace and Landlock's rules.

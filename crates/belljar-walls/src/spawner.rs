@@ -14,6 +14,7 @@ use crate::channel::Channel;
 use crate::init;
 use crate::landlock;
 use crate::message::{InitRequest, Report, Request, RoomRequest};
+use crate::process::Process;
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Forked, Step};
 
@@ -54,6 +55,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                     start_template(&argv, &environment, root, descriptors, host)
                         .step("starting the template")?;
                 }
+                Request::Ping => host.send(&Report::Pong, &[]).step("answering the host")?,
                 Request::Room(request) => {
                     let id = request.id;
                     let fail = |error| host.send(&Report::InitFailed { id, error }, &[]);
@@ -173,7 +175,10 @@ fn start_template(
             let _ = rustix::io::write(&log, error.to_string().as_bytes());
             sys::exit_now(127);
         }
-        Forked::Parent(_) => host.send(&Report::Template, &[]),
+        Forked::Parent(pid) => {
+            let process = Process::open(pid)?;
+            host.send(&Report::Template, &[process.as_fd()])
+        }
     }
 }
 

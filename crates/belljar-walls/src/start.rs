@@ -11,11 +11,20 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::channel::Channel;
 use crate::keeper::{self, CHANNEL, KeeperPlan, LIFE, WallsSpec};
+use crate::process::Process;
 use crate::sys;
 
 const NAME: &std::ffi::CStr = c"belljar-keeper";
+
+/// How long a keeper may take to end and remove everything; it takes milliseconds.
+const END_TIME: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
 
 /// Why a keeper did not start.
 #[derive(Debug, thiserror::Error)]
@@ -90,10 +99,31 @@ impl Keeper {
         }
     }
 
-    /// Ends everything behind the walls and waits until nothing is left.
+    /// Ends everything behind the walls and waits until nothing is left. A keeper that does not do it in time is
+    /// ended; the kernel ends the rest with it, and what is left of it on the host is the caller's to remove.
     pub fn stop(&mut self) -> std::io::Result<()> {
         drop((self.instructions.take(), self.life.take()));
+        if !self.ends_within(END_TIME)? {
+            self.child.kill()?;
+        }
         self.child.wait().map(drop)
+    }
+
+    fn ends_within(&mut self, time: Timespec) -> std::io::Result<bool> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        // Not reaped yet, so the id is the child's still.
+        let process =
+            Process::open(i32::try_from(self.child.id()).map_err(std::io::Error::other)?)?;
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        loop {
+            match poll(&mut ended, Some(&time)) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 
@@ -117,7 +147,8 @@ extern "C" fn before_main(
     // SAFETY: the C library passes an array of `count` pointers to NUL-terminated strings.
     let first = unsafe { *arguments };
     // SAFETY: as above, and `count` is 1.
-    if unsafe { std::ffi::CStr::from_ptr(first) } == NAME {
+    let name = unsafe { std::ffi::CStr::from_ptr(first) };
+    if name == NAME {
         keeper::run();
     }
 }

@@ -69,6 +69,8 @@ class Template:
                 self._fork(request, fds)
             elif operation == "warm":
                 self._warm(request)
+            elif operation == "ping":
+                self._send({"event": "pong"})
             elif operation == "bare":
                 self._bare(request, fds)
             else:

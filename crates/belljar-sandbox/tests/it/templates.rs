@@ -1,10 +1,12 @@
 //! J2, J3: which sessions share a hash seed and a memory layout, and how not to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Backend, Engine, Rotation, Session, SessionOptions};
+use belljar_sandbox::{Backend, Engine, Error, Rotation, Session, SessionOptions};
 
-use crate::support::{bare_environment, builder, engine, eventually, good, printed, traces};
+use crate::support::{
+    bare_environment, builder, engine, eventually, good, printed, template, traces,
+};
 
 /// What two forks of one template have in common.
 async fn layout(session: &Session) -> String {
@@ -115,4 +117,135 @@ async fn fresh_sessions_share_nothing() {
     let outcome = one.run("import os; os._exit(3)").await.unwrap();
     assert_eq!(outcome.exit_code, 3, "{outcome:?}");
     assert_eq!(printed(&two, "print(1)").await, "1\n");
+}
+
+fn stop(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+}
+
+fn is_there(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ")
+}
+
+fn process_named(name: &str) -> u32 {
+    let below = crate::support::processes_below(std::process::id());
+    let found = below
+        .into_iter()
+        .find(|pid| crate::support::name(*pid) == name);
+    found.unwrap()
+}
+
+async fn starts(engine: &Engine, count: usize) -> Vec<(Session, Duration)> {
+    let begun = Instant::now();
+    let mut starts = tokio::task::JoinSet::new();
+    for _ in 0..count {
+        let engine = engine.clone();
+        starts.spawn(async move {
+            let session = engine.session().await.unwrap();
+            assert_eq!(printed(&session, "print(6 * 7)").await, "42\n");
+            (session, begun.elapsed())
+        });
+    }
+    starts.join_all().await
+}
+
+/// A template that is stopped is ended and replaced; who asked for a session waits longer and gets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_template_is_replaced() {
+    let engine = engine();
+    let live = engine.session().await.unwrap();
+    good(&live, "kept = 1").await;
+    let stopped = template().unwrap();
+    stop(stopped);
+    let sessions = starts(&engine, 3).await;
+    let slowest = sessions.iter().map(|(_, took)| *took).max().unwrap();
+    println!("from SIGSTOP to the next good sessions: {slowest:?}");
+    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
+    assert!(!is_there(stopped));
+    // And the one after that is as quick as any.
+    let (_, took) = starts(&engine, 1).await.remove(0);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    // Sessions that came from it live on, and how they end is known.
+    assert_eq!(printed(&live, "print(kept)").await, "1\n");
+    let outcome = live.run("import os; os._exit(7)").await.unwrap();
+    assert_eq!(outcome.exit_code, 7, "{outcome:?}");
+}
+
+/// It is missed though nobody asks for a session: how those end that came from it is learnt from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_template_is_missed_while_nobody_starts() {
+    let engine = engine();
+    let live = engine.session().await.unwrap();
+    good(&live, "kept = 1").await;
+    let stopped = template().unwrap();
+    stop(stopped);
+    let begun = Instant::now();
+    while is_there(stopped) || template().is_none_or(|new| new == stopped) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it was not replaced"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    println!("from SIGSTOP to the new template: {:?}", begun.elapsed());
+    let outcome = live.run("import os; os._exit(7)").await.unwrap();
+    assert_eq!(outcome.exit_code, 7, "{outcome:?}");
+}
+
+/// Behind a spawner that is stopped nothing starts: new walls are raised. What lives or sleeps behind the old
+/// ones goes on, and they go with the last of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_spawner_gets_new_walls() {
+    let before = traces(std::process::id());
+    let engine = engine();
+    let (live, sleeper) = (
+        engine.session().await.unwrap(),
+        engine.session().await.unwrap(),
+    );
+    good(&live, "kept = 1").await;
+    good(&sleeper, "kept = 2").await;
+    sleeper.hibernate().await.unwrap();
+    let stopped = process_named("belljar-spawner");
+    stop(stopped);
+    let sessions = starts(&engine, 3).await;
+    let slowest = sessions.iter().map(|(_, took)| *took).max().unwrap();
+    println!("from SIGSTOP of the spawner to the next good sessions: {slowest:?}");
+    assert!(slowest < Duration::from_secs(30), "{slowest:?}");
+    assert_eq!(printed(&live, "print(kept)").await, "1\n");
+    assert_eq!(printed(&sleeper, "print(kept)").await, "2\n");
+    let refused = live.fork(1).await.unwrap_err();
+    assert!(
+        matches!(refused, Error::Session(_) | Error::Fork(_)),
+        "{refused}"
+    );
+    drop((live, sleeper));
+    eventually("the end of the old walls", || !is_there(stopped)).await;
+    drop(sessions);
+    engine.shutdown().await;
+    assert_eq!(traces(std::process::id()), before);
+}
+
+/// A keeper that is stopped is not waited for: it is ended, everything with it, and what it would have
+/// removed is removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_keeper_does_not_hold_up_the_end() {
+    let before = traces(std::process::id());
+    let engine = engine();
+    let session = engine.session().await.unwrap();
+    good(&session, "kept = 1").await;
+    stop(process_named("belljar-keeper"));
+    assert_eq!(printed(&session, "print(kept)").await, "1\n");
+    let begun = Instant::now();
+    engine.shutdown().await;
+    let took = begun.elapsed();
+    println!("the end of a stopped keeper took {took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    drop((session, engine));
+    eventually("the end of all processes", || {
+        crate::support::processes_below(std::process::id()).is_empty()
+    })
+    .await;
+    assert_eq!(traces(std::process::id()), before);
 }
