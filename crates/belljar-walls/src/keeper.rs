@@ -235,7 +235,7 @@ fn end_descendants() {
     }
 }
 
-fn map_ids(
+pub(crate) fn map_ids(
     process: &str,
     uid: u32,
     gid: u32,

@@ -14,6 +14,7 @@
 mod beneath;
 mod cgroup;
 mod channel;
+mod computation;
 mod identity;
 mod init;
 mod keeper;
@@ -31,6 +32,7 @@ pub use cgroup::{
     Busy, CgroupError, CgroupLimits, Cgroups, SessionCgroup, SessionUse, remove_tree,
 };
 pub use channel::{Channel, receive_message, send_message};
+pub use computation::{ComputationLimits, ConfineError, compute_confined};
 pub use identity::session_ids;
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{LANDLOCK_FLOOR, landlock_version};

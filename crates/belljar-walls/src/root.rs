@@ -144,6 +144,17 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
     seal(Path::new("/")).step("making the root read-only")
 }
 
+/// Moves into a root directory that is empty and stays so, in this process's own mount namespace.
+pub(crate) fn enter_empty() -> Result<(), String> {
+    // The one directory that every host has.
+    let at = Path::new("/proc");
+    sys::make_mounts_private().step("making the mounts private")?;
+    let sealed = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    sys::mount_new(c"tmpfs", at, sealed, "mode=0555,size=4k,nr_inodes=1")
+        .step("mounting an empty root")?;
+    move_in(at).step("moving into the root")
+}
+
 /// Makes a mount read-only; the mounts below it keep their own attributes.
 fn seal(path: &Path) -> io::Result<()> {
     let flags =

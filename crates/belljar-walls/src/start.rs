@@ -14,6 +14,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::channel::Channel;
+#[cfg(test)]
+use crate::computation::tests::{HOSTILE, UNCONFINED};
 use crate::keeper::{self, CHANNEL, KeeperPlan, LIFE, WallsSpec};
 use crate::process::Process;
 use crate::sys;
@@ -150,6 +152,10 @@ extern "C" fn before_main(
     let name = unsafe { std::ffi::CStr::from_ptr(first) };
     if name == NAME {
         keeper::run();
+    }
+    #[cfg(test)]
+    if name == HOSTILE || name == UNCONFINED {
+        crate::computation::tests::run(name == HOSTILE);
     }
 }
 

@@ -95,6 +95,30 @@ pub(crate) fn no_new_privileges() -> io::Result<()> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)
 }
 
+/// Puts every thread of this process under a filter of system calls, for good. It must have given up new
+/// privileges before.
+pub(crate) fn filter_all_threads(filter: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: libc::c_ushort::try_from(filter.len()).map_err(io::Error::other)?,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: the pointer is to a live program of the length that it tells, which the kernel reads.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_TSYNC,
+            &raw const program,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        // The id of a thread that could not be.
+        1.. => Err(io::Error::other("a thread is under another filter")),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 pub(crate) fn set_name(name: &std::ffi::CStr) -> io::Result<()> {
     // SAFETY: the pointer is to a NUL-terminated string that outlives the call.
     check(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0_usize, 0_usize, 0_usize) })

@@ -180,6 +180,116 @@ async fn heavy_hostile_expressions_end_typed() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The process that computes has no capability, cannot gain one, is under a filter and in namespaces of its
+/// own; as root, it is another user.
+#[tokio::test]
+async fn the_child_is_behind_walls() {
+    let computing = tokio::spawn(async { text("sum(range(10**12))").await });
+    let child = computing_process().await;
+    let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap();
+    let field = |name: &str| {
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+        assert_eq!(field(set), "0000000000000000", "{set}");
+    }
+    assert_eq!(
+        (field("Seccomp:"), field("NoNewPrivs:")),
+        ("2".into(), "1".into())
+    );
+    assert_eq!(field("NSpid:"), format!("{child} 1"));
+    let user = field("Uid:");
+    let mut users = user.split(' ');
+    let first = users.next().unwrap();
+    assert!(users.all(|other| other == first), "{user}");
+    // Only root may look further.
+    if rustix::process::getuid().is_root() {
+        assert_ne!(first, "0");
+        assert_eq!(field("Groups:"), "");
+        for name in ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"] {
+            let link = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{name}")).unwrap();
+            assert_ne!(link(&child.to_string()), link("self"), "{name}");
+        }
+        let root = std::fs::read_dir(format!("/proc/{child}/root")).unwrap();
+        assert_eq!(root.count(), 0);
+        let mut open: Vec<_> = std::fs::read_dir(format!("/proc/{child}/fd"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        open.sort();
+        assert_eq!(open, ["0", "1", "2"]);
+        let interfaces = std::fs::read_to_string(format!("/proc/{child}/net/dev")).unwrap();
+        // Two lines of headings, and loopback.
+        assert_eq!(interfaces.lines().count(), 3, "{interfaces}");
+        let limits = std::fs::read_to_string(format!("/proc/{child}/limits")).unwrap();
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with("Max address space"))
+            .unwrap();
+        assert!(line.contains("536870912"), "{limits}");
+    }
+    assert!(computing.await.unwrap().contains("TimeoutError"));
+}
+
+/// The one process below this one that is the first of a pid namespace, once it is under its filter.
+async fn computing_process() -> u32 {
+    for _ in 0..500 {
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let status = std::fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+            let parent = |status: &str| {
+                let mut lines = status.lines();
+                let line = lines.find_map(|line| line.strip_prefix("PPid:"))?;
+                line.trim().parse::<u32>().ok()
+            };
+            let above = parent(&status).map(|pid| format!("/proc/{pid}/status"));
+            let above = above.and_then(|path| std::fs::read_to_string(path).ok());
+            let is_ours = above.and_then(|above| parent(&above)) == Some(std::process::id());
+            if is_ours && status.contains("Seccomp:\t2") {
+                return name.parse().unwrap();
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no process computes");
+}
+
+/// Where it can't be confined it does not compute, and says why. Here: no namespace may be made.
+#[tokio::test]
+async fn without_walls_nothing_is_computed() {
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" compute";
+    let program = env!("CARGO_BIN_EXE_belljar");
+    let arguments = ["-U", "-r", "/bin/sh", "-c", script, program].map(Into::into);
+    let evaluator = Evaluator::new("/usr/bin/unshare".into(), arguments.into());
+    let error = evaluator
+        .evaluate("6 * 7", None)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("cannot be confined: making namespaces"),
+        "{error}"
+    );
+}
+
+/// A killed parent takes the process that computes along.
+#[tokio::test]
+async fn the_child_ends_with_the_host() {
+    let computing = tokio::spawn(async { text("sum(range(10**12))").await });
+    let child = computing_process().await;
+    computing.abort();
+    let path = format!("/proc/{child}");
+    for _ in 0..300 {
+        if !std::fs::exists(&path).unwrap() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it computes on");
+}
+
 /// What one evaluation costs, most of it the start of the child.
 #[tokio::test]
 async fn heavy_one_evaluation_is_quick() {
@@ -191,5 +301,6 @@ async fn heavy_one_evaluation_is_quick() {
         times.push(start.elapsed());
     }
     times.sort();
+    println!("p50 {:?}, at most {:?}", times[25], times[49]);
     assert!(times[25] < Duration::from_millis(200), "{times:?}");
 }

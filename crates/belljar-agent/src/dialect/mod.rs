@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::ToolSpec;
-pub(crate) use python::with_syntax;
+pub(crate) use python::{parse_here, with_syntax};
 pub use render::Rendered;
 
 /// The name of the tool that runs a cell; its argument is `code`.

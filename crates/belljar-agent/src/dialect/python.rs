@@ -21,10 +21,7 @@ pub(crate) fn with_syntax<T: Send>(
     code: &str,
     look: impl FnOnce(&Parsed<Mod>) -> T + Send,
 ) -> Option<T> {
-    let parse = move || {
-        let options = ParseOptions::from(Mode::Module).with_max_recursion_depth(DEPTH);
-        look(&parse_unchecked(code, options))
-    };
+    let parse = move || look(&parse_here(code));
     if code.len() <= SHALLOW {
         return Some(parse());
     }
@@ -35,6 +32,12 @@ pub(crate) fn with_syntax<T: Send>(
         let thread = std::thread::Builder::new().stack_size(JUDGED << 10);
         thread.spawn_scoped(scope, parse).ok()?.join().ok()
     })
+}
+
+/// The same on this thread's stack, which must have a kilobyte for each byte of code.
+pub(crate) fn parse_here(code: &str) -> Parsed<Mod> {
+    let options = ParseOptions::from(Mode::Module).with_max_recursion_depth(DEPTH);
+    parse_unchecked(code, options)
 }
 
 pub(super) fn is_valid(code: &str) -> bool {

@@ -3,7 +3,7 @@
 //! Monty, a Python interpreter in Rust without files, network or foreign code, evaluates it, in a
 //! child process for each expression: an allocation that fails or a stack that overflows aborts the
 //! process it happens in, and Monty's own count of memory needs an allocator of its own for the
-//! whole program. The child limits itself before it reads, and is killed if it is late. Why so, and
+//! whole program. The child goes behind walls before it reads, and is killed if it is late. Why so, and
 //! what was tried: `docs/adr/0015-expressions-in-a-child.md`.
 
 use std::ffi::OsString;
@@ -14,20 +14,21 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use belljar_protocol::Language;
+use belljar_walls::{ComputationLimits, compute_confined};
 use monty::MontyRun;
 use monty_types::{
     CompileOptions, ExcType, MontyException, MontyObject, PrintWriter, ResourceLimits,
     ResourceTracker,
 };
 use ruff_python_ast::{Mod, Stmt};
-use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use rustix::process::Signal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::ToolSpec;
-use crate::dialect::with_syntax;
+use crate::dialect::parse_here;
 
 /// The tool's name.
 pub const COMPUTE: &str = "compute_with_python";
@@ -42,6 +43,7 @@ const PROCESSOR_SECONDS: u64 = 4;
 const PATIENCE: Duration = Duration::from_secs(6);
 /// Address space of the child: the program itself, stacks, and what an expression may use.
 const MEMORY: u64 = 512 << 20;
+/// Also for the tree of the longest expression, which is parsed and dropped by recursion.
 const STACK: usize = 64 << 20;
 /// Depth of calls; each needs some of the stack.
 const RECURSION: usize = 200;
@@ -167,6 +169,14 @@ struct Request {
     last_result: Option<Value>,
 }
 
+/// What the child answers.
+#[derive(Debug, Serialize, Deserialize)]
+enum Reply {
+    Computed(Computed),
+    /// Nothing was evaluated: the child could not be confined, or was not understood.
+    Refused(String),
+}
+
 /// Starts a child for each expression.
 #[derive(Clone, Debug)]
 pub struct Evaluator {
@@ -218,10 +228,15 @@ impl Evaluator {
         };
         let (reply, status) = ended?;
         if status.success() {
-            return Ok(serde_json::from_slice(&reply)?);
+            return match serde_json::from_slice(&reply)? {
+                Reply::Computed(computed) => Ok(computed),
+                Reply::Refused(why) => Err(std::io::Error::other(why)),
+            };
         }
         let late = [Signal::XCPU, Signal::KILL].map(Signal::as_raw);
-        match status.signal() {
+        // Of the process that computes, as its parent passes it on.
+        let passed_on = status.code().and_then(|code| code.checked_sub(128));
+        match status.signal().or(passed_on.filter(|signal| *signal > 0)) {
             Some(signal) if late.contains(&signal) => Ok(too_long()),
             // An allocation that was refused, or a stack that was not enough.
             Some(_) => Ok(Computed::error(
@@ -246,29 +261,26 @@ fn too_long() -> Computed {
     )
 }
 
-/// The child's whole life: limits itself, reads a request from stdin, writes the outcome to stdout.
+/// The child's whole life: goes behind walls, reads a request from stdin, writes the outcome to stdout.
 pub fn serve_computation() -> std::io::Result<()> {
-    let limit = |resource, most: u64| {
-        let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
-        };
-        setrlimit(resource, limit)
+    let limits = ComputationLimits {
+        memory_bytes: MEMORY,
+        processor_seconds: PROCESSOR_SECONDS,
+        stack_bytes: STACK,
     };
-    limit(Resource::Core, 0)?;
-    limit(Resource::As, MEMORY)?;
-    limit(Resource::Cpu, PROCESSOR_SECONDS)?;
-    limit(Resource::Fsize, 0)?;
-    let mut request = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut request)?;
-    let request: Request = serde_json::from_slice(&request)?;
-    let thread = std::thread::Builder::new().stack_size(STACK);
-    let thread = thread.spawn(move || serde_json::to_vec(&evaluate(&request)))?;
-    // From here on no file and no socket can be opened; the thread has begun.
-    limit(Resource::Nofile, 0)?;
-    let panicked = |_| std::io::Error::other("the interpreter panicked");
-    let reply = thread.join().map_err(panicked)??;
-    std::io::stdout().lock().write_all(&reply)
+    let answer = || -> std::io::Result<Reply> {
+        let mut request = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut request)?;
+        let request: Request = serde_json::from_slice(&request)?;
+        Ok(Reply::Computed(evaluate(&request)))
+    };
+    let reply = match compute_confined(limits, answer) {
+        Ok(answered) => answered.unwrap_or_else(|error| Reply::Refused(error.to_string())),
+        Err(error) => Reply::Refused(error.to_string()),
+    };
+    std::io::stdout()
+        .lock()
+        .write_all(&serde_json::to_vec(&reply)?)
 }
 
 fn evaluate(request: &Request) -> Computed {
@@ -299,24 +311,20 @@ fn evaluate(request: &Request) -> Computed {
 
 /// Why the code is not one expression.
 fn not_an_expression(code: &str) -> Option<Computed> {
-    let found = with_syntax(code.trim(), |parsed| {
-        if let Some(error) = parsed.errors().first() {
-            return Some(error.error.to_string());
-        }
-        let Mod::Module(module) = parsed.syntax() else {
-            return None;
-        };
-        match &module.body[..] {
-            [Stmt::Expr(_)] => None,
-            [] => Some("there is no expression".into()),
-            [Stmt::Import(_) | Stmt::ImportFrom(_), ..] => Some(
-                "imports are not allowed here, only one expression; `math` is there already".into(),
-            ),
-            [_] => Some("statements are not allowed here, only one expression".into()),
-            _ => Some("only one expression is allowed here".into()),
-        }
-    });
-    let message = found.unwrap_or_else(|| Some("the expression is too long".into()))?;
+    let parsed = parse_here(code.trim());
+    let message = match (parsed.errors().first(), parsed.syntax()) {
+        (Some(error), _) => error.error.to_string(),
+        (None, Mod::Module(module)) => match &module.body[..] {
+            [Stmt::Expr(_)] => return None,
+            [] => "there is no expression".into(),
+            [Stmt::Import(_) | Stmt::ImportFrom(_), ..] => {
+                "imports are not allowed here, only one expression; `math` is there already".into()
+            }
+            [_] => "statements are not allowed here, only one expression".into(),
+            _ => "only one expression is allowed here".into(),
+        },
+        (None, Mod::Expression(_)) => return None,
+    };
     Some(Computed::error("SyntaxError", message))
 }
 

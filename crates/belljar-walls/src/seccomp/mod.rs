@@ -5,8 +5,10 @@
 //! hundred instructions loads in a tenth of the time that a chain of comparisons takes, which is
 //! what the crates for it make, and rows need answers of their own (`ENOSYS`, `EAFNOSUPPORT`).
 
+mod computation;
 mod policy;
 
+use computation::COMPUTATION;
 use policy::{LAST_KNOWN, POLICY};
 
 /// A system call of the policy.
@@ -107,8 +109,25 @@ pub fn seccomp_works() -> bool {
     result == 0
 }
 
-/// The policy as a program. `allowed` is what it returns for a call that may be made.
+/// The program for a process that only computes.
+pub(crate) fn computation_filter() -> Vec<libc::sock_filter> {
+    let program = compile_policy(COMPUTATION, RETURN_ALLOW).into_iter();
+    program
+        .map(|step| libc::sock_filter {
+            code: step.code,
+            jt: step.if_true,
+            jf: step.if_false,
+            k: step.value,
+        })
+        .collect()
+}
+
+/// The policy of sessions as a program. `allowed` is what it returns for a call that may be made.
 fn compile(allowed: u32) -> Vec<Instruction> {
+    compile_policy(POLICY, allowed)
+}
+
+fn compile_policy(policy: &[Row], allowed: u32) -> Vec<Instruction> {
     let mut program = vec![
         load(ARCHITECTURE),
         // Calls of another architecture (`int 0x80`) have other numbers: no program of ours makes
@@ -117,13 +136,13 @@ fn compile(allowed: u32) -> Vec<Instruction> {
         give(RETURN_KILL),
         load(NUMBER),
     ];
-    program.extend(search(&ranges(), allowed));
+    program.extend(search(&ranges(policy), allowed));
     program
 }
 
 /// All numbers in order: where a range starts, and what happens from there on.
-fn ranges() -> Vec<(u32, Verdict)> {
-    let mut rows: Vec<&Row> = POLICY.iter().collect();
+fn ranges(policy: &[Row]) -> Vec<(u32, Verdict)> {
+    let mut rows: Vec<&Row> = policy.iter().collect();
     rows.sort_unstable_by_key(|row| row.number);
     let mut ranges: Vec<(u32, Verdict)> = Vec::new();
     let mut push = |start, verdict| match (ranges.last(), verdict) {
