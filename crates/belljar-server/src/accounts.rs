@@ -35,6 +35,8 @@ pub(crate) struct Accounts {
     quotas: HashMap<TenantName, Amounts>,
     day: i64,
     spent: HashMap<TenantName, Amounts>,
+    /// The day that was left last, and what was used on it: a clock that is set comes back to it.
+    last: (i64, HashMap<TenantName, Amounts>),
     /// Microseconds that are no whole millisecond yet.
     cpu_rest: HashMap<TenantName, u64>,
     /// Of whom something is not on disk.
@@ -147,13 +149,17 @@ impl Accounts {
         if today == self.day {
             return;
         }
-        let changed = std::mem::take(&mut self.changed);
-        for (tenant, spent) in self.spent.drain() {
-            if changed.contains(&tenant) {
-                self.over.push((self.day, tenant, spent));
+        for tenant in self.changed.drain() {
+            if let Some(spent) = self.spent.get(&tenant) {
+                self.over.push((self.day, tenant, spent.clone()));
             }
         }
+        let left = (self.day, std::mem::take(&mut self.spent));
+        let before = std::mem::replace(&mut self.last, left);
         self.day = today;
+        if before.0 == today {
+            self.spent = before.1;
+        }
     }
 }
 
@@ -236,5 +242,41 @@ mod tests {
         let mut again = accounts.take_changed();
         again.sort();
         assert_eq!(again, expected);
+    }
+
+    /// A clock that is set on and back, as around midnight, gives nobody a quota twice and forgets nothing.
+    #[test]
+    fn a_clock_that_is_set_gives_no_quota_twice() {
+        let a: TenantName = "a".parse().unwrap();
+        let mut accounts = Accounts::default();
+        let spent =
+            |tokens: u64| HashMap::from([(a.clone(), Amounts::from([(Quota::Tokens, tokens)]))]);
+        accounts.set_spent(100, spent(7));
+        for (day, seen) in [
+            (101, None),
+            (100, Some(7)),
+            (101, None),
+            (100, Some(7)),
+            (4000, None),
+            (100, Some(7)),
+        ] {
+            accounts.turn(day);
+            let tokens = accounts
+                .spent
+                .get(&a)
+                .and_then(|used| used.get(&Quota::Tokens));
+            assert_eq!(tokens.copied(), seen, "day {day}");
+        }
+        // What was used in between is kept for its day.
+        accounts.turn(101);
+        accounts.spent = spent(2);
+        accounts.changed.insert(a.clone());
+        accounts.turn(100);
+        assert_eq!(
+            accounts.over,
+            [(101, a.clone(), spent(2).remove(&a).unwrap())]
+        );
+        accounts.turn(101);
+        assert_eq!(accounts.spent, spent(2));
     }
 }

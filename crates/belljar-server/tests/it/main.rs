@@ -10,6 +10,7 @@ mod admin;
 mod bounds;
 mod cells;
 mod checkpoints;
+mod clock;
 mod deletion;
 mod documents;
 mod drain;
@@ -22,6 +23,8 @@ mod metrics;
 mod quotas;
 mod runs;
 mod sessions;
+#[path = "../../../belljar-sandbox/tests/support/clock.rs"]
+mod set_clock;
 mod socket;
 mod steering;
 mod support;

@@ -12,7 +12,7 @@ use crate::runs::{code, offering, one_run};
 use crate::support::{Ask as _, Client, World, options, soon, world_in};
 
 /// A service whose tenant `a` has these quotas.
-async fn world_of(quotas: &[(Quota, u64)], options: ServerOptions) -> World {
+pub(crate) async fn world_of(quotas: &[(Quota, u64)], options: ServerOptions) -> World {
     let data = tempfile::tempdir().unwrap();
     let tenants = Tenants::open(data.path()).await.unwrap();
     set(&tenants, quotas).await;
@@ -30,7 +30,7 @@ async fn set(tenants: &Tenants, quotas: &[(Quota, u64)]) {
 }
 
 /// The quota that a refusal names.
-async fn refused(request: reqwest::RequestBuilder, name: &str) -> Value {
+pub(crate) async fn refused(request: reqwest::RequestBuilder, name: &str) -> Value {
     let response = request.with(429).await;
     let after: u64 = response.headers()["retry-after"]
         .to_str()
