@@ -107,6 +107,9 @@ pub enum PackageError {
     /// A package holds what no wheel has.
     #[error("a package holds `{}`, which is not a plain file, and was not installed", belljar_protocol::visible(.0))]
     Odd(String),
+    /// A package holds the metadata of another.
+    #[error("a package holds `{}`, which is the metadata of another package, and was not installed", belljar_protocol::visible(.0))]
+    Metadata(String),
     /// The host lacks `uv`, or a data directory.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),

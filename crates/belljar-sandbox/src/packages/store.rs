@@ -12,7 +12,8 @@
 //! Nothing is synced to disk: a layer that is from before the last boot is hashed again when it is
 //! first used.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -190,12 +191,9 @@ impl PackageStore {
     /// The answer to a request that was made before, and whether it still holds.
     fn answer(&self, request: &Path) -> Option<(Option<Layer>, bool)> {
         let answer: Answer = read(request)?;
-        let age = fs::metadata(request)
-            .ok()?
-            .modified()
-            .ok()?
-            .elapsed()
-            .ok()?;
+        // One from the future is as good as new: the clock was set back since.
+        let modified = fs::metadata(request).ok()?.modified().ok()?;
+        let age = modified.elapsed().unwrap_or_default();
         let layer = match &answer.content {
             Some(content) => Some(self.known(content)?),
             None => None,
@@ -211,6 +209,9 @@ impl PackageStore {
     ) -> Result<Option<Layer>, PackageError> {
         let staging = self.directory.join("staging");
         let work = TempDir::new_in(&staging).map_err(PackageError::io("make", &staging))?;
+        // Tells a sweep that somebody works there, whatever time its clock has.
+        let lock = File::open(work.path()).and_then(|lock| lock.lock().map(|()| lock));
+        let _lock = lock.map_err(PackageError::io("lock", work.path()))?;
         let target = work.path().join("layer");
         let present = self.present(environment, layers);
         let constraints = work.path().join("constraints");
@@ -232,13 +233,13 @@ impl PackageStore {
             indexes: self.indexes.as_deref(),
             limit: self.layer_bytes,
         };
-        installing.run(uv)?;
+        let installed = installing.run(uv)?;
         for one in &present {
             let path = target.join(&one.directory);
             fs::remove_dir_all(&path).map_err(PackageError::io("remove", &path))?;
         }
         clean(&target).map_err(PackageError::io("clean", &target))?;
-        let packages = contents(&target).map_err(PackageError::io("read", &target))?;
+        let packages = contents(&target, installed)?;
         if packages.is_empty() {
             return Ok(None);
         }
@@ -373,7 +374,8 @@ impl PackageStore {
             let modified = entry.metadata().and_then(|meta| meta.modified());
             let age =
                 modified.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
-            if age.is_ok_and(|age| age > STALE) {
+            let free = || File::open(entry.path()).is_ok_and(|lock| lock.try_lock().is_ok());
+            if age.is_ok_and(|age| age > STALE) && free() {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -401,18 +403,29 @@ fn lay_out(target: &Path, constraints: &Path, present: &[Present]) -> io::Result
     fs::write(constraints, pins.join("\n"))
 }
 
-/// The packages in a layer.
-fn contents(target: &Path) -> io::Result<Vec<LockedPackage>> {
+/// The packages in a layer: of those that uv says it installed, each once. A wheel may hold the metadata of
+/// another package, by which it would pass for one that was never asked for.
+fn contents(
+    target: &Path,
+    mut installed: BTreeMap<String, String>,
+) -> Result<Vec<LockedPackage>, PackageError> {
+    let read = |error| PackageError::io("read", target)(error);
     let mut packages = Vec::new();
-    for entry in fs::read_dir(target)? {
-        let path = entry?.path();
-        if let Some((name, version)) = name_and_version(&path) {
-            packages.push(LockedPackage {
-                name,
-                version,
-                hashes: Vec::new(),
-            });
+    for entry in fs::read_dir(target).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        if !is_metadata(&path) {
+            continue;
         }
+        let name = name_and_version(&path).map(|(name, _)| name);
+        let Some(version) = name.as_ref().and_then(|name| installed.remove(name)) else {
+            let directory = path.file_name().unwrap_or_default();
+            return Err(PackageError::Metadata(directory.display().to_string()));
+        };
+        packages.push(LockedPackage {
+            name: name.unwrap_or_default(),
+            version,
+            hashes: Vec::new(),
+        });
     }
     packages.sort();
     Ok(packages)

@@ -1,5 +1,6 @@
 //! `uv` fetches and unpacks wheels, and does nothing else.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use belljar_protocol::plain;
 
 use super::PackageError;
-use super::requirement::Requirement;
+use super::requirement::{Requirement, normalise};
 use crate::environment::{Failure, Uv, run_watched};
 
 /// How long fetching and unpacking may take.
@@ -65,7 +66,8 @@ pub(super) fn names_an_index(variable: &str) -> bool {
 }
 
 impl Installing<'_> {
-    pub(super) fn run(&self, uv: &Uv) -> Result<(), PackageError> {
+    /// Returns the names and versions of what uv says it installed.
+    pub(super) fn run(&self, uv: &Uv) -> Result<BTreeMap<String, String>, PackageError> {
         let mut command = uv.command();
         command
             .args(["pip", "install", "--no-config", "--no-compile-bytecode"])
@@ -102,7 +104,7 @@ impl Installing<'_> {
             output: last_lines(output),
         };
         match run_watched(&mut command, DEADLINE, goes_on) {
-            Ok(finished) if finished.status.success() => Ok(()),
+            Ok(finished) if finished.status.success() => Ok(installed(&finished.stderr)),
             Ok(finished) => Err(failed(
                 &format!("ended with {}", finished.status),
                 &finished.stderr,
@@ -134,6 +136,14 @@ impl Installing<'_> {
         }
         arguments
     }
+}
+
+/// What uv lists: ` + name==version`.
+fn installed(output: &str) -> BTreeMap<String, String> {
+    let lines = output.lines().filter_map(|line| line.strip_prefix(" + "));
+    let pins = lines.filter_map(|line| line.split_whitespace().next()?.split_once("=="));
+    pins.map(|(name, version)| (normalise(name), version.to_owned()))
+        .collect()
 }
 
 /// Bytes that a process has written so far, to whatever.
