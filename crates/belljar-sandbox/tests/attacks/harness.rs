@@ -141,6 +141,29 @@ fn canary() -> String {
     format!("CANARY-{:016x}", u64::from_ne_bytes(bytes))
 }
 
+/// The canary in this process's environment. Where there is none, the test is started again with one; what
+/// was made before would be left, so a case that makes something of its own calls this first.
+pub(crate) fn environment_canary() -> String {
+    std::env::var(CANARY_VARIABLE).unwrap_or_else(|_| {
+        // A variable can't be set safely in a process with threads.
+        let error = Command::new(std::env::current_exe().unwrap())
+            .args(std::env::args_os().skip(1))
+            .env(CANARY_VARIABLE, canary())
+            .exec();
+        panic!("starting the test again: {error}");
+    })
+}
+
+/// Runs a case on a runtime whose threads for blocking work end soon: the oracle counts threads.
+pub(crate) fn block_on(case: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_keep_alive(Duration::from_millis(100))
+        .build()
+        .unwrap()
+        .block_on(case);
+}
+
 /// One case. It must end with [`Case::end`], which asks the oracle.
 pub(crate) struct Case {
     record: Record,
@@ -181,14 +204,7 @@ impl Case {
         attack: &'static str,
         expectation: &'static str,
     ) -> Self {
-        let Ok(environment) = std::env::var(CANARY_VARIABLE) else {
-            // A variable can't be set safely in a process with threads: start again with it.
-            let error = Command::new(std::env::current_exe().unwrap())
-                .args(std::env::args_os().skip(1))
-                .env(CANARY_VARIABLE, canary())
-                .exec();
-            panic!("starting the test again: {error}");
-        };
+        let environment = environment_canary();
         // The runtime's thread for blocking work belongs to the baseline.
         tokio::task::spawn_blocking(|| ()).await.unwrap();
         let canaries = Canaries::plant(environment);

@@ -25,9 +25,12 @@
 mod a_files;
 mod a_memory;
 mod a_resources;
+mod b_clocks;
 mod b_time;
 mod c_crashes;
 mod c_hostile;
+#[path = "../support/clock.rs"]
+mod clock;
 mod control;
 mod d_channel;
 mod d_driver;
@@ -41,10 +44,17 @@ mod g_kernel;
 mod g_sockets;
 mod h_processes;
 mod harness;
+mod i_names;
 mod i_network;
 mod j_template;
 mod l_tools;
+mod l_wheels;
 mod oracle;
 mod record;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/wheels.rs"]
+mod wheels;
+#[path = "../network/world.rs"]
+#[allow(dead_code, reason = "the tests of the proxy use the rest")]
+mod world;

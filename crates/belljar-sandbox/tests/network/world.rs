@@ -1,7 +1,7 @@
 //! A small internet in a network namespace: addresses, name server, web servers.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +25,12 @@ const CARRIER: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
 /// Runs a test in namespaces of its own: this program once more, with that test alone.
 pub(crate) fn in_namespace<F: Future<Output = ()>>(test: &str, body: impl FnOnce(World) -> F) {
     if env::var_os(INSIDE).is_some() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            // Those who count threads wait for the end of the ones that look names up.
+            .thread_keep_alive(Duration::from_millis(100))
+            .build()
+            .unwrap();
         return runtime.block_on(async { body(World::make().await).await });
     }
     let mut command = Command::new("unshare");
@@ -226,12 +231,16 @@ fn serve_names(queries: Arc<Mutex<Vec<String>>>) {
     thread::spawn(move || {
         let mut times: BTreeMap<String, usize> = BTreeMap::new();
         loop {
-            let mut packet = [0; 512];
+            let mut packet = [0; 1232];
             let (length, from) = socket.recv_from(&mut packet).unwrap();
             let (name, kind, question) = read_question(&packet[..length]);
             queries.lock().unwrap().push(name.clone());
             let time = times.entry(format!("{name} {kind}")).or_default();
             *time += 1;
+            if let Some(manner) = name.strip_suffix(".broken.site.test") {
+                break_answer(&socket, manner, &packet[..length], from);
+                continue;
+            }
             let mut answer = packet[..2].to_vec();
             let records = records(&name, *time);
             let no_such_name = if records.is_none() { 3 } else { 0 };
@@ -249,9 +258,74 @@ fn serve_names(queries: Arc<Mutex<Vec<String>>>) {
     });
 }
 
+/// A name server that means harm, or is out of order.
+fn break_answer(socket: &UdpSocket, manner: &str, packet: &[u8], from: SocketAddr) {
+    let (_, kind, question) = read_question(packet);
+    let inner = write_address(&[0xc0, 12], PRIVATE.into(), kind).unwrap_or_default();
+    let count = u8::from(!inner.is_empty());
+    let head = |count| [0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0];
+    let answer = match manner {
+        "silent" => return,
+        "empty" => Vec::new(),
+        "short" => packet[..2].to_vec(),
+        "noise" => vec![0xff; 400],
+        // More records than there are, and none of them whole.
+        "false-count" => [&packet[..2], &head(200), question, &[0xc0, 12, 0]].concat(),
+        // A name that is its own end.
+        "loop" => [
+            &packet[..2],
+            &head(1),
+            question,
+            &[0xc0, 0xff, 0, kind, 0, 1],
+        ]
+        .concat(),
+        // The answer to a question that nobody asked.
+        "other-question" => {
+            let other = [&write_name("other.test")[..], &[0, kind, 0, 1]].concat();
+            [&packet[..2], &head(count), &other, &inner].concat()
+        }
+        "other-id" => [
+            &[packet[0] ^ 1, packet[1]],
+            &head(count)[..],
+            question,
+            &inner,
+        ]
+        .concat(),
+        // The alias of itself.
+        "own-alias" => {
+            let own = write_record(&[0xc0, 12], 5, &[0xc0, 12]);
+            [&packet[..2], &head(1), question, &own].concat()
+        }
+        _ => [
+            &packet[..2],
+            &[0x81, 0x82, 0, 1, 0, 0, 0, 0, 0, 0][..],
+            question,
+        ]
+        .concat(),
+    };
+    let _ = socket.send_to(&answer, from);
+}
+
 enum Record {
     Address(IpAddr),
     Alias(&'static str, Ipv4Addr),
+    /// From the name of the question, or from the alias with this number, to the next alias.
+    Link(usize),
+    /// The address of the alias with this number.
+    Last(usize, IpAddr),
+}
+
+impl Record {
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(*address),
+            _ => None,
+        }
+    }
+}
+
+fn alias(number: usize) -> Vec<u8> {
+    write_name(&format!("alias{number}.site.test"))
 }
 
 /// What a name leads to when it is asked for the first, the second, … time.
@@ -272,6 +346,38 @@ fn records(name: &str, time: usize) -> Option<Vec<Record>> {
         "alias.site.test" => vec![Record::Alias("inner.corp.test", PRIVATE)],
         "rebound.site.test" if time == 1 => vec![public()],
         "private.site.test" | "rebound.site.test" => vec![Record::Address(PRIVATE.into())],
+        _ => return made_up(name, time),
+    })
+}
+
+/// Names that say what they lead to, in hexadecimal digits: `7f000001.then.site.test` is public when it is
+/// asked for first and that address from then on, `.flips` each second time, `.hides` among twenty that are
+/// public, `.with` beside one that is, `.chain` behind eight aliases.
+fn made_up(name: &str, time: usize) -> Option<Vec<Record>> {
+    let (digits, manner) = name.strip_suffix(".site.test")?.split_once('.')?;
+    let inner: IpAddr = match digits.len() {
+        8 => Ipv4Addr::from_bits(u32::from_str_radix(digits, 16).ok()?).into(),
+        32 => Ipv6Addr::from_bits(u128::from_str_radix(digits, 16).ok()?).into(),
+        _ => return None,
+    };
+    let (inner, public) = (Record::Address(inner), || Record::Address(PUBLIC.into()));
+    let public_again = |number| Ipv4Addr::from_bits(PUBLIC.to_bits() + number);
+    Some(match manner {
+        "then" if time == 1 => vec![public()],
+        "flips" if time % 2 == 1 => vec![public()],
+        "then" | "flips" => vec![inner],
+        "with" => vec![public(), inner],
+        "hides" => {
+            let others = (1..20).map(|number| Record::Address(public_again(number).into()));
+            let mut all: Vec<Record> = [public()].into_iter().chain(others).collect();
+            all.insert(13, inner);
+            all
+        }
+        "chain" => {
+            let mut all: Vec<Record> = (0..8).map(Record::Link).collect();
+            all.push(Record::Last(8, inner.address()?));
+            all
+        }
         _ => return None,
     })
 }
@@ -299,6 +405,16 @@ fn write_records(record: &Record, kind: u8) -> Vec<Vec<u8>> {
             let address = write_address(&name, (*address).into(), kind);
             [alias].into_iter().chain(address).collect()
         }
+        Record::Link(number) => {
+            let from = match number {
+                0 => asked.to_vec(),
+                _ => alias(*number),
+            };
+            vec![write_record(&from, 5, &alias(number + 1))]
+        }
+        Record::Last(number, address) => write_address(&alias(*number), *address, kind)
+            .into_iter()
+            .collect(),
     }
 }
 
