@@ -150,7 +150,7 @@ pub struct GuestParameter {
 }
 
 /// What a fork is told of itself. With it come its ends of the wires (control, interrupts, stdout,
-/// stderr), Landlock's rules, and the cgroups to join.
+/// stderr), and Landlock's rules.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForkRoom {
     /// Its workspace.
@@ -205,7 +205,8 @@ pub enum GuestFrame {
     },
     /// The session waits for the descriptors of forks.
     Forking,
-    /// A fork is there; told by itself, on its own channel.
+    /// A fork's process is there, and waits for a byte until it is in its cgroups; told by itself, on its own
+    /// channel. [`GuestFrame::Ready`] follows.
     Forked {
         /// Its process in the session's pid namespace.
         pid: i32,

@@ -81,6 +81,10 @@ pub(crate) async fn make_forks(
     if beginnings.is_empty() {
         return Ok(Vec::new());
     }
+    // Meanwhile the session makes its forks.
+    if let Some(cgroup) = &shared.cgroup {
+        family.orphans.expect_moves(cgroup).await;
+    }
     match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings)).await {
         Ok(Ok(_)) => {}
         // Its next answer would be taken for something else.
@@ -92,6 +96,9 @@ pub(crate) async fn make_forks(
             };
             return Err(shared.fail(Error::Ended(why)));
         }
+    }
+    for beginning in &mut beginnings {
+        beginning.admit(shared).await?;
     }
     let mut forks = Vec::new();
     for beginning in beginnings {
@@ -117,9 +124,8 @@ async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, G
             cell: guest.cells,
             nonce: beginning.nonce.clone(),
         };
-        let descriptors: Vec<BorrowedFd<'_>> = (wires.plumbing.theirs.iter().chain(&wires.walls))
-            .map(AsFd::as_fd)
-            .collect();
+        let descriptors = wires.plumbing.theirs.iter().chain([&wires.rules]);
+        let descriptors: Vec<BorrowedFd<'_>> = descriptors.map(AsFd::as_fd).collect();
         let control = &guest.control;
         let send = || send_message(control, &told, &descriptors);
         control.async_io(Interest::WRITABLE, send).await?;
@@ -140,12 +146,22 @@ struct Beginning {
     room: Option<Room>,
     cgroup: Option<SessionCgroup>,
     wires: Option<Wires>,
+    /// None until it is in its cgroups.
+    admitted: Option<Admitted>,
 }
 
 struct Wires {
     plumbing: Plumbing,
-    /// Landlock's rules, and the cgroups to join.
-    walls: Vec<OwnedFd>,
+    /// Landlock's rules.
+    rules: OwnedFd,
+    workspace: OwnedFd,
+}
+
+/// A fork that is in its cgroups.
+struct Admitted {
+    guest: Guest,
+    pid: i32,
+    interrupts: OwnedFd,
     workspace: OwnedFd,
 }
 
@@ -163,6 +179,7 @@ impl Beginning {
             room: Some(room),
             cgroup: None,
             wires: None,
+            admitted: None,
         };
         let request = RoomRequest {
             id,
@@ -181,10 +198,7 @@ impl Beginning {
             return Err(Error::Fork("there are no cgroups".into()));
         };
         let limits = cgroup_limits(&shared.limits);
-        let cgroup = self
-            .cgroup
-            .insert(cgroups.beside(parent, &self.id.to_string(), limits)?);
-        let joins = cgroup.joins().map_err(Error::io("a fork's cgroups"))?;
+        self.cgroup = Some(cgroups.beside(parent, &self.id.to_string(), limits)?);
         let plumbing = Plumbing::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
             Ok(Ok(offer)) => offer.map_err(Error::Fork)?,
@@ -195,16 +209,21 @@ impl Beginning {
         };
         self.wires = Some(Wires {
             plumbing,
-            walls: std::iter::once(rules).chain(joins).collect(),
+            rules,
             workspace,
         });
         Ok(())
     }
 
-    /// Waits until the fork is there, and makes it a session.
-    async fn finish(mut self, shared: &Shared, parent: &Guest) -> Result<Session, Error> {
+    /// Waits for the fork's process, puts it into its cgroups, and lets it go on.
+    async fn admit(&mut self, shared: &Shared) -> Result<(), Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
-        let (Some(wires), Some(family)) = (self.wires.take(), &shared.family) else {
+        let (Some(wires), Some(family), Some(cgroup), Some(parent)) = (
+            self.wires.take(),
+            &shared.family,
+            &self.cgroup,
+            &shared.cgroup,
+        ) else {
             return Err(failed("it was not prepared"));
         };
         let Plumbing {
@@ -215,18 +234,54 @@ impl Beginning {
             theirs,
         } = wires.plumbing;
         // From here on the fork has the only ones.
-        drop((theirs, wires.walls));
+        drop((theirs, wires.rules));
         // The family's proxy tells the session that it began with.
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
         let copies = Copies::new(Some(family.orphans.clone()), shared.checkpoints);
         let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies);
-        let pid = match tokio::time::timeout(FORK_TIME, guest.frame()).await {
-            Ok(Ok((GuestFrame::Forked { pid }, _))) => pid,
+        let Ok(Ok((GuestFrame::Forked { pid }, _))) =
+            tokio::time::timeout(FORK_TIME, guest.frame()).await
+        else {
+            return Err(failed("its process did not come up"));
+        };
+        // Whatever it says, it is a process of the session that it comes from.
+        if parent.member(pid).is_none() {
+            return Err(failed("its process is gone"));
+        }
+        let moved = family.orphans.move_into(pid, cgroup);
+        match tokio::time::timeout(PATIENCE, moved).await {
+            Ok(moved) => moved.map_err(|why| Error::Fork(format!("its cgroups: {why}")))?,
+            Err(_) => return Err(failed("init did not move it into its cgroups")),
+        }
+        let go = guest.control.write_all(b"\n").await;
+        go.map_err(|_| failed("its process is gone"))?;
+        self.admitted = Some(Admitted {
+            guest,
+            pid,
+            interrupts,
+            workspace: wires.workspace,
+        });
+        Ok(())
+    }
+
+    /// Waits until the fork is there, and makes it a session.
+    async fn finish(mut self, shared: &Shared, parent: &Guest) -> Result<Session, Error> {
+        let failed = |why: &str| Error::Fork(why.to_owned());
+        let (Some(admitted), Some(family)) = (self.admitted.take(), &shared.family) else {
+            return Err(failed("it was not prepared"));
+        };
+        let Admitted {
+            mut guest,
+            pid,
+            interrupts,
+            workspace,
+        } = admitted;
+        match tokio::time::timeout(FORK_TIME, guest.frame()).await {
+            Ok(Ok((GuestFrame::Ready, _))) => {}
             Ok(Ok((GuestFrame::Fault { detail }, _))) => return Err(Error::Fork(detail)),
             _ => return Err(failed("its process did not come up")),
-        };
-        // Whatever it says, it is a process that joined this cgroup.
+        }
         let process = self.cgroup.as_ref().and_then(|cgroup| cgroup.member(pid));
         let (Some((_, interpreter)), Some(exit)) = (process, family.orphans.watch(pid)) else {
             return Err(failed("its process is gone"));
@@ -249,7 +304,7 @@ impl Beginning {
             checkpoints: shared.checkpoints,
             packages: shared.packages.clone(),
             output_directory: self.warm.output_directory(self.id),
-            workspace: Beneath::new(wires.workspace),
+            workspace: Beneath::new(workspace),
             family: Some(Arc::clone(family)),
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

@@ -311,8 +311,9 @@ impl Warm {
 
     /// Removes a dead session's cgroups in the background.
     pub(crate) fn discard(&self, cgroup: &SessionCgroup) {
+        let left = cgroup.leave();
         if let Some(rubbish) = &*lock(&self.rubbish) {
-            let _ = rubbish.send(cgroup.directories());
+            let _ = rubbish.send(left);
         }
     }
 

@@ -4,6 +4,7 @@
 //! A few files and directories, written by hand: the crates that do this bring a D-Bus client and
 //! a model of every controller for what is ten writes here.
 
+mod family;
 mod hierarchies;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::process::Process;
+use family::FamilyCgroup;
 use hierarchies::Hierarchies;
 
 /// What a session may use.
@@ -65,6 +67,9 @@ const PIDS: usize = 1;
 const CPU: usize = 2;
 const CPUACCT: usize = 3;
 
+/// Lists the processes of a cgroup, and moves those whose ids are written to it.
+const PROCESSES: &str = "cgroup.procs";
+
 /// The cgroups of one engine.
 #[derive(Debug)]
 pub struct Cgroups {
@@ -112,6 +117,9 @@ impl Group {
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.session.set_share(FAST);
+        if let Some(family) = &self.session.family {
+            family.change_busy(|busy| busy - 1);
+        }
         self.group.change(|busy| busy - 1);
     }
 }
@@ -135,7 +143,7 @@ impl Version {
             // process does, and waits for a grace period of RCU: 10 ms were measured, half of
             // a session's start.
             Self::One => "tasks",
-            Self::Two => "cgroup.procs",
+            Self::Two => PROCESSES,
         }
     }
 
@@ -197,7 +205,20 @@ impl Cgroups {
                 }
             }
         }
-        self.below(&parents, name, limits, group)
+        let family = FamilyCgroup::create(
+            self.version,
+            &parents[PIDS],
+            name,
+            limits.processes,
+            group.is_some() && parents[CPU] == parents[PIDS],
+        )?;
+        let above = parents[PIDS].clone();
+        for parent in &mut parents {
+            if *parent == above {
+                family.directory().clone_into(parent);
+            }
+        }
+        self.below(&parents, name, limits, group, Arc::new(family))
     }
 
     /// A descriptor to which the template of a group writes `0` to join it: what it takes to start sessions is taken
@@ -241,7 +262,7 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// Makes the cgroups of a session in the group of another one.
+    /// Makes the cgroups of a fork: in the group and the family of the session that it comes from.
     pub fn beside(
         &self,
         other: &SessionCgroup,
@@ -250,7 +271,10 @@ impl Cgroups {
     ) -> Result<SessionCgroup, CgroupError> {
         let parents = other.directories.iter().filter_map(|one| one.parent());
         let parents: Vec<PathBuf> = parents.map(Path::to_owned).collect();
-        self.below(&parents, name, limits, other.group.clone())
+        let family = other.family.clone().ok_or(CgroupError::Missing {
+            missing: "pids".into(),
+        })?;
+        self.below(&parents, name, limits, other.group.clone(), family)
     }
 
     fn below(
@@ -259,10 +283,23 @@ impl Cgroups {
         name: &str,
         limits: CgroupLimits,
         group: Option<Arc<Group>>,
+        family: Arc<FamilyCgroup>,
     ) -> Result<SessionCgroup, CgroupError> {
+        family.enter()?;
         let directories: Vec<PathBuf> = parents.iter().map(|parent| parent.join(name)).collect();
+        let undo = || {
+            for parent in unique(parents) {
+                let _ = fs::remove_dir(parent.join(name));
+            }
+            if let Some(empty) = family.leave() {
+                let _ = fs::remove_dir(empty);
+            }
+        };
         for directory in unique(&directories) {
-            fs::create_dir(&directory).map_err(|source| refused(&directory, source))?;
+            if let Err(source) = fs::create_dir(&directory) {
+                undo();
+                return Err(refused(&directory, source));
+            }
         }
         let mut session = SessionCgroup::open(self.version, directories, limits);
         if let Ok(session) = &mut session {
@@ -270,10 +307,9 @@ impl Cgroups {
                 session.set_share(FAST);
             }
             session.group = group;
+            session.family = Some(family);
         } else {
-            for parent in unique(parents) {
-                let _ = fs::remove_dir(parent.join(name));
-            }
+            undo();
         }
         session
     }
@@ -291,6 +327,7 @@ pub struct SessionCgroup {
     cpu: File,
     memory_events: File,
     group: Option<Arc<Group>>,
+    family: Option<Arc<FamilyCgroup>>,
 }
 
 impl SessionCgroup {
@@ -367,20 +404,26 @@ impl SessionCgroup {
             cpu,
             memory_events,
             group: None,
+            family: None,
         })
     }
 
     /// Descriptors to which a process with one thread writes `0` to join.
     pub fn joins(&self) -> io::Result<Vec<OwnedFd>> {
-        self.directories()
-            .iter()
-            .map(|directory| {
-                let file = File::options()
-                    .write(true)
-                    .open(directory.join(self.version.join_file()))?;
-                Ok(file.into())
-            })
-            .collect()
+        self.open_each(self.version.join_file())
+    }
+
+    /// Descriptors to which the id of a process is written to move it here.
+    pub fn moves(&self) -> io::Result<Vec<OwnedFd>> {
+        self.open_each(PROCESSES)
+    }
+
+    fn open_each(&self, file: &str) -> io::Result<Vec<OwnedFd>> {
+        let open = |directory: &PathBuf| {
+            let file = File::options().write(true).open(directory.join(file))?;
+            Ok(file.into())
+        };
+        self.directories().iter().map(open).collect()
     }
 
     /// The process of this cgroup that has this id in its innermost pid namespace.
@@ -462,6 +505,9 @@ impl SessionCgroup {
     pub fn busy(&self) -> Option<Busy<'_>> {
         let group = self.group.as_deref()?;
         group.change(|busy| busy + 1);
+        if let Some(family) = &self.family {
+            family.change_busy(|busy| busy + 1);
+        }
         self.set_share(1);
         Some(Busy {
             session: self,
@@ -475,7 +521,14 @@ impl SessionCgroup {
         self.version.set_share(&self.directories[CPU], share);
     }
 
-    /// Its directories, each once; [`remove_tree`] removes one.
+    /// Leaves its family, once it has ended. Returns the directories for [`remove_tree`].
+    pub fn leave(&self) -> Vec<PathBuf> {
+        let mut directories = self.directories();
+        directories.extend(self.family.as_ref().and_then(|family| family.leave()));
+        directories
+    }
+
+    /// Its directories, each once.
     pub fn directories(&self) -> Vec<PathBuf> {
         unique(&self.directories)
     }
@@ -483,7 +536,7 @@ impl SessionCgroup {
 
 /// Ids on the host of the processes of a cgroup.
 fn members(directory: &Path) -> Vec<i32> {
-    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let text = fs::read_to_string(directory.join(PROCESSES)).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 

@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use crate::channel::Channel;
 use crate::landlock;
-use crate::message::{GUEST_ID, InitRequest, Orphan, PROXY_PORT, Report, Watch};
+use crate::message::{GUEST_ID, InitEvent, InitRequest, InitTask, PROXY_PORT, Report};
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Step};
 
@@ -50,13 +50,14 @@ pub(crate) fn run(
         }
     };
     if sent.is_ok() {
-        let _ = watch_orphans(&watches);
+        let _ = serve(&watches);
     }
     sys::exit_now(1);
 }
 
-/// Reaps, and tells the host of those that it asked about. Returns when the host is gone.
-fn watch_orphans(host: &Channel) -> io::Result<()> {
+/// Reaps, tells the host of those that it asked about, and moves forks into their cgroups. Returns when the host is
+/// gone.
+fn serve(host: &Channel) -> io::Result<()> {
     // Everything else is closed; this is the one descriptor that stays, and the next is for signals.
     sys::duplicate_to(host.as_fd().as_raw_fd(), 0)?;
     sys::close_from(1)?;
@@ -75,18 +76,35 @@ fn watch_orphans(host: &Channel) -> io::Result<()> {
         }
         let asked = !ready[0].revents().is_empty();
         if asked {
-            let Some((Watch { pid }, _)) = host.receive()? else {
-                return Ok(());
-            };
-            watched.insert(pid);
+            match host.receive()? {
+                Some((InitTask::Watch { pid }, _)) => {
+                    watched.insert(pid);
+                }
+                Some((InitTask::Move { pid }, cgroups)) => {
+                    let error = move_process(pid, &cgroups).err();
+                    let error = error.map(|error| error.to_string());
+                    host.send(&InitEvent::Moved { pid, error }, &[])?;
+                }
+                None => return Ok(()),
+            }
         }
         sys::empty_signals(&children);
         while let Some((pid, status)) = sys::try_wait_any() {
             if watched.remove(&pid) {
-                host.send(&Orphan { pid, status }, &[])?;
+                host.send(&InitEvent::Exited { pid, status }, &[])?;
             }
         }
     }
+}
+
+/// Moves a process into cgroups. The kernel takes the number as this process means it: whatever the session's code
+/// does, the one that is moved is of this session.
+fn move_process(pid: i32, cgroups: &[OwnedFd]) -> io::Result<()> {
+    let pid = pid.to_string();
+    for cgroup in cgroups {
+        rustix::io::write(cgroup, pid.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
@@ -148,9 +166,5 @@ fn enter_user_namespace(owner: u32) -> Result<(), String> {
     // the kernel that a session has no use for.
     fs::write("/proc/sys/user/max_user_namespaces", "0")
         .step("forbidding user namespaces inside")?;
-    for (name, most) in [("instances", "16"), ("watches", "8192")] {
-        fs::write(format!("/proc/sys/user/max_inotify_{name}"), most)
-            .step("limiting watches of files")?;
-    }
     sys::die_with_parent().step("tying init to the spawner")
 }

@@ -37,7 +37,8 @@ pub use identity::session_ids;
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{LANDLOCK_FLOOR, landlock_version};
 pub use message::{
-    GUEST_ID, InitRequest, MOST_FORKS, Orphan, PROXY_PORT, Report, Request, RoomRequest, Watch,
+    GUEST_ID, InitEvent, InitRequest, InitTask, MOST_FORKS, PROXY_PORT, Report, Request,
+    RoomRequest,
 };
 pub use process::{Process, raise_open_files};
 pub use root::{RootSpec, room_path, room_workspace};

@@ -73,20 +73,40 @@ pub struct InitRequest {
     pub proxy: bool,
 }
 
-/// Asks an init to tell how a process ends.
+/// What the host asks of an init. Processes have their ids in the session's pid namespace.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Watch {
-    /// Its id in the session's pid namespace.
-    pub pid: i32,
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum InitTask {
+    /// Report how a process ends.
+    Watch {
+        /// The process.
+        pid: i32,
+    },
+    /// Move a process into cgroups; the message carries their files `cgroup.procs`.
+    Move {
+        /// The process.
+        pid: i32,
+    },
 }
 
-/// What an init tells of a process that it was asked about.
+/// What an init reports.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Orphan {
-    /// Its id in the session's pid namespace.
-    pub pid: i32,
-    /// Its raw wait status.
-    pub status: i32,
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum InitEvent {
+    /// A watched process has ended.
+    Exited {
+        /// The process.
+        pid: i32,
+        /// Its raw wait status.
+        status: i32,
+    },
+    /// A process was moved, or could not be.
+    Moved {
+        /// The process.
+        pid: i32,
+        /// Why it could not.
+        error: Option<String>,
+    },
 }
 
 /// What the spawner and the inits tell the host.
@@ -104,7 +124,7 @@ pub enum Report {
     Template,
     /// The spawner is there.
     Pong,
-    /// An init is ready; carries init, the workspace, a channel for [`Watch`], the namespaces pid,
+    /// An init is ready; carries init, the workspace, a channel for [`InitTask`], the namespaces pid,
     /// user, mount, net, ipc, uts, Landlock's rules, and the proxy's listener where one was asked
     /// for. Or a fork's room is; carries the workspace and Landlock's rules.
     Init {

@@ -20,7 +20,7 @@ from belljar_guest.checkpoints import begin, end, orphan, take_over
 from belljar_guest.reseed import reseed
 from belljar_guest.state import STATE
 from belljar_guest.walls import fault, restrict
-from belljar_guest.wire import from_json, send
+from belljar_guest.wire import frame_lengths, from_json, send, to_json
 
 _Socket = socket.socket
 _SPACE = socket.CMSG_SPACE(20 * 4)
@@ -29,6 +29,7 @@ _fcntl = fcntl.fcntl
 _open = os.open
 _close = os.close
 _dup2 = os.dup2
+_read = os.read
 _write = os.write
 _exit = os._exit
 _listdir = os.listdir
@@ -105,10 +106,13 @@ def _become_fork(session, room, fds):
         above = [_fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in fds]
         for fd in fds:
             _close(fd)
-        control, interrupts, stdout, stderr, rules, *cgroups = above
-        step = "join cgroups"
-        for fd in cgroups:
-            _write(fd, b"0")
+        control, interrupts, stdout, stderr, rules = above
+        step = "cgroups"
+        # The host has it moved. What it uses from then on is its own.
+        head = to_json({"type": "forked", "pid": STATE.pid})
+        _write(control, frame_lengths(len(head), 0) + head)
+        if not _read(control, 1):
+            _exit(0)
         step = "copy the workspace"
         old, new = session.workspace.root, room["workspace"]
         _copy(old, new)
@@ -131,7 +135,7 @@ def _become_fork(session, room, fds):
         STATE.early = 0
         session.cells.forget_loop()
         reseed()
-        send({"type": "forked", "pid": STATE.pid})
+        send({"type": "ready"})
     except BaseException as error:
         fault(control, f"{step}: {type(error).__name__}: {error}")
 

@@ -101,8 +101,14 @@ impl Kernel {
     /// Of a session that has run a cell, so that its interpreter is behind the walls.
     pub(crate) fn of(session: &Session) -> Self {
         let trees = traces(std::process::id()).cgroups.into_iter();
+        let id = session.id().to_string();
+        // Where processes are limited, a cgroup of the family is between.
         let cgroups: Vec<PathBuf> = trees
-            .map(|tree| tree.join(session.id().to_string()))
+            .flat_map(|tree| {
+                let below = std::fs::read_dir(&tree).into_iter().flatten().flatten();
+                let below: Vec<PathBuf> = below.map(|entry| entry.path().join(&id)).collect();
+                below.into_iter().chain([tree.join(&id)])
+            })
             .filter(|cgroup| cgroup.is_dir())
             .collect();
         let members: Vec<u32> = cgroups.iter().flat_map(|cgroup| members(cgroup)).collect();

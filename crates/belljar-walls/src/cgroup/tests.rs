@@ -123,3 +123,22 @@ fn says_which_controller_is_missing() {
     let error = Hierarchies::find("", "").choose().unwrap_err();
     assert!(error.to_string().contains("memory"), "{error}");
 }
+
+#[test]
+fn a_family_has_the_limits_of_its_members_together() {
+    let parent = tempfile::tempdir().unwrap();
+    let family = FamilyCgroup::create(Version::Two, parent.path(), "7", 64, true).unwrap();
+    let read = |name: &str| fs::read_to_string(family.directory().join(name)).unwrap();
+    assert_eq!(read("cgroup.subtree_control"), "+memory +pids +cpu");
+    assert_eq!(read("cpu.weight"), "1600");
+    family.enter().unwrap();
+    family.enter().unwrap();
+    assert_eq!(read("pids.max"), "128");
+    family.change_busy(|busy| busy + 2);
+    assert_eq!(read("cpu.weight"), "200");
+    family.change_busy(|busy| busy - 2);
+    assert_eq!(read("cpu.weight"), "1600");
+    assert_eq!(family.leave(), None);
+    assert_eq!(read("pids.max"), "64");
+    assert_eq!(family.leave(), Some(parent.path().join("family-7")));
+}
