@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags, open};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
 use crate::message::{FORKS, InitRequest, MOST_FORKS, RoomRequest};
@@ -48,7 +49,7 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// What every user may read of `/proc` and no session should: the machine's name for this boot, its
 /// command line, keys, addresses of the kernel, counters that tell of other sessions. What only
 /// root may read or write there is closed by the session's user.
-const HIDDEN: [&str; 10] = [
+const HIDDEN: [&str; 11] = [
     "/proc/acpi",
     "/proc/cmdline",
     "/proc/fs",
@@ -56,6 +57,8 @@ const HIDDEN: [&str; 10] = [
     "/proc/kallsyms",
     "/proc/key-users",
     "/proc/keys",
+    // Locks of open files have no process, and are listed in every pid namespace.
+    "/proc/locks",
     "/proc/modules",
     "/proc/scsi",
     "/proc/sys/kernel/random/boot_id",
@@ -103,7 +106,9 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
     show(Path::new("/proc"), &at.join("proc"), attributes).step("showing /proc")?;
     for device in DEVICES {
         let source = Path::new("/dev").join(device);
-        show(&source, &at.join("dev").join(device), MOUNT_ATTR_NOSUID)
+        // A device can be written on a read-only mount; its times, which the whole host sees, can't.
+        let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
+        show(&source, &at.join("dev").join(device), attributes)
             .step(&format!("showing {}", source.display()))?;
     }
     for (link, target) in [
@@ -219,10 +224,30 @@ fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows the processes of this pid namespace at `/proc`.
+/// Shows the processes of this pid namespace at `/proc`, to each those alone that it may look into. So nobody in a
+/// session sees init, whose list of mounts names paths and users of the host.
 pub(crate) fn mount_proc() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    sys::mount_new(c"proc", Path::new("/proc"), flags, "")
+    sys::mount_new(c"proc", Path::new("/proc"), flags, "hidepid=invisible")
+}
+
+/// Makes a mount namespace that holds nothing. A session's processes are in it, with their root in the session's
+/// own: of the mounts of a namespace `/proc/*/mountinfo` lists those alone that are below the process's root.
+pub(crate) fn empty_namespace() -> Result<OwnedFd, String> {
+    let this = || {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        open("/proc/self/ns/mnt", flags, Mode::empty())
+    };
+    let own = this().step("opening the mount namespace")?;
+    sys::unshare(libc::CLONE_NEWNS).step("making an empty mount namespace")?;
+    let empty = this().step("opening the empty mount namespace")?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
+    let at = Path::new(EMPTY);
+    sys::mount_new(c"tmpfs", at, flags, "mode=0555,size=4k").step("mounting an empty root")?;
+    move_in(at).step("emptying a mount namespace")?;
+    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Mount))
+        .step("going back to the mount namespace")?;
+    Ok(empty)
 }
 
 /// Hides what sessions have no business with.

@@ -22,10 +22,12 @@ use crate::sys::{self, Forked, Step};
 /// Without a root there are no walls: it starts templates as ordinary processes, and no inits.
 pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String> {
     let _ = sys::set_name(c"belljar-spawner");
+    let mut empty = None;
     if root.is_some() {
         // Libraries ask for it while they are imported, and every session has the template's memory.
         rustix::system::sethostname(b"belljar").step("setting the template's host name")?;
         root::mount_proc().step("mounting /proc for the template")?;
+        empty = Some(root::empty_namespace()?);
     }
     let children = sys::child_signal_descriptor().step("watching children")?;
     let mut inits: HashMap<i32, u64> = HashMap::new();
@@ -52,7 +54,8 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
             };
             match request {
                 Request::Template { argv, environment } => {
-                    start_template(&argv, &environment, root, descriptors, host)
+                    let walls = root.zip(empty.as_ref());
+                    start_template(&argv, &environment, walls, descriptors, host)
                         .step("starting the template")?;
                 }
                 Request::Ping => host.send(&Report::Pong, &[]).step("answering the host")?,
@@ -150,7 +153,7 @@ fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io
 fn start_template(
     argv: &[String],
     environment: &[String],
-    root: Option<&RootSpec>,
+    walls: Option<(&RootSpec, &OwnedFd)>,
     descriptors: Vec<OwnedFd>,
     host: &Channel,
 ) -> io::Result<()> {
@@ -169,7 +172,7 @@ fn start_template(
         Forked::Child => {
             let joined = join.map_or(Ok(1), |join| rustix::io::write(&join, b"0"));
             let error = match joined {
-                Ok(_) => become_template(&argv, &environment, root, &channel, &log),
+                Ok(_) => become_template(&argv, &environment, walls, &channel, &log),
                 Err(error) => error.into(),
             };
             let _ = rustix::io::write(&log, error.to_string().as_bytes());
@@ -192,10 +195,13 @@ const TEMPLATE: InitRequest = InitRequest {
     proxy: false,
 };
 
+/// Where a template finds the mount namespace that is empty (`walls.py`).
+const EMPTY_NAMESPACE: i32 = 4;
+
 fn become_template(
     argv: &[CString],
     environment: &[CString],
-    root: Option<&RootSpec>,
+    walls: Option<(&RootSpec, &OwnedFd)>,
     channel: &OwnedFd,
     log: &OwnedFd,
 ) -> io::Error {
@@ -203,7 +209,7 @@ fn become_template(
         sys::die_with_parent()?;
         sys::unblock_signals()?;
         // Imports want a place to write, which no session may share.
-        if let Some(root) = root {
+        if let Some((root, _)) = walls {
             sys::unshare(libc::CLONE_NEWNS)?;
             root::mount_private_directories(&TEMPLATE, root).map_err(io::Error::other)?;
         }
@@ -212,17 +218,19 @@ fn become_template(
             rustix::fs::OFlags::RDWR,
             rustix::fs::Mode::empty(),
         )?;
-        // Out of the way of 0 to 3 first, since a target may be one of the sources.
-        let mut moved = [0; 3];
-        for (moved, source) in moved.iter_mut().zip([&null, log, channel]) {
-            *moved = sys::duplicate_above(source.as_raw_fd(), 10)?;
-        }
+        // Out of the way of 0 to 4 first, since a target may be one of the sources.
+        let mut targets = vec![(0, &null), (1, &null), (2, log), (3, channel)];
+        targets.extend(walls.map(|(_, empty)| (EMPTY_NAMESPACE, empty)));
+        let moved = targets.iter().map(|(target, source)| {
+            let moved = sys::duplicate_above(source.as_raw_fd(), 10)?;
+            Ok((*target, moved))
+        });
+        let moved: Vec<(i32, i32)> = moved.collect::<io::Result<_>>()?;
         drop(null);
-        let [null, log, channel] = moved;
-        for (target, source) in [(0, null), (1, null), (2, log), (3, channel)] {
-            sys::duplicate_to(source, target)?;
+        for (target, source) in &moved {
+            sys::duplicate_to(*source, *target)?;
         }
-        sys::close_from(4)
+        sys::close_from(u32::try_from(moved.len()).map_err(io::Error::other)?)
     };
     match prepared() {
         Ok(()) => sys::exec(argv, environment),

@@ -35,6 +35,10 @@ class Template:
     def __init__(self, fd):
         self.sock = socket.socket(fileno=fd)
         self.sock.set_inheritable(False)
+        try:
+            os.set_inheritable(walls.EMPTY_NAMESPACE, False)
+        except OSError:
+            pass  # there is none where there are no walls
         self.children = {}  # pid -> id of the session
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda signum, frame: None)

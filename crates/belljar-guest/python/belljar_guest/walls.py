@@ -42,6 +42,9 @@ CLONE_NEWNET = 0x40000000
 # to the one that is left with it.
 _SESSION = (CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS)
 
+# Where the spawner put a mount namespace that is empty.
+EMPTY_NAMESPACE = 4
+
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
@@ -137,8 +140,16 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
         except PermissionError:
             pass  # the namespace forbids it, so there are none to give up
         step = "join namespaces"
-        for fd, kind in reversed(tuple(zip(namespaces, _SESSION))):
+        user, *others = zip(namespaces, _SESSION)
+        for fd, kind in reversed(others):
             setns(fd, kind)
+        step = "hide the list of mounts"
+        root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        setns(EMPTY_NAMESPACE, CLONE_NEWNS)
+        os.chdir(root)
+        os.chroot(".")
+        step = "join the user namespace"
+        setns(*user)
 
         # Before the change of user, which takes the right to do it.
         step = "capability bounding set"

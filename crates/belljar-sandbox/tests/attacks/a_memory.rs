@@ -243,38 +243,20 @@ async fn a5a_watches_of_files() {
         "A5a",
         Severity::HostDos,
         "inotify instances and watches until it fails",
-        "EMFILE and ENOSPC at the session's own limits; another session still watches its files",
+        "ENOSYS for the first: there are none",
     )
     .await;
     let session = case.session().await;
     let code = r"
-import ctypes, errno, os
+import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
-def watch():
-    instances = []
-    while (instance := libc.inotify_init1(0)) >= 0:
-        instances.append(instance)
-    print(errno.errorcode[ctypes.get_errno()])
-    directories = [b'%d' % number for number in range(2_000)]
-    for directory in directories:
-        os.mkdir(directory)
-    for instance in instances:
-        for directory in directories:
-            if libc.inotify_add_watch(instance, directory, 0xFFF) < 0:
-                return print(errno.errorcode[ctypes.get_errno()])
-    print('no end')
-watch()
+instances = 0
+while instances < 1000 and libc.inotify_init1(0) >= 0:
+    instances += 1
+print(instances, errno.errorcode[ctypes.get_errno()])
 ";
-    assert_eq!(case.printed(&session, code).await, "EMFILE\nENOSPC\n");
-    let peer = case.session().await;
-    let watch = r"
-import ctypes
-libc = ctypes.CDLL(None, use_errno=True)
-instance = libc.inotify_init1(0)
-print(instance >= 0, libc.inotify_add_watch(instance, b'.', 0xFFF) >= 0)
-";
-    assert_eq!(case.printed(&peer, watch).await, "True True\n");
-    case.end([session, peer]).await;
+    assert_eq!(case.printed(&session, code).await, "0 ENOSYS\n");
+    case.end([session]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -221,7 +221,7 @@ async fn g18g_without_joining_namespaces() {
             mask: 0,
             value: 0,
         },
-        &["could not be started"],
+        &["mount namespace", "belljar doctor"],
     )
     .await;
 }

@@ -69,20 +69,14 @@ pub(crate) fn parent_id() -> u32 {
     u32::from(On::chosen() != On::New)
 }
 
-/// The lines of a posture. A fork differs in three of them: its cgroup is beside the one that its
-/// cgroup namespace starts at, its workspace is in a room, and there is the workspace that it comes
-/// from, which it can't open.
+/// The lines of a posture. A fork differs in one of them: its cgroup is beside the one that its cgroup namespace
+/// starts at.
 pub(crate) fn posture(text: &str) -> BTreeSet<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.map(|line| match line.strip_prefix("cgroup /../") {
         Some(_) if is_on_forks() => "cgroup",
         _ => line,
     });
-    let of_family = |line: &&str| {
-        line.contains("/ /workspace rw,nosuid,nodev")
-            || *line == "mount /forks/1 ro,nosuid,nodev tmpfs"
-    };
-    let lines = lines.filter(|line| !is_on_forks() || !of_family(line));
     lines.map(str::to_owned).collect()
 }
 

@@ -5,6 +5,7 @@
 mod cells;
 mod checkpoints;
 mod compatibility;
+mod covert;
 mod displays;
 mod files;
 mod forks;

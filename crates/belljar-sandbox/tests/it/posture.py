@@ -48,20 +48,7 @@ def posture():
         kind = stat.filemode(found.st_mode)
         device = f" {os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if stat.S_ISCHR(found.st_mode) else ""
         tell("device", name, kind if not kind.startswith("l") else "link", os.readlink("/dev/" + name) if kind.startswith("l") else device.strip())
-    # One line a kind of mount: how many files of the host are shown differs between hosts.
-    mounts = set()
-    for line in lines("/proc/self/mountinfo"):
-        before, after = line.split(" - ")
-        place, options = before.split()[4:6]
-        kind = after.split()[0]
-        flags = ",".join(flag for flag in options.split(",") if flag in ("ro", "rw", "nosuid", "nodev", "noexec"))
-        if place == "/" or place.startswith(("/tmp", "/dev", "/proc", "/workspace", "/forks")):
-            mounts.add(f"mount {place} {flags}" + ("" if place.startswith(("/dev/", "/proc/")) and place != "/dev/shm" else f" {kind}"))
-        else:
-            mounts.add(f"mounts of the host: {'read-only' if flags.startswith('ro,nosuid,nodev') else line}")
-    for mount in sorted(mounts):
-        tell(mount)
-    for path in ("/proc/keys", "/proc/kallsyms", "/proc/cmdline", "/proc/interrupts", "/proc/sys/kernel/random/boot_id", "/proc/kcore", "/proc/kmsg", "/proc/timer_list", "/proc/sysrq-trigger", "/proc/1/environ", "/proc/1/maps"):
+    for path in ("/proc/keys", "/proc/locks", "/proc/self/mountinfo", "/proc/self/mounts", "/proc/self/mountstats", "/proc/kallsyms", "/proc/cmdline", "/proc/interrupts", "/proc/sys/kernel/random/boot_id", "/proc/kcore", "/proc/kmsg", "/proc/timer_list", "/proc/sysrq-trigger", "/proc/1/environ", "/proc/1/maps"):
         try:
             with open(path, "rb") as file:
                 tell("hidden", path, file.read(1) or "empty")

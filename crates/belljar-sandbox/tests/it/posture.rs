@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use belljar_sandbox::protocol::Fate;
 use belljar_sandbox::{Checkpoints, Session, SessionOptions};
 
-use crate::support::{data_engine, engine, good, printed};
+use crate::support::{data_engine, engine, good, inits, printed};
 
 const POSTURE: &str = include_str!("posture.py");
 const GOLDEN: &str = include_str!("posture.golden");
+/// The mounts, which a session does not see the list of.
+const MOUNTS: &str = include_str!("mounts.golden");
 
 /// The lines that this host can have: one kernel has files in `/proc` that another has not.
 fn lines(text: &str) -> BTreeSet<&str> {
@@ -20,8 +22,49 @@ fn lines(text: &str) -> BTreeSet<&str> {
     text.lines().filter(possible).collect()
 }
 
+/// The mounts of this process's sessions, as the host sees them. One line a kind of mount: how many files of the host
+/// are shown differs between hosts.
+fn mounts() -> BTreeSet<String> {
+    let mut mounts = BTreeSet::new();
+    let inits = inits();
+    assert!(!inits.is_empty());
+    for init in inits {
+        let text = std::fs::read_to_string(format!("/proc/{init}/mountinfo")).unwrap();
+        for line in text.lines() {
+            let (before, after) = line.split_once(" - ").unwrap();
+            let fields: Vec<&str> = before.split(' ').collect();
+            let (place, options) = (fields[4], fields[5]);
+            let known = ["ro", "rw", "nosuid", "nodev", "noexec"];
+            let flags: Vec<&str> = options.split(',').filter(|o| known.contains(o)).collect();
+            let flags = flags.join(",");
+            let is_below = |top: &&str| place.starts_with(top);
+            let own = ["/tmp", "/dev", "/proc", "/workspace", "/forks"];
+            mounts.insert(if place != "/" && !own.iter().any(is_below) {
+                let sealed = flags.starts_with("ro,nosuid,nodev");
+                let what = if sealed { "read-only" } else { line };
+                format!("mounts of the host: {what}")
+            } else if ["/dev/", "/proc/"].iter().any(is_below) && place != "/dev/shm" {
+                format!("mount {place} {flags}")
+            } else {
+                let kind = after.split(' ').next().unwrap();
+                format!("mount {place} {flags} {kind}")
+            });
+        }
+    }
+    mounts
+}
+
+fn assert_mounts(more: &[&str]) {
+    let found = mounts();
+    let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
+    let mut golden = lines(MOUNTS);
+    golden.extend(more);
+    assert_eq!(found, golden);
+}
+
 async fn assert_golden(session: &Session, code: &str) {
     assert_posture(session, code, lines(GOLDEN)).await;
+    assert_mounts(&[]);
 }
 
 async fn assert_posture(session: &Session, code: &str, golden: BTreeSet<&str>) {
@@ -67,9 +110,8 @@ async fn heavy_g17_posture_after_a_thousand_forks() {
     }
 }
 
-/// A fork, a fork of a fork, and the same restored. They differ in where they work, in their cgroup,
-/// which is beside the one that the family's cgroup namespace starts at, and in the rooms, which
-/// each of the family has before it.
+/// A fork, a fork of a fork, and the same restored. They differ in where they work, and in their cgroup, which is
+/// beside the one that the family's cgroup namespace starts at.
 #[tokio::test(flavor = "multi_thread")]
 async fn g17_posture_of_forks() {
     let options = SessionOptions {
@@ -80,8 +122,7 @@ async fn g17_posture_of_forks() {
     good(&session, "import os").await;
     let fork = session.fork(1).await.unwrap().remove(0);
     let deep = fork.fork(1).await.unwrap().remove(0);
-    let mut with_rooms = lines(GOLDEN);
-    with_rooms.extend([
+    assert_mounts(&[
         "mount /forks/1 ro,nosuid,nodev tmpfs",
         "mount /forks/1/workspace rw,nosuid,nodev tmpfs",
         "mount /forks/1/2 ro,nosuid,nodev tmpfs",
@@ -100,11 +141,11 @@ async fn g17_posture_of_forks() {
                 );
             }
             let cgroup = format!("cgroup /../{}", fork.id());
-            let mut golden = with_rooms.clone();
+            let mut golden = lines(GOLDEN);
             assert!(golden.remove("directory /workspace root /") && golden.remove("cgroup"));
             golden.extend([place, &cgroup]);
             assert_posture(fork, "print(posture())", golden).await;
         }
     }
-    assert_posture(&session, "print(posture())", with_rooms).await;
+    assert_posture(&session, "print(posture())", lines(GOLDEN)).await;
 }

@@ -25,6 +25,16 @@ const SOCKET_KIND: u32 = 0xf;
 /// host's program for core dumps, where there is one, for each crash in a session.
 const RESOURCES_BUT_CORE: [u32; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
+/// Of `preadv2`: give up rather than wait for a disk.
+const RWF_NOWAIT: u32 = 8;
+
+/// By number: NORMAL, RANDOM, SEQUENTIAL, WILLNEED, DONTNEED, FREE, REMOVE, DONTFORK, DOFORK, HUGEPAGE, NOHUGEPAGE,
+/// DONTDUMP, DODUMP, WIPEONFORK, KEEPONFORK, `POPULATE_READ`, `POPULATE_WRITE`, `DONTNEED_LOCKED`, COLLAPSE. Not
+/// MERGEABLE, COLD, PAGEOUT.
+const MADVISE: [u32; 19] = [
+    0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 24, 25,
+];
+
 const ALLOW: Verdict = Verdict::Allow;
 
 macro_rules! rows {
@@ -60,19 +70,27 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_pwrite64 ALLOW, "databases, numpy.memmap";
     SYS_preadv ALLOW, "os.preadv";
     SYS_pwritev ALLOW, "os.pwritev";
-    SYS_preadv2 ALLOW, "os.preadv with flags";
+    SYS_preadv2 only!(EOPNOTSUPP: [5 & RWF_NOWAIT => [0]]), "os.preadv with flags; not the one that tells whether a page of the host's files is in memory";
     SYS_pwritev2 ALLOW, "os.pwritev with flags";
     SYS_lseek ALLOW, "files";
     SYS_close ALLOW, "descriptors";
     SYS_close_range ALLOW, "subprocess closes descriptors";
     SYS_dup ALLOW, "descriptors";
     SYS_dup3 ALLOW, "descriptors";
-    SYS_fcntl ALLOW, "flags and locks of descriptors";
-    SYS_flock ALLOW, "locks of files";
+    SYS_fcntl only!(EINVAL: [1 & !0 => [
+        0, 1030, // DUPFD, DUPFD_CLOEXEC
+        1, 2, 3, 4, // GETFD, SETFD, GETFL, SETFL
+        5, 6, 7, // GETLK, SETLK, SETLKW
+        36, 37, 38, // the same for locks of open files
+        8, 9, 10, 11, 15, 16, // SETOWN, GETOWN, SETSIG, GETSIG, SETOWN_EX, GETOWN_EX
+        1031, 1032, // SETPIPE_SZ, GETPIPE_SZ
+        1033, 1034, // ADD_SEALS, GET_SEALS
+    ]]), "flags and locks of descriptors; nothing that is kept at a file which others have open too: no NOTIFY, leases, write hints";
+    SYS_flock ALLOW, "locks of files; those of the host too, which no filter can tell apart (SECURITY.md)";
     SYS_ftruncate ALLOW, "files open for writing";
     SYS_fallocate ALLOW, "databases";
-    SYS_fadvise64 ALLOW, "readers of large files";
-    SYS_readahead ALLOW, "readers of large files";
+    SYS_fadvise64 Verdict::Answer(0), "nothing to do for files in memory; for the host's it would empty the page cache that all share";
+    SYS_readahead Verdict::Answer(0), "as fadvise64";
     SYS_sendfile ALLOW, "shutil.copyfile";
     SYS_copy_file_range ALLOW, "cp, os.copy_file_range";
     SYS_fsync ALLOW, "databases";
@@ -145,9 +163,9 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_lremovexattr ALLOW, "os.removexattr";
     SYS_fremovexattr ALLOW, "os.removexattr";
     SYS_landlock_restrict_self ALLOW, "a fork of a session gives up its parent's files; with the rules of others nothing is gained";
-    SYS_inotify_init1 ALLOW, "watchers of files";
-    SYS_inotify_add_watch ALLOW, "watchers of files";
-    SYS_inotify_rm_watch ALLOW, "watchers of files";
+    SYS_inotify_init1 Verdict::Answer(libc::ENOSYS), "a watch is kept at the file, which for those of the host and for devices all share: it would show who else opens them. Libraries that have another way take it";
+    SYS_inotify_add_watch Verdict::Answer(libc::ENOSYS), "as inotify_init1";
+    SYS_inotify_rm_watch Verdict::Answer(libc::ENOSYS), "as inotify_init1";
 
     // Waiting.
     SYS_ppoll ALLOW, "select.poll";
@@ -169,9 +187,8 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_munmap ALLOW, "as mmap";
     SYS_mremap ALLOW, "realloc";
     SYS_mprotect ALLOW, "libraries, threads' stacks";
-    SYS_madvise ALLOW, "malloc, numpy";
+    SYS_madvise only!(EINVAL: [1 & !0 => MADVISE]), "malloc, numpy; nothing that pushes shared pages out or has equal pages of others merged";
     SYS_msync ALLOW, "mmap.flush";
-    SYS_mincore ALLOW, "readers of large files";
     SYS_mlock ALLOW, "keys in memory; bounded by a resource limit";
     SYS_mlock2 ALLOW, "as mlock";
     SYS_munlock ALLOW, "as mlock";
@@ -366,7 +383,7 @@ pub(super) const POLICY: &[Row] = rows! {
     #[cfg(target_arch = "x86_64")]
     SYS_mknod only!(EPERM: [1 & 0o170_000 => [0, 0o100_000, 0o010_000, 0o140_000]]), "as mknodat";
     #[cfg(target_arch = "x86_64")]
-    SYS_inotify_init ALLOW, "as inotify_init1";
+    SYS_inotify_init Verdict::Answer(libc::ENOSYS), "as inotify_init1";
     #[cfg(target_arch = "x86_64")]
     SYS_poll ALLOW, "as ppoll";
     #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,6 @@
 //! Running the program in a directory of its own, and looking for what it leaves behind.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -260,18 +261,27 @@ impl Scratch {
     /// `TMPDIR`, and the others see the driver that is mounted from there.
     pub(crate) fn processes(&self) -> Vec<String> {
         let marker = self.marker();
+        let entries = || fs::read_dir("/proc").unwrap().flatten();
+        let sees_us = |path: &Path| {
+            fs::read_to_string(path.join("mountinfo")).is_ok_and(|text| text.contains(marker))
+        };
+        // A session's processes have no list of mounts; they are in the pid namespace of an init that has.
+        let namespace = |path: &Path| fs::read_link(path.join("ns/pid")).ok();
+        let mut namespaces: BTreeSet<PathBuf> = entries()
+            .filter(|entry| sees_us(&entry.path()))
+            .filter_map(|entry| namespace(&entry.path()))
+            .collect();
+        namespaces.retain(|name| Some(name) != namespace(Path::new("/proc/self")).as_ref());
         let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
+        for entry in entries() {
             let path = entry.path();
             let Ok(name) = fs::read_to_string(path.join("comm")) else {
                 continue;
             };
             let logs_here = fs::read_link(path.join("fd/2"))
                 .is_ok_and(|log| log.to_string_lossy().contains(marker));
-            let sees_us = || {
-                fs::read_to_string(path.join("mountinfo")).is_ok_and(|text| text.contains(marker))
-            };
-            if logs_here || sees_us() {
+            let is_inside = || namespace(&path).is_some_and(|name| namespaces.contains(&name));
+            if logs_here || sees_us(&path) || is_inside() {
                 found.push(name.trim().to_owned());
             }
         }
