@@ -1,6 +1,7 @@
 //! Bodies of requests: read whole, within bounds of size and time, before anything is done.
 
 use std::fs::File;
+use std::future::poll_fn;
 use std::io::{Read, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
@@ -13,9 +14,10 @@ use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::bounds::Place;
+use crate::pace::Pace;
 use crate::problem::{Code, Problem};
 use crate::service::Service;
 use crate::tenants::TenantName;
@@ -24,9 +26,9 @@ use crate::tenants::TenantName;
 pub(crate) const MAX_JSON: u64 = 8 << 20;
 
 /// A body that is smaller needs no place.
-const SMALL: u64 = 64 << 10;
+pub(crate) const SMALL: u64 = 64 << 10;
 
-/// How long a body may pause, and how long it may take.
+/// How long a body may pause, and how long it may take. Between the two, it has a [pace](Pace).
 const PAUSE: Duration = Duration::from_secs(10);
 const PATIENCE_JSON: Duration = Duration::from_secs(30);
 const PATIENCE_FILE: Duration = Duration::from_mins(10);
@@ -90,12 +92,19 @@ impl Upload {
         };
         let deadline = Instant::now() + patience;
         let (mut bytes, mut hash) = (0, Sha256::new());
-        let late = |_| Problem::new(Code::BodyTimeout, "send it faster");
-        while let Some(frame) = timeout_at(deadline, timeout(PAUSE, body.frame()))
-            .await
-            .map_err(late)?
-            .map_err(late)?
-        {
+        let late = || Problem::new(Code::BodyTimeout, "send it faster");
+        let mut pace = Pace::default();
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = body.frame() => frame,
+                () = poll_fn(|context| pace.poll_too_slow(context)) => return Err(late()),
+                () = sleep(PAUSE) => return Err(late()),
+                () = sleep_until(deadline) => return Err(late()),
+            };
+            let Some(frame) = frame else {
+                break;
+            };
             let frame = frame.map_err(|error| {
                 tracing::debug!(%error, "a body was cut off");
                 Problem::new(Code::BadBody, "it was cut off")
@@ -103,6 +112,7 @@ impl Upload {
             let Ok(data) = frame.into_data() else {
                 continue;
             };
+            pace.moved(data.len());
             bytes += data.len() as u64;
             if bytes > limit {
                 return Err(too_large());

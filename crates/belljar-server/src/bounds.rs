@@ -32,9 +32,11 @@ const KEPT_FREE_SHARE: u64 = 16;
 /// connections is no bound.
 const TENANT_REQUESTS: usize = 512;
 
-/// Files and large bodies on their way, of a tenant and of all. Each may hold as much disk as it has bytes.
+/// Files and large bodies on their way, of a tenant and of all. Each may hold as much disk as it has bytes. The first
+/// ones of a tenant are never refused because of others.
 const TENANT_TRANSFERS: usize = 16;
 const MAX_TRANSFERS: usize = 64;
+const FIRST_TRANSFERS: usize = 4;
 
 /// What is kept of the cells of a tenant that have ended.
 const TENANT_KEPT_BYTES: usize = 256 << 20;
@@ -266,14 +268,15 @@ impl Bounds {
     /// A place for a file or a large body on its way.
     pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
-        if used.transfers >= MAX_TRANSFERS {
-            let detail = "too many files and large requests are on their way";
-            return Err(Problem::new(Code::ServiceFull, detail));
-        }
+        let full = used.transfers >= MAX_TRANSFERS;
         let of_tenant = used.of(tenant);
         if of_tenant.transfers >= TENANT_TRANSFERS {
             let detail = format!("a tenant may send and get {TENANT_TRANSFERS} files at once");
             return Err(Problem::new(Code::TooManyTransfers, detail));
+        }
+        if full && of_tenant.transfers >= FIRST_TRANSFERS {
+            let detail = "too many files and large requests are on their way";
+            return Err(Problem::new(Code::ServiceFull, detail));
         }
         of_tenant.transfers += 1;
         used.transfers += 1;
@@ -632,11 +635,15 @@ mod tests {
         assert!(bounds.transfer(&b).is_ok());
         drop(transfers);
         let others: Vec<_> = (0..MAX_TRANSFERS)
-            .map(|n| bounds.transfer(&tenant(&n.to_string())).unwrap())
+            .map(|n| bounds.transfer(&tenant(&format!("t{}", n % 4))).unwrap())
+            .collect();
+        let first: Vec<_> = (0..FIRST_TRANSFERS)
+            .map(|_| bounds.transfer(&a).unwrap())
             .collect();
         assert_eq!(bounds.transfer(&a).unwrap_err().code, Code::ServiceFull);
         drop(others);
         assert!(bounds.transfer(&a).is_ok());
+        drop(first);
 
         let kept = bounds.keep(&a, TENANT_KEPT_BYTES).unwrap();
         assert!(bounds.keep(&a, 1).is_none());

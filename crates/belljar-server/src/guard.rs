@@ -18,9 +18,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use crate::api::{MCP, key_of_protocols};
 use crate::metrics::Answered;
 use crate::node::random_hex;
+use crate::peers::Connection;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::tenants::Scope;
+use crate::tenants::{KeyInfo, Scope};
 
 /// Nothing that is answered is a page, but the files of the interface, which have headers of their own: a
 /// browser that is led here shows nothing, runs nothing and keeps nothing.
@@ -194,11 +195,11 @@ pub(crate) async fn authorize(
     let key = key_of(headers).or_else(|| key_of_protocols(headers));
     let key = key.map(str::to_owned);
     let is_given = headers.contains_key(header::AUTHORIZATION);
-    let caller = match &service.demo {
-        Some(demo) if !is_given => Ok(Caller::from(demo.clone())),
-        _ => caller(&service, key, scope_of(&request)).await,
+    let key = match &service.demo {
+        Some(demo) if !is_given => Ok(demo.clone()),
+        _ => find_key(&service, key).await,
     };
-    let caller = match caller {
+    let caller = match key.and_then(|key| caller(key, scope_of(&request))) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
@@ -207,10 +208,15 @@ pub(crate) async fn authorize(
     span.record("tenant", caller.tenant.as_str());
     span.record("key", &caller.prefix);
     let tenant = caller.tenant.clone();
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let authenticated = connection.as_ref().map(Connection::authenticate);
     request.extensions_mut().insert(caller);
     let mut response = next.run(request).await;
     service.bounds.tell(&tenant, response.headers_mut());
-    response
+    match connection {
+        Some(connection) => connection.hold(response, authenticated),
+        None => response,
+    }
 }
 
 /// The key that a request came with: in a header, or in the cookie of a browser that has logged in.
@@ -237,25 +243,25 @@ fn key_of_cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
-async fn caller(
-    service: &Service,
-    key: Option<String>,
-    needed: Option<Scope>,
-) -> Result<Caller, Problem> {
+async fn find_key(service: &Service, key: Option<String>) -> Result<KeyInfo, Problem> {
     let refused = || {
         let detail = "send `Authorization: Bearer KEY` with a key that is not revoked";
         Problem::new(Code::Unauthorized, detail)
     };
     let info = service.tenants.check(&key.ok_or_else(refused)?).await;
     let info = info.map_err(|error| Problem::internal("a key can't be looked up", error))?;
-    let info = info.ok_or_else(refused)?;
+    info.ok_or_else(refused)
+}
+
+/// Who asks, where the key is good for what is asked.
+fn caller(key: KeyInfo, needed: Option<Scope>) -> Result<Caller, Problem> {
     if let Some(needed) = needed
-        && !info.scopes.contains(&needed)
+        && !key.scopes.contains(&needed)
     {
-        let detail = format!("the key has not the scope `{}`", needed.as_str());
+        let detail = format!("the key lacks scope `{}`", needed.as_str());
         return Err(Problem::new(Code::ScopeMissing, detail));
     }
-    Ok(info.into())
+    Ok(key.into())
 }
 
 /// The scope that a route needs; what is no route needs none to be told so.

@@ -3,12 +3,15 @@
 //!
 //! In memory, as the sessions are that the answers tell of: neither outlives the service. Runs do, so that which run
 //! a request has begun is on disk as well (`run_keys` of the tenants' file).
+//!
+//! Bytes are bounded. A key whose answer is too large to be kept, or was given up for newer ones, is kept without it: the
+//! request is not carried out again, and who repeats it is told so (`answer_gone`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
@@ -23,6 +26,11 @@ use crate::tenants::TenantName;
 const KEPT: Duration = Duration::from_hours(24);
 const MAX_KEPT: usize = 4096;
 
+/// The most bytes of an answer, of those of a tenant, and of all.
+const MAX_ANSWER: u64 = 64 << 10;
+const TENANT_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 64 << 20;
+
 /// The answers that are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Idempotency {
@@ -34,6 +42,9 @@ struct Answers {
     by_key: HashMap<String, Arc<Slot>>,
     /// The oldest first.
     order: VecDeque<(Instant, String)>,
+    /// Those whose answers are kept whole, the oldest first, and what these have together.
+    whole: VecDeque<Arc<Slot>>,
+    bytes: usize,
 }
 
 /// The place for the answer to one request.
@@ -53,6 +64,8 @@ enum Answer {
     },
     /// A cell, which may still run. Its session keeps it for as long as it keeps cells.
     Cell(Weak<CellRecord>),
+    /// It is not kept.
+    Gone,
 }
 
 /// What a key is good for.
@@ -100,8 +113,7 @@ impl Idempotency {
     pub(crate) async fn keep(
         &self,
         tenant: &TenantName,
-        key: &str,
-        slot: &Slot,
+        slot: &Arc<Slot>,
         response: Response,
     ) -> Response {
         let status = response.status();
@@ -110,16 +122,23 @@ impl Idempotency {
         if again {
             let mut tenants = lock(&self.tenants);
             if let Some(answers) = tenants.get_mut(tenant) {
-                answers.by_key.remove(key);
-                answers.order.retain(|(_, kept)| kept != key);
+                answers.by_key.remove(&slot.key);
+                answers.order.retain(|(_, kept)| *kept != slot.key);
             }
         }
         if slot.answer.borrow().is_some() {
             // It is a cell.
             return response;
         }
+        if response
+            .size_hint()
+            .upper()
+            .is_none_or(|bytes| bytes > MAX_ANSWER)
+        {
+            slot.answer.send_replace(Some(Answer::Gone));
+            return response;
+        }
         let (parts, body) = response.into_parts();
-        // Answers to changes are short, but for those of cells.
         let body = body
             .collect()
             .await
@@ -130,7 +149,30 @@ impl Idempotency {
             headers: parts.headers.clone(),
             body: body.clone(),
         }));
+        if !again {
+            self.count(tenant, slot);
+        }
         Response::from_parts(parts, Body::from(body))
+    }
+
+    /// Counts an answer that is kept whole, and gives up the oldest ones where there are too many bytes: those of whoever
+    /// has most, where all have too many.
+    fn count(&self, tenant: &TenantName, slot: &Arc<Slot>) {
+        let mut tenants = lock(&self.tenants);
+        let Some(answers) = tenants.get_mut(tenant) else {
+            return;
+        };
+        answers.bytes += slot.bytes();
+        answers.whole.push_back(Arc::clone(slot));
+        while answers.bytes > TENANT_BYTES {
+            answers.give_up_answer();
+        }
+        let mut all: usize = tenants.values().map(|answers| answers.bytes).sum();
+        while all > MAX_BYTES
+            && let Some(most) = tenants.values_mut().max_by_key(|answers| answers.bytes)
+        {
+            all -= most.give_up_answer();
+        }
     }
 }
 
@@ -163,7 +205,23 @@ impl Slot {
                 *response.headers_mut() = headers;
                 Ok(Earlier::Response(response))
             }
+            Some(Answer::Gone) => {
+                let detail = "the request was carried out, and its answer is too large or too old to be kept";
+                Err(Problem::new(Code::AnswerGone, detail))
+            }
             None => Err(Problem::internal("an earlier answer", "it is not there")),
+        }
+    }
+
+    /// What is held for an answer that is kept whole.
+    fn bytes(&self) -> usize {
+        match &*self.answer.borrow() {
+            Some(Answer::Whole { headers, body, .. }) => {
+                let headers = headers.iter();
+                let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
+                body.len() + headers.sum::<usize>()
+            }
+            _ => 0,
         }
     }
 }
@@ -180,8 +238,98 @@ impl Answers {
             if self.order.len() < MAX_KEPT && at.elapsed() < KEPT {
                 return;
             }
-            self.by_key.remove(key);
+            let slot = self.by_key.remove(key);
             self.order.pop_front();
+            let place =
+                slot.and_then(|slot| self.whole.iter().position(|one| Arc::ptr_eq(one, &slot)));
+            if let Some(slot) = place.and_then(|place| self.whole.remove(place)) {
+                self.bytes -= slot.bytes();
+            }
         }
+    }
+
+    /// Gives up the oldest answer, not its key. How many bytes it had.
+    fn give_up_answer(&mut self) -> usize {
+        let slot = self.whole.pop_front();
+        let bytes = slot.as_ref().map_or(0, |slot| slot.bytes());
+        if let Some(slot) = slot {
+            slot.answer.send_replace(Some(Answer::Gone));
+        }
+        self.bytes -= bytes;
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Carries a request out whose answer has so many bytes; whether it was carried out.
+    async fn request(all: &Idempotency, tenant: &str, key: &str, bytes: usize) -> bool {
+        let tenant = tenant.parse().unwrap();
+        match all.claim(&tenant, key, [0; 32]).unwrap() {
+            Claim::Again(_) => false,
+            Claim::First(slot) => {
+                let answer = vec![b'x'; bytes].into_response();
+                all.keep(&tenant, &slot, answer).await;
+                true
+            }
+        }
+    }
+
+    async fn repeat(all: &Idempotency, tenant: &str, key: &str) -> Result<(), Code> {
+        let claim = all.claim(&tenant.parse().unwrap(), key, [0; 32]);
+        let Ok(Claim::Again(slot)) = claim else {
+            panic!("it would be carried out again");
+        };
+        slot.earlier()
+            .await
+            .map(drop)
+            .map_err(|problem| problem.code)
+    }
+
+    fn bytes(all: &Idempotency, tenant: &str) -> usize {
+        let tenant: TenantName = tenant.parse().unwrap();
+        lock(&all.tenants).get(&tenant).unwrap().bytes
+    }
+
+    #[tokio::test]
+    async fn answers_are_bounded_by_bytes_and_nothing_is_done_twice() {
+        let all = Idempotency::default();
+        let largest = usize::try_from(MAX_ANSWER).unwrap();
+        assert!(request(&all, "a", "large", largest + 1).await);
+        assert_eq!(repeat(&all, "a", "large").await, Err(Code::AnswerGone));
+        assert_eq!(bytes(&all, "a"), 0);
+        for n in 0..100 {
+            assert!(request(&all, "a", &n.to_string(), largest).await);
+        }
+        assert!(bytes(&all, "a") <= TENANT_BYTES);
+        assert_eq!(repeat(&all, "a", "0").await, Err(Code::AnswerGone));
+        assert_eq!(repeat(&all, "a", "99").await, Ok(()));
+        // Whoever has most makes room.
+        assert!(request(&all, "b", "one", 1000).await);
+        for tenant in 0..MAX_BYTES / TENANT_BYTES + 1 {
+            for n in 0..TENANT_BYTES / largest {
+                assert!(request(&all, &format!("t{tenant}"), &n.to_string(), largest).await);
+            }
+        }
+        let sum: usize = lock(&all.tenants).values().map(|one| one.bytes).sum();
+        assert!(sum <= MAX_BYTES, "{sum}");
+        assert_eq!(repeat(&all, "b", "one").await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn keys_are_bounded_by_number() {
+        let all = Idempotency::default();
+        for n in 0..MAX_KEPT + 10 {
+            assert!(request(&all, "a", &n.to_string(), 10).await);
+        }
+        let tenant: TenantName = "a".parse().unwrap();
+        let tenants = lock(&all.tenants);
+        let answers = &tenants[&tenant];
+        assert_eq!(answers.by_key.len(), MAX_KEPT);
+        assert_eq!(answers.whole.len(), MAX_KEPT);
+        let sum: usize = answers.whole.iter().map(|slot| slot.bytes()).sum();
+        assert_eq!(answers.bytes, sum);
     }
 }

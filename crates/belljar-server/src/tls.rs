@@ -1,4 +1,4 @@
-//! TLS for the public listener, by rustls: certificates that can be replaced while the service runs.
+//! TLS, by rustls: certificates that can be replaced while the service runs.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,16 +13,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How long a handshake may take, its turn included.
+/// How long a handshake may take. How many there are at once is bounded as connections are: whoever waits for a place
+/// among few would wait for those who say nothing.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-
-/// Handshakes at once: each costs processor time before anybody has shown a key.
-const MAX_HANDSHAKES: usize = 256;
 
 /// How often it is looked whether the files have changed.
 const LOOK: Duration = Duration::from_secs(5);
@@ -64,7 +61,6 @@ pub struct Tls {
     key: PathBuf,
     current: Arc<Current>,
     config: Arc<ServerConfig>,
-    handshakes: Semaphore,
 }
 
 /// What is shown to clients now.
@@ -98,7 +94,6 @@ impl Tls {
             key: key.to_owned(),
             current,
             config: Arc::new(config),
-            handshakes: Semaphore::new(MAX_HANDSHAKES),
         })
     }
 
@@ -136,7 +131,6 @@ impl Tls {
     /// Agrees with a client on how to talk; `None` if they don't, or not in time.
     pub(crate) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let handshake = async {
-            let _turn = self.handshakes.acquire().await.ok()?;
             let acceptor = TlsAcceptor::from(Arc::clone(&self.config));
             match acceptor.accept(stream).await {
                 Ok(stream) => Some(stream),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::body::HttpBody as _;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
@@ -10,9 +11,11 @@ use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
 use crate::api::{takes, wants_stream};
-use crate::body::{Shared, Upload};
+use crate::body::{SMALL, Shared, Upload};
+use crate::bounds::Place;
 use crate::guard::changes;
 use crate::idempotency::{Claim, Earlier, Slot};
+use crate::peers::Connection;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
@@ -25,8 +28,18 @@ pub(crate) async fn work(
     request: Request,
     next: Next,
 ) -> Response {
-    let done = carry_out(service, caller, request, next).await;
-    done.unwrap_or_else(IntoResponse::into_response)
+    let place = match service.bounds.request(&caller.tenant) {
+        Ok(place) => Arc::new(place),
+        Err(problem) => return problem.into_response(),
+    };
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let done = carry_out(service, caller, request, next, &place).await;
+    let answer = done.unwrap_or_else(IntoResponse::into_response);
+    match connection {
+        // A client that does not take its answer holds a place.
+        Some(connection) => connection.hold(answer, place),
+        None => answer,
+    }
 }
 
 async fn carry_out(
@@ -34,10 +47,21 @@ async fn carry_out(
     caller: Caller,
     mut request: Request,
     next: Next,
+    place: &Arc<Place>,
 ) -> Result<Response, Problem> {
-    let place = service.bounds.request(&caller.tenant)?;
+    let place = Arc::clone(place);
     if !changes(request.method()) {
-        return to_its_end(next.run(request), place).await;
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let answer = to_its_end(next.run(request), place).await?;
+        let large = answer.size_hint().exact() > Some(SMALL);
+        return match connection {
+            // As a large body does: it is in memory until it is sent.
+            Some(connection) if large => {
+                let transfer = service.bounds.transfer(&caller.tenant)?;
+                Ok(connection.hold(answer, transfer))
+            }
+            _ => Ok(answer),
+        };
     }
     if service.is_draining() {
         let detail = "no new work is taken; what runs goes on for a while";
@@ -70,9 +94,7 @@ async fn carry_out(
                 // Whoever waits for the answer gets one, whatever becomes of the request.
                 let response = to_its_end(next.run(request), place).await;
                 let response = response.unwrap_or_else(IntoResponse::into_response);
-                let kept = service
-                    .idempotency
-                    .keep(&caller.tenant, &key, &slot, response);
+                let kept = service.idempotency.keep(&caller.tenant, &slot, response);
                 kept.await
             };
             to_its_end(answer, ()).await

@@ -33,6 +33,8 @@ const MAX_PATH: u32 = 4096;
 const CHUNK: usize = 1 << 20;
 /// More entries than any workspace has by default.
 const MAX_ENTRIES: usize = 200_000;
+/// The most files that are listed as left out: the list is held while a session sleeps, and stands in answers.
+const MAX_LEFT_OUT: usize = 1000;
 
 const FILE: u8 = 0;
 const EXECUTABLE: u8 = 1;
@@ -108,10 +110,15 @@ impl Writer {
     ) -> Result<(usize, Vec<FileLeftOut>), Error> {
         let (entries, more) = workspace.list("", MAX_ENTRIES)?;
         let mut left_out = Vec::new();
+        let mut unlisted = 0;
         let mut room = limit;
         let mut files = 0;
         for entry in entries {
             let mut leave_out = |why: String| {
+                if left_out.len() == MAX_LEFT_OUT {
+                    unlisted += 1;
+                    return;
+                }
                 left_out.push(FileLeftOut {
                     path: entry.path.clone(),
                     why,
@@ -140,12 +147,15 @@ impl Writer {
                 },
             }
         }
-        if more {
-            left_out.push(FileLeftOut {
-                path: String::new(),
-                why: format!("there are more than {MAX_ENTRIES} files"),
-            });
-        }
+        let why = match (more, unlisted) {
+            (true, _) => format!("there are more than {MAX_ENTRIES} files"),
+            (false, 0) => return Ok((files, left_out)),
+            (false, _) => format!("{unlisted} more files were not saved"),
+        };
+        left_out.push(FileLeftOut {
+            path: String::new(),
+            why,
+        });
         Ok((files, left_out))
     }
 

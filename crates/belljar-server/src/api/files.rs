@@ -21,6 +21,9 @@ use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
 
+/// The most bytes of the paths of a listing.
+const MAX_LISTED: usize = 1 << 20;
+
 /// How much of a file is read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -81,19 +84,25 @@ pub(super) async fn list(
         check(&path)?;
     }
     let listing = with_files(&held, move |session| session.list(&path)).await?;
-    let files = listing.entries.into_iter().map(|entry| FileView {
-        path: entry.path,
-        kind: match entry.kind {
-            EntryKind::File => FileKind::File,
-            EntryKind::Directory => FileKind::Directory,
-            EntryKind::Other => FileKind::Other,
-        },
-        size: entry.size,
-    });
-    Ok(Answer(FileList {
-        files: files.collect(),
-        truncated: listing.truncated,
-    }))
+    let mut truncated = listing.truncated;
+    let (mut files, mut bytes) = (Vec::new(), 0);
+    for entry in listing.entries {
+        bytes += entry.path.len();
+        if bytes > MAX_LISTED {
+            truncated = true;
+            break;
+        }
+        files.push(FileView {
+            path: entry.path,
+            kind: match entry.kind {
+                EntryKind::File => FileKind::File,
+                EntryKind::Directory => FileKind::Directory,
+                EntryKind::Other => FileKind::Other,
+            },
+            size: entry.size,
+        });
+    }
+    Ok(Answer(FileList { files, truncated }))
 }
 
 /// Downloads a file.

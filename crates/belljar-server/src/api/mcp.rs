@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse as _, Response};
-use http_body_util::BodyExt as _;
+use axum::response::Response;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::body::{MAX_JSON, Takes, Upload};
 use crate::mcp;
+use crate::peers::Connection;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
@@ -30,6 +30,7 @@ pub(super) async fn handle(
     if service.is_draining() && request.method() != Method::DELETE {
         return Err(draining());
     }
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
     let (parts, body) = request.into_parts();
     let closes = parts.method == Method::DELETE;
     let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant).await?;
@@ -60,13 +61,11 @@ pub(super) async fn handle(
         // It is done, and clients take the other for a refusal.
         *answer.status_mut() = StatusCode::NO_CONTENT;
     }
-    let answer = answer.map(|body| {
-        Body::new(body.map_frame(move |frame| {
-            let _held_until_the_end = &place;
-            frame
-        }))
-    });
-    Ok(answer.into_response())
+    let answer = answer.map(Body::new);
+    Ok(match connection {
+        Some(connection) => connection.hold(answer, place),
+        None => answer,
+    })
 }
 
 fn draining() -> Problem {

@@ -17,14 +17,19 @@ use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::NewSession;
 
+/// The most names of an answer that were left out, and the longest text about one, in characters. How many there are is
+/// for the guest to say.
+const MAX_LISTED: usize = 1000;
+const MAX_TEXT: usize = 200;
+
 /// What a snapshot does not hold.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LeftOut {
     /// Bytes of the snapshot.
     bytes: u64,
-    /// Names that were not saved.
+    /// Names that were not saved; where there are more than 1,000, the last entry has no name and says how many.
     names: Vec<Reason>,
-    /// Files that were not saved.
+    /// Files that were not saved; where there are more than 1,000, as with names.
     files: Vec<Reason>,
 }
 
@@ -37,21 +42,34 @@ pub(super) struct Reason {
 
 impl From<SnapshotReport> for LeftOut {
     fn from(report: SnapshotReport) -> Self {
-        let names = report.names.into_iter().filter_map(|name| {
-            let why = name.why?;
-            Some(Reason {
-                name: name.name,
-                why,
-            })
-        });
-        let files = report.files_left_out.into_iter().map(|file| Reason {
-            name: file.path,
-            why: file.why,
-        });
+        let names = report.names.into_iter();
+        let mut names = names.filter_map(|name| Some(Reason::new(&name.name, &name.why?)));
+        let mut listed: Vec<_> = names.by_ref().take(MAX_LISTED).collect();
+        match names.count() {
+            0 => {}
+            more => listed.push(Reason::new(
+                "",
+                &format!("{more} more names were not saved"),
+            )),
+        }
+        let files = report.files_left_out.iter();
         Self {
             bytes: report.bytes,
-            names: names.collect(),
-            files: files.collect(),
+            names: listed,
+            // There are not more of them than are listed.
+            files: files
+                .map(|file| Reason::new(&file.path, &file.why))
+                .collect(),
+        }
+    }
+}
+
+impl Reason {
+    fn new(name: &str, why: &str) -> Self {
+        let cut = |text: &str| text.chars().take(MAX_TEXT).collect();
+        Self {
+            name: cut(name),
+            why: cut(why),
         }
     }
 }
@@ -60,7 +78,7 @@ impl From<SnapshotReport> for LeftOut {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/snapshot", tag = "snapshots", operation_id = "download_snapshot",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 200, description = "The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold.", content_type = "application/vnd.belljar.snapshot"))
+    responses((status = 200, description = "The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold; of files, at most 1,001.", content_type = "application/vnd.belljar.snapshot"))
 )]
 pub(super) async fn download(
     State(service): State<Arc<Service>>,
@@ -74,13 +92,14 @@ pub(super) async fn download(
     let directory = tempfile::tempdir_in(&service.spool).map_err(fault)?;
     let path = directory.path().join("snapshot");
     let report = session.snapshot(&path).await;
-    let report = LeftOut::from(report.map_err(|error| held.explain(error))?);
+    let report = report.map_err(|error| held.explain(error))?;
+    let names = report.names.iter().filter(|name| name.why.is_some());
+    let left_out = names.count() + report.files_left_out.len();
     let file = std::fs::File::open(&path).map_err(fault)?;
     // It has no name from here on.
     drop(directory);
     let name = format!("{}.snapshot", held.id);
     let mut response = attachment(file, report.bytes, &name, SNAPSHOT, transfer);
-    let left_out = report.names.len() + report.files.len();
     let headers = response.headers_mut();
     headers.insert("belljar-left-out", HeaderValue::from(left_out));
     Ok(response)

@@ -28,9 +28,12 @@
     reason = "a test fails by panicking"
 )]
 
+mod floods;
 mod harness;
+mod large_answers;
 #[path = "../../../belljar-sandbox/tests/attacks/record.rs"]
 mod record;
+mod smuggling;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "the tests in `it` use more of it")]
 mod support;

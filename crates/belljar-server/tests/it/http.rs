@@ -122,35 +122,6 @@ async fn a_key_does_only_what_its_scopes_say() {
     }
 }
 
-/// K7: of a body with two lengths, the chunks count and nothing after it is heard; what is no length at all is
-/// refused.
-#[tokio::test]
-async fn no_request_hides_in_another() {
-    let world = world().await;
-    let client = world.client("a").await;
-    let (key, address) = (&client.key.text, world.address);
-    let (chunked, length) = ("Transfer-Encoding: chunked\r\n", "Content-Length: 4\r\n");
-    for (lengths, status) in [
-        (format!("{chunked}{length}"), "201"),
-        (format!("{length}{chunked}"), "201"),
-        (format!("{length}Content-Length: 5\r\n"), "400"),
-        ("Content-Length: +4\r\n".to_owned(), "400"),
-        ("Transfer-Encoding: chunked, identity\r\n".to_owned(), "400"),
-        ("Transfer-Encoding : chunked\r\n".to_owned(), "400"),
-    ] {
-        let request = format!(
-            "POST /v1/sessions HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n{lengths}\r\n\
-             0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: {address}\r\n\r\n"
-        );
-        let answer = world.raw(request.as_bytes()).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{lengths}{answer}"
-        );
-        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{lengths}{answer}");
-    }
-}
-
 /// K6: what is too large is refused early.
 #[tokio::test]
 async fn large_heads_and_bodies_are_refused() {

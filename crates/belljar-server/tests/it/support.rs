@@ -31,7 +31,7 @@ pub(crate) struct Client {
     pub(crate) key: NewKey,
 }
 
-fn bare() -> Environment {
+pub(crate) fn bare() -> Environment {
     let store = EnvironmentStore::open_default().unwrap();
     store.load("bare").unwrap_or_else(|_| {
         // Another test may be faster.
@@ -55,19 +55,22 @@ pub(crate) async fn world_in(data: tempfile::TempDir, options: ServerOptions) ->
     let tenants = Tenants::open(data.path()).await.unwrap();
     tenants.first_key().await.unwrap();
     let engine = Engine::builder(bare()).build();
+    let is_demo = options.demo;
     let server = Server::new(engine, tenants, data.path(), options).await;
     let server = Arc::new(server.unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let admin_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let admin = admin_listener.local_addr().unwrap();
+    let admin_listener = (!is_demo).then_some(admin_listener);
     let (stop, stopped) = oneshot::channel();
     let serving = Arc::clone(&server);
     let task = tokio::spawn(async move {
         let stop = async {
             let _ = stopped.await;
         };
-        serving.serve(listener, Some(admin_listener), stop).await
+        // A demonstration has none.
+        serving.serve(listener, admin_listener, stop).await
     });
     World {
         address,

@@ -100,7 +100,6 @@ async fn a_handshake_has_a_deadline() {
     let world = secure(directory.path()).await;
     let began = Instant::now();
     let mut silent = Vec::new();
-    // More than there may be handshakes at once.
     for n in 0..300 {
         let mut stream = TcpStream::connect(world.address).await.unwrap();
         if n % 2 == 0 {

@@ -809,10 +809,10 @@ class LeftOut(Model):
     """Bytes of the snapshot."""
 
     files: list[Reason]
-    """Files that were not saved."""
+    """Files that were not saved; where there are more than 1,000, as with names."""
 
     names: list[Reason]
-    """Names that were not saved."""
+    """Names that were not saved; where there are more than 1,000, the last entry has no name and says how many."""
 
 
 class Manifest(Model):

@@ -1439,9 +1439,9 @@ export interface components {
              * @description Bytes of the snapshot.
              */
             bytes: number;
-            /** @description Files that were not saved. */
+            /** @description Files that were not saved; where there are more than 1,000, as with names. */
             files: components["schemas"]["Reason"][];
-            /** @description Names that were not saved. */
+            /** @description Names that were not saved; where there are more than 1,000, the last entry has no name and says how many. */
             names: components["schemas"]["Reason"][];
         };
         /** @description Limits that a client asks for. */
@@ -3971,7 +3971,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold. */
+            /** @description The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold; of files, at most 1,001. */
             200: {
                 headers: {
                     [name: string]: unknown;
