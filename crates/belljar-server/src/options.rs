@@ -1,5 +1,6 @@
 //! How a service is to be.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use belljar_agent::{Approvals, Budget, Dialect, Provider};
 use belljar_sandbox::SessionOptions;
 use belljar_sandbox::protocol::Language;
 
+use crate::server::ServerError;
 use crate::tls::Tls;
 
 /// What a service gives to its tenants. The defaults suit one machine.
@@ -19,8 +21,11 @@ pub struct ServerOptions {
     /// Names by which clients may call the service, besides the address it listens on: what a reverse
     /// proxy passes on as `Host`.
     pub hosts: Vec<String>,
-    /// The certificate of the public listener, which speaks plain HTTP without one.
+    /// The certificate of the public listener, which speaks plain HTTP without one; and of the admin listener, unless that
+    /// is on loopback.
     pub tls: Option<Arc<Tls>>,
+    /// Whether the admin listener speaks plain HTTP also beyond loopback: where only a network of operators reaches it.
+    pub insecure_admin: bool,
     /// The most sessions of all tenants together: 1000.
     pub max_sessions: usize,
     /// The most sessions of a tenant: 100.
@@ -38,8 +43,27 @@ pub struct ServerOptions {
     /// What runs are given.
     pub runs: RunsOptions,
     /// Whether it is a demonstration: requests without a key are those of the tenant `demo`, and the model of
-    /// runs is a script. For loopback.
+    /// runs is a script. For loopback, and without an admin listener.
     pub demo: bool,
+}
+
+impl ServerOptions {
+    /// The certificate of an admin listener on this address, which speaks plain HTTP without one.
+    ///
+    /// # Errors
+    /// Where there may be none: in a demonstration, which lets everybody in; and without TLS, beyond loopback.
+    pub fn admin_tls(&self, address: IpAddr) -> Result<Option<Arc<Tls>>, ServerError> {
+        if self.demo {
+            return Err(ServerError::DemoAdmin);
+        }
+        if address.to_canonical().is_loopback() || self.insecure_admin {
+            return Ok(None);
+        }
+        match &self.tls {
+            Some(tls) => Ok(Some(Arc::clone(tls))),
+            None => Err(ServerError::InsecureAdmin(address)),
+        }
+    }
 }
 
 /// What a service gives to the runs of its tenants.
@@ -101,6 +125,7 @@ impl Default for ServerOptions {
             allow: Vec::new(),
             hosts: Vec::new(),
             tls: None,
+            insecure_admin: false,
             max_sessions: 1000,
             tenant_sessions: 100,
             tenant_cells: 64,

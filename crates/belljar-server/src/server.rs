@@ -2,6 +2,7 @@
 
 use std::fs::TryLockError;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,6 +52,16 @@ pub enum ServerError {
     /// Another service has the data directory.
     #[error("another service uses {}\nhint: give this one a directory of its own with --data", .0.display())]
     InUse(PathBuf),
+    /// A demonstration has no admins.
+    #[error(
+        "a demo has no admin address: it lets in everybody who can reach it, without a key\nhint: leave out `--admin`, or start without `--demo`"
+    )]
+    DemoAdmin,
+    /// Keys of admins could be read on their way.
+    #[error(
+        "the admin address `{0}` is beyond loopback and has no TLS: admin keys could be read on the network\nhint: give `--tls-certificate` and `--tls-key`, listen on loopback, or allow it with `--insecure-admin`"
+    )]
+    InsecureAdmin(IpAddr),
     /// A host that sessions may reach is none.
     #[error(transparent)]
     AllowList(#[from] AllowListError),
@@ -106,12 +117,23 @@ impl Server {
 
     /// Serves until `stop`, and goes on with the runs that an earlier service was at. Then no new work is taken, cells
     /// that run may end within the time of the options, runs are left for the next start, and everything is ended. What operators look at is on a listener of its own.
+    ///
+    /// # Errors
+    /// Where an address can't be told, or there may be [no admin listener](ServerOptions::admin_tls) on its address.
     pub async fn serve(
         &self,
         listener: TcpListener,
         admin: Option<TcpListener>,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
+        let admin = match admin {
+            Some(admin) => {
+                let address = admin.local_addr()?.ip();
+                let tls = self.service.options.admin_tls(address);
+                Some((admin, address, tls.map_err(io::Error::other)?))
+            }
+            None => None,
+        };
         let hosts = Hosts::new(listener.local_addr()?.ip(), &self.service.options.hosts);
         let router = api::router(&self.service, hosts);
         let token = CancellationToken::new();
@@ -121,13 +143,12 @@ impl Server {
             router,
             token.clone(),
         ))];
-        if let Some(admin) = admin {
-            let address = admin.local_addr()?.ip();
+        if let Some((admin, address, tls)) = admin {
             let hosts = Hosts::new(address, &self.service.options.hosts);
             let router = admin_router(&self.service, hosts);
             serving.push(tokio::spawn(connection::serve(
                 admin,
-                None,
+                tls,
                 router,
                 token.clone(),
             )));
@@ -193,14 +214,19 @@ impl Drop for Server {
     }
 }
 
-/// The key whose requests those without one are. Nobody knows its secret.
+/// The key whose requests those without one are. Nobody knows its secret. Whatever a data directory has, it is not one of
+/// an admin.
 async fn demo_key(tenants: &Tenants) -> Result<KeyInfo, TenantsError> {
     let of_demo = |key: &KeyInfo| key.tenant == TenantName::demo() && key.revoked.is_none();
-    if let Some(key) = tenants.keys().await?.into_iter().find(of_demo) {
-        return Ok(key);
-    }
-    let made = tenants.create_key(&TenantName::demo(), &Scope::ALL).await?;
-    Ok(made.info)
+    let scopes = [Scope::Sessions, Scope::Runs];
+    let key = match tenants.keys().await?.into_iter().find(of_demo) {
+        Some(key) => key,
+        None => tenants.create_key(&TenantName::demo(), &scopes).await?.info,
+    };
+    Ok(KeyInfo {
+        scopes: scopes.to_vec(),
+        ..key
+    })
 }
 
 /// What operators look at, without keys, since it listens where only they are; and what those may do who have

@@ -39,9 +39,12 @@ pub(crate) struct ServeArgs {
     /// --data says where. Only for this machine
     #[arg(long, conflicts_with_all = ["host", "model"])]
     demo: bool,
-    /// Where to answer /healthz and /metrics, without keys, and those who administer [default: nowhere]
+    /// Address of the admin API, /healthz and /metrics; with TLS unless on loopback [default: none]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
+    /// Serve the admin address without TLS beyond loopback
+    #[arg(long, requires = "admin")]
+    insecure_admin: bool,
     /// Where the service keeps its keys and its id [default: server, beside the environments]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -113,6 +116,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let options = ServerOptions {
         session,
         tls,
+        insecure_admin: args.insecure_admin,
         allow: args.session.allowed().to_vec(),
         hosts: args.host,
         max_sessions: args.max_sessions as usize,
@@ -132,6 +136,16 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         ..ServerOptions::default()
     };
 
+    let mut admin_scheme = "http";
+    if let Some(address) = args.admin {
+        if options.admin_tls(address.ip())?.is_some() {
+            admin_scheme = "https";
+        } else if !address.ip().is_loopback() {
+            note(
+                "[warning: `--insecure-admin`: admin keys can be read on the network of the admin address]",
+            );
+        }
+    }
     let listener = bind(args.listen).await?;
     let admin = match args.admin {
         Some(address) => Some(bind(address).await?),
@@ -166,7 +180,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     ));
     if let Some(admin) = &admin {
         let address = admin.local_addr().context("the listener")?;
-        note(&format!("[administered at http://{address}]"));
+        note(&format!("[admin API at {admin_scheme}://{address}]"));
     }
     let stop = async {
         tokio::select! {

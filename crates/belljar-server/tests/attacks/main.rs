@@ -28,6 +28,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod admins;
 mod floods;
 mod harness;
 mod large_answers;

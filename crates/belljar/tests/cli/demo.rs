@@ -163,4 +163,18 @@ fn a_demonstration_is_for_this_machine_alone() {
         .belljar(&["serve", "--demo", "--host", "belljar.example"])
         .exits_with(2)
         .says("cannot be used with");
+    scratch
+        .belljar(&["serve", "--demo", "--admin", "127.0.0.1:0"])
+        .exits_with(2)
+        .says("a demo has no admin address");
+}
+
+#[test]
+fn admins_are_reached_by_tls_or_on_loopback() {
+    let scratch = Scratch::new();
+    scratch
+        .belljar(&["serve", "--admin", "0.0.0.0:0"])
+        .exits_with(2)
+        .says("has no TLS")
+        .says("--insecure-admin");
 }
