@@ -141,7 +141,7 @@ tell("mincore", mapped, 4096, buffer())
 tell("preadv2", file, piece, 1, 0, 0, 8)
 tell("preadv2", file, piece, 1, 0, 0, 0)
 tell("cachestat", file, (ctypes.c_uint64 * 2)(0, 4096), buffer(), 0)
-for advice in (12, 20, 21):
+for advice in (12, 20, 21, 2):
     tell("madvise", mapped, 4096, advice)
 libc.munmap(ctypes.c_void_p(mapped), ctypes.c_size_t(4096))
 tell("fadvise64", file, 0, 0, 4)
@@ -151,7 +151,7 @@ tell("readahead", file, 0, 4096)
     assert_eq!(
         case.printed(&session, with_path(code)).await,
         "mincore EPERM\npreadv2 ENOTSUP\npreadv2 done\ncachestat EPERM\n\
-         madvise EINVAL\nmadvise EINVAL\nmadvise EINVAL\nfadvise64 done\nreadahead done\n"
+         madvise EINVAL\nmadvise EINVAL\nmadvise EINVAL\nmadvise done\nfadvise64 done\nreadahead done\n"
     );
     case.printed(&session, with_path(evict)).await;
     assert_eq!(cached(path), before);

@@ -187,7 +187,7 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_munmap ALLOW, "as mmap";
     SYS_mremap ALLOW, "realloc";
     SYS_mprotect ALLOW, "libraries, threads' stacks";
-    SYS_madvise only!(EINVAL: [1 & !0 => MADVISE]), "malloc, numpy; nothing that pushes shared pages out or has equal pages of others merged";
+    SYS_madvise only!(EINVAL: [2 & !0 => MADVISE]), "malloc, numpy; nothing that pushes shared pages out or has equal pages of others merged";
     SYS_msync ALLOW, "mmap.flush";
     SYS_mlock ALLOW, "keys in memory; bounded by a resource limit";
     SYS_mlock2 ALLOW, "as mlock";
