@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use belljar_sandbox::Error;
 use belljar_sandbox::protocol::{Event, Outcome, plain};
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::model::{NumberOrString, ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,17 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(500);
 
 /// The most characters of output that one word of progress has.
 const PROGRESS_CHARACTERS: usize = 200;
+
+/// The longest token that progress is told with: it is in each word of it, which a client may leave unread.
+const MAX_TOKEN: usize = 256;
+
+/// Whether progress is told to a client that gave this token.
+pub(crate) fn may_be_told(token: &ProgressToken) -> bool {
+    match &token.0 {
+        NumberOrString::Number(_) => true,
+        NumberOrString::String(text) => text.len() <= MAX_TOKEN,
+    }
+}
 
 /// Why there is no outcome.
 pub(crate) enum NoOutcome {

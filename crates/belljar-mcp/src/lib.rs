@@ -29,6 +29,7 @@ mod server;
 mod sessions;
 mod tasks;
 mod tools;
+mod values;
 mod work;
 
 pub use client::{
@@ -39,3 +40,4 @@ pub use runs::Runs;
 pub use serve::{ServeError, serve};
 pub use server::Server;
 pub use sessions::Sessions;
+pub use values::count_values;

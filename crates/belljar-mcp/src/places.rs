@@ -19,8 +19,8 @@ pub trait Places: Debug + Send + Sync {
     /// Places for so many sessions: all of them, or none.
     fn sessions(&self, count: usize) -> Result<Vec<Place>, String>;
 
-    /// A place for a cell that runs, or waits for its turn.
-    fn cell(&self) -> Result<Place, String>;
+    /// A place for a cell that runs, or waits for its turn, with so many bytes of code.
+    fn cell(&self, code: usize) -> Result<Place, String>;
 
     /// A place for a run that is to start like this, and for its session. Lowers its budget to what the client has
     /// left.
@@ -69,7 +69,7 @@ impl Places for AtMost {
         })
     }
 
-    fn cell(&self) -> Result<Place, String> {
+    fn cell(&self, _: usize) -> Result<Place, String> {
         Ok(Box::new(()))
     }
 

@@ -149,7 +149,7 @@ impl Server {
     /// Begins to run a cell, once a person has approved it where one must.
     async fn run_python(&self, args: RunPython) -> Result<Work, String> {
         let permit = self.call_permit()?;
-        let place = self.sessions.places().cell()?;
+        let place = self.sessions.places().cell(args.code.len())?;
         let held = self.session(args.session_id.as_deref()).await?;
         let limit = held.session.limits().wall_time;
         let stop = self.over.child_token();

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::cell::tell_progress;
+use crate::cell::{may_be_told, tell_progress};
 use crate::question::{Question, Way};
 use crate::sessions::new_id;
 use crate::tasks::{PATIENCE, Tasks};
@@ -145,7 +145,9 @@ pub(crate) async fn follow(
     let mut asking = FuturesUnordered::new();
     // Ends when this is dropped: nothing may be told of a call that was answered.
     let mut progress = JoinSet::new();
-    if let Some(token) = context.meta.get_progress_token() {
+    if let Some(token) = context.meta.get_progress_token()
+        && may_be_told(&token)
+    {
         let heard = work.heard.clone();
         progress.spawn(tell_progress(context.peer.clone(), token, heard));
     }

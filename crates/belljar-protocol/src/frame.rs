@@ -108,6 +108,21 @@ impl FrameDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// Bytes that have arrived and are no whole frame yet, or were not asked for.
+    pub fn buffered(&self) -> usize {
+        self.buffer.len() - self.taken
+    }
+
+    /// Bytes of the frame that arrives, once its lengths are there; what has arrived, where that is more.
+    pub fn wanted(&self) -> usize {
+        let rest = &self.buffer[self.taken..];
+        let whole = rest.split_first_chunk::<PREFIX>().map_or(0, |(prefix, _)| {
+            let (header, blob) = (length(&prefix[..4]), length(&prefix[4..]));
+            PREFIX + header.min(self.limits.header) + blob.min(self.limits.blob)
+        });
+        whole.max(rest.len())
+    }
+
     /// The next whole frame, if it has arrived.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use belljar_walls::SessionCgroup;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::buffers::{self, Share};
 use crate::call::WaitingCall;
 use crate::capture::Capture;
 use crate::error::Error;
@@ -86,6 +87,10 @@ pub(crate) struct CellDriver<'a> {
     capture: Capture,
     displays: Vec<Display>,
     display_bytes: usize,
+    /// Memory for the displays.
+    buffers: Share,
+    /// Displays that there was no memory for.
+    displays_lost: usize,
     dropped: Vec<String>,
     /// Text not told yet, in its order.
     pending: Vec<(Stream, String)>,
@@ -141,6 +146,8 @@ impl<'a> CellDriver<'a> {
             outgoing: VecDeque::new(),
             capture: Capture::new(limits, &shared.output_directory, cell),
             dropped: std::mem::take(&mut guest.lost),
+            buffers: guest.another_share(),
+            displays_lost: 0,
             shared,
             guest,
             events,
@@ -238,6 +245,12 @@ impl<'a> CellDriver<'a> {
             End::Report(report) => self.undo(report).await,
             End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
         };
+        if self.displays_lost > 0 {
+            self.dropped.push(format!(
+                "{} displays: there was no memory of the host left for them",
+                self.displays_lost
+            ));
+        }
         self.flush();
         let durations = Durations {
             total_us: micros(started.elapsed()),
@@ -298,11 +311,12 @@ impl<'a> CellDriver<'a> {
                 timer.as_mut().reset(wake);
             }
             let guest = &mut *self.guest;
+            let may_read = guest.may_read();
             let (outgoing, calls) = (&mut self.outgoing, &mut self.calls);
             let waiting = outgoing.len();
             let mut request = None;
             tokio::select! {
-                read = guest.control.readable() => {
+                read = guest.control.readable(), if may_read => {
                     match read.map_err(GuestError::from).and_then(|()| guest.read()) {
                         Ok(()) => {}
                         Err(GuestError::Gone) => return End::Died,
@@ -324,6 +338,8 @@ impl<'a> CellDriver<'a> {
                     // Its last words, as far as they came.
                     while guest.read_some() {}
                 }
+                // There may be memory again for what it says.
+                () = tokio::time::sleep(buffers::PAUSE), if !may_read => {}
                 wanted = calls.next_request(waiting) => request = Some(wanted),
                 // Ends at once and for ever where the session has no proxy.
                 Some(denial) = guest.denials.recv() => self.tell(Event::Denied(denial)),
@@ -390,10 +406,16 @@ impl<'a> CellDriver<'a> {
             GuestFrame::Display { cell, nonce, parts } => {
                 self.expect(cell, &nonce)?;
                 let display = take_display(&parts, &frame.blob)?;
-                self.display_bytes += frame.blob.len();
-                if self.displays.len() >= MAX_DISPLAYS || self.display_bytes > MAX_DISPLAY_BYTES {
+                let bytes = self.display_bytes + frame.blob.len();
+                let count = self.displays.len() + self.displays_lost;
+                if count >= MAX_DISPLAYS || bytes > MAX_DISPLAY_BYTES {
                     return Err("too many displays".into());
                 }
+                if !self.buffers.keep(bytes) {
+                    self.displays_lost += 1;
+                    return Ok(None);
+                }
+                self.display_bytes = bytes;
                 // What was printed before it comes before it.
                 self.read_rest();
                 self.flush();

@@ -11,6 +11,7 @@ use belljar_walls::{Beneath, RoomRequest, SessionCgroup, send_message};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::buffers::Share;
 use crate::call::{CallRequest, WaitingCall};
 use crate::cell::nonce;
 use crate::copies::Copies;
@@ -98,7 +99,7 @@ pub(crate) async fn make_forks(
         }
     }
     for beginning in &mut beginnings {
-        beginning.admit(shared).await?;
+        beginning.admit(shared, guest.another_share()).await?;
     }
     let mut forks = Vec::new();
     for beginning in beginnings {
@@ -216,7 +217,7 @@ impl Beginning {
     }
 
     /// Waits for the fork's process, puts it into its cgroups, and lets it go on.
-    async fn admit(&mut self, shared: &Shared) -> Result<(), Error> {
+    async fn admit(&mut self, shared: &Shared, buffers: Share) -> Result<(), Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
         let (Some(wires), Some(family), Some(cgroup), Some(parent)) = (
             self.wires.take(),
@@ -239,7 +240,7 @@ impl Beginning {
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
         let copies = Copies::new(Some(family.orphans.clone()), shared.checkpoints);
-        let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies);
+        let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies, buffers);
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
         else {

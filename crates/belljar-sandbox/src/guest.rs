@@ -14,6 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
+use crate::buffers::{self, Share};
 use crate::call::WaitingCall;
 use crate::copies::Copies;
 use crate::error::Error;
@@ -80,6 +81,8 @@ pub(crate) struct Guest {
     /// Whether it has entered the walls and waits for requests.
     pub(crate) ready: bool,
     decoder: FrameDecoder,
+    /// Memory for frames on their way.
+    buffers: Share,
     /// Frames that came while another was waited for.
     held: VecDeque<RawFrame>,
     /// What was wrong with a frame that came between two cells.
@@ -94,6 +97,7 @@ impl Guest {
         denials: Receiver<Denial>,
         exit: oneshot::Receiver<i32>,
         copies: Copies,
+        buffers: Share,
     ) -> Self {
         Self {
             control,
@@ -112,6 +116,7 @@ impl Guest {
             layers: Vec::new(),
             ready: false,
             decoder: FrameDecoder::default(),
+            buffers,
             held: VecDeque::new(),
             broken: None,
         }
@@ -205,8 +210,12 @@ impl Guest {
                 let parsed = GuestFrame::parse(&frame).map_err(GuestError::Protocol)?;
                 return Ok((parsed, frame));
             }
-            self.control.readable().await?;
-            self.read()?;
+            if self.may_read() {
+                self.control.readable().await?;
+                self.read()?;
+            } else {
+                tokio::time::sleep(buffers::PAUSE).await;
+            }
         }
     }
 
@@ -262,6 +271,17 @@ impl Guest {
         Ok(rustix::io::read(pipe, buffer)?)
     }
 
+    /// Whether there is memory for what it says next: for all of a frame, so that one that is begun can arrive whole.
+    pub(crate) fn may_read(&mut self) -> bool {
+        let held: usize = self.held.iter().map(|frame| frame.blob.len()).sum();
+        self.buffers.hold(self.decoder.wanted() + held + READ_BYTES)
+    }
+
+    /// Memory for what is kept of a cell of it.
+    pub(crate) fn another_share(&self) -> Share {
+        self.buffers.another()
+    }
+
     /// Reads what has arrived; whether that was anything.
     pub(crate) fn read_some(&mut self) -> bool {
         let mut buffer = [0; READ_BYTES];
@@ -292,7 +312,10 @@ impl Guest {
         if let Some(frame) = self.held.pop_front() {
             return Ok(Some(frame));
         }
-        self.decoder.next_frame().map_err(|error| error.to_string())
+        let frame = self.decoder.next_frame();
+        // Less than before, and with that never refused.
+        self.buffers.hold(self.decoder.buffered());
+        frame.map_err(|error| error.to_string())
     }
 
     /// Asks a question that runs no user code, and returns its answer.

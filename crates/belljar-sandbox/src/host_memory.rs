@@ -1,12 +1,14 @@
-//! Memory of the host.
+//! Memory of the host, or of the cgroup that the host gives to this process.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use belljar_walls::MemoryRoom;
+
 /// How long an answer holds: many sessions ask.
 const HOLDS: Duration = Duration::from_millis(200);
 
-/// Memory of the host, in bytes.
+/// Memory of the host, in bytes: that of a cgroup around this process, where it has less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostMemory {
     /// What the host has.
@@ -18,7 +20,14 @@ pub struct HostMemory {
 impl HostMemory {
     /// As it is now; `None` where the kernel does not tell.
     pub fn now() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
+        let host = Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
+        Some(match MemoryRoom::now() {
+            None => host,
+            Some(MemoryRoom { limit, available }) => Self {
+                total: host.total.min(limit),
+                available: host.available.min(available),
+            },
+        })
     }
 
     /// Whether less than a quarter is left: what sessions keep for comfort alone is then given up.

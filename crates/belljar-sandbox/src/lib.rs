@@ -44,6 +44,7 @@
 //! hostile: see `ARCHITECTURE.md` for the processes that stand between it and the host.
 
 mod allowance;
+mod buffers;
 mod call;
 mod capture;
 mod cell;

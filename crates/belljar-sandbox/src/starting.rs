@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc::channel;
 use tokio::sync::oneshot;
 
+use crate::buffers::Share;
 use crate::copies::Copies;
 use crate::error::Error;
 use crate::family::Family;
@@ -120,7 +121,15 @@ impl Live {
                 room: None,
                 warm,
             },
-            Guest::new(control, stdout, stderr, denials, exit, copies),
+            Guest::new(
+                control,
+                stdout,
+                stderr,
+                denials,
+                exit,
+                copies,
+                Share::new(options.tenant.as_deref()),
+            ),
         );
         live.grant().await?;
         Ok(live)

@@ -11,12 +11,14 @@ use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use belljar_mcp::count_values;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::bounds::Place;
+use crate::held::{self, Charge, SMALL};
 use crate::pace::Pace;
 use crate::problem::{Code, Problem};
 use crate::service::Service;
@@ -25,8 +27,8 @@ use crate::tenants::TenantName;
 /// The largest body of JSON. A cell has at most 4 MiB, and more as JSON.
 pub(crate) const MAX_JSON: u64 = 8 << 20;
 
-/// A body that is smaller needs no place.
-pub(crate) const SMALL: u64 = 64 << 10;
+/// The most values of a body of JSON: each takes the memory of many bytes once it is read.
+const MAX_VALUES: usize = 100_000;
 
 /// How long a body may pause, and how long it may take. Between the two, it has a [pace](Pace).
 const PAUSE: Duration = Duration::from_secs(10);
@@ -49,7 +51,14 @@ pub(crate) enum Takes {
 pub(crate) struct Upload {
     contents: Contents,
     pub(crate) hash: [u8; 32],
-    _place: Option<Place>,
+    held: Held,
+}
+
+/// What a body holds for as long as it is there: a place among the transfers, and its bytes in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    place: Option<Place>,
+    charge: Option<Charge>,
 }
 
 #[derive(Debug)]
@@ -82,12 +91,12 @@ impl Upload {
             return Err(too_large());
         }
         let fault = |error| Problem::internal("a body can't be kept", error);
-        let (mut contents, mut place) = match takes {
-            Takes::Json => (Contents::Memory(Vec::new()), None),
+        let mut held = Held::default();
+        let mut contents = match takes {
+            Takes::Json => Contents::Memory(Vec::new()),
             Takes::File(_) => {
-                let place = service.bounds.transfer(tenant)?;
-                let file = tempfile::tempfile_in(&service.spool).map_err(fault)?;
-                (Contents::File(file), Some(place))
+                held.place = Some(service.bounds.transfer(tenant)?);
+                Contents::File(tempfile::tempfile_in(&service.spool).map_err(fault)?)
             }
         };
         let deadline = Instant::now() + patience;
@@ -117,20 +126,31 @@ impl Upload {
             if bytes > limit {
                 return Err(too_large());
             }
-            if bytes > SMALL && place.is_none() {
-                place = Some(service.bounds.transfer(tenant)?);
+            if bytes > SMALL as u64 && held.place.is_none() {
+                held.place = Some(service.bounds.transfer(tenant)?);
             }
             hash.update(&data);
             match &mut contents {
-                Contents::Memory(memory) => memory.extend_from_slice(&data),
+                Contents::Memory(memory) => {
+                    if bytes > SMALL as u64 {
+                        held.count(service, tenant, memory.len(), data.len())?;
+                    }
+                    memory.extend_from_slice(&data);
+                }
                 // A few kilobytes into the page cache.
                 Contents::File(file) => file.write_all(&data).map_err(fault)?,
             }
         }
+        if let Contents::Memory(memory) = &contents
+            && count_values(memory) > MAX_VALUES
+        {
+            let detail = format!("a body has at most {MAX_VALUES} values");
+            return Err(Problem::new(Code::BadBody, detail));
+        }
         Ok(Self {
             contents,
             hash: hash.finalize().into(),
-            _place: place,
+            held,
         })
     }
 
@@ -155,12 +175,13 @@ impl Upload {
         }
     }
 
-    /// A body of JSON as it came.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        match self.contents {
+    /// A body of JSON as it came, and what it holds.
+    pub(crate) fn into_bytes(self) -> (Vec<u8>, Held) {
+        let memory = match self.contents {
             Contents::Memory(memory) => memory,
             Contents::File(_) => Vec::new(),
-        }
+        };
+        (memory, self.held)
     }
 
     fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
@@ -173,6 +194,24 @@ impl Upload {
         let empty = memory.is_empty().then_some(b"{}".as_slice());
         serde_json::from_slice(empty.unwrap_or(memory))
             .map_err(|error| Problem::new(Code::BadBody, error.to_string()))
+    }
+}
+
+impl Held {
+    /// Counts more bytes of a body in memory, and from the first on where none are counted yet.
+    fn count(
+        &mut self,
+        service: &Service,
+        tenant: &TenantName,
+        before: usize,
+        more: usize,
+    ) -> Result<(), Problem> {
+        if let Some(charge) = &mut self.charge {
+            return charge.grow(more).then_some(()).ok_or_else(held::refusal);
+        }
+        let charge = service.bounds.held.charge_or_refuse(tenant, before + more);
+        self.charge = Some(charge?);
+        Ok(())
     }
 }
 

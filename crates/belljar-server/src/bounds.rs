@@ -15,6 +15,7 @@ use belljar_agent::Budget;
 use belljar_sandbox::protocol::Outcome;
 
 use crate::accounts::{Accounts, DAY, DayOfTenant, exceeded, until_tomorrow};
+use crate::held::HeldBytes;
 use crate::options::ServerOptions;
 use crate::problem::{Code, Problem};
 use crate::tenants::{Amounts, Quota, TenantName};
@@ -38,9 +39,6 @@ const TENANT_TRANSFERS: usize = 16;
 const MAX_TRANSFERS: usize = 64;
 const FIRST_TRANSFERS: usize = 4;
 
-/// What is kept of the cells of a tenant that have ended.
-const TENANT_KEPT_BYTES: usize = 256 << 20;
-
 /// How often the limits of what a tenant does in a second are counted: `w` of the header.
 const WINDOW: u32 = 1;
 
@@ -55,6 +53,8 @@ pub(crate) struct Bounds {
     tenant_runs: usize,
     used: Mutex<Used>,
     memory: fn() -> Option<HostMemory>,
+    /// Bytes in memory.
+    pub(crate) held: Arc<HeldBytes>,
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +76,6 @@ struct TenantUse {
     connections: usize,
     transfers: usize,
     runs: usize,
-    kept_bytes: usize,
     /// Memory limits of its sessions together.
     memory: u64,
     creates: Bucket,
@@ -125,7 +124,6 @@ enum What {
     Connection,
     Transfer,
     Run,
-    Kept { bytes: usize },
 }
 
 /// A place that is taken until this is dropped.
@@ -148,6 +146,7 @@ impl Bounds {
             tenant_runs: options.runs.tenant_runs,
             used: Mutex::default(),
             memory: HostMemory::now,
+            held: HeldBytes::new(HostMemory::now()),
         })
     }
 
@@ -303,17 +302,6 @@ impl Bounds {
         Ok(self.place(tenant, What::Run))
     }
 
-    /// A place for what a cell that has ended told; `None` where the tenant has as much already as may be kept.
-    pub(crate) fn keep(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Place> {
-        let mut used = self.used();
-        let of_tenant = used.of(tenant);
-        if of_tenant.kept_bytes + bytes > TENANT_KEPT_BYTES {
-            return None;
-        }
-        of_tenant.kept_bytes += bytes;
-        Some(self.place(tenant, What::Kept { bytes }))
-    }
-
     /// What a tenant may still do, as the IETF's draft on rate limit fields has it.
     pub(crate) fn tell(&self, tenant: &TenantName, headers: &mut HeaderMap) {
         let mut used = self.used();
@@ -348,7 +336,7 @@ impl Bounds {
     /// How many sessions there are, how many cells run or wait, and all that is taken.
     pub(crate) fn totals(&self) -> (usize, usize, Vec<Taken>) {
         type Count = fn(&TenantUse) -> usize;
-        let kinds: [(&'static str, Count, Option<usize>, usize); 7] = [
+        let kinds: [(&'static str, Count, Option<usize>, usize); 6] = [
             (
                 "sessions",
                 |tenant| tenant.sessions,
@@ -375,15 +363,9 @@ impl Bounds {
                 Some(MAX_TRANSFERS),
                 TENANT_TRANSFERS,
             ),
-            (
-                "kept_bytes",
-                |tenant| tenant.kept_bytes,
-                None,
-                TENANT_KEPT_BYTES,
-            ),
         ];
         let used = self.used();
-        let mut all = Vec::with_capacity(2 * kinds.len());
+        let mut all = Vec::with_capacity(2 * kinds.len() + 2);
         for (place, count, limit, tenant_limit) in kinds {
             let counts = used.tenants.values().map(count);
             all.push(Taken {
@@ -397,6 +379,18 @@ impl Bounds {
                 of: "tenant",
                 used: counts.max().unwrap_or_default(),
                 limit: Some(tenant_limit),
+            });
+        }
+        let (held, most) = self.held.totals();
+        for (of, used, limit) in [
+            ("service", held, self.held.most),
+            ("tenant", most, self.held.tenant_most),
+        ] {
+            all.push(Taken {
+                place: "held_bytes",
+                of,
+                used,
+                limit: Some(limit),
             });
         }
         let cells = used.tenants.values().map(|tenant| tenant.cells).sum();
@@ -545,7 +539,6 @@ impl Drop for Place {
                 What::Connection => of_tenant.connections -= 1,
                 What::Transfer => of_tenant.transfers -= 1,
                 What::Run => of_tenant.runs -= 1,
-                What::Kept { bytes } => of_tenant.kept_bytes -= bytes,
             }
         }
     }
@@ -614,7 +607,7 @@ mod tests {
 
     /// One tenant takes all of its own and none of another's.
     #[test]
-    fn requests_transfers_and_kept_bytes_are_bounded() {
+    fn requests_and_transfers_are_bounded() {
         let bounds = bounds(|| None);
         let (a, b) = (tenant("a"), tenant("b"));
         let requests: Vec<_> = (0..TENANT_REQUESTS)
@@ -644,12 +637,6 @@ mod tests {
         drop(others);
         assert!(bounds.transfer(&a).is_ok());
         drop(first);
-
-        let kept = bounds.keep(&a, TENANT_KEPT_BYTES).unwrap();
-        assert!(bounds.keep(&a, 1).is_none());
-        assert!(bounds.keep(&b, 1).is_some());
-        drop(kept);
-        assert!(bounds.keep(&a, 1).is_some());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! A reader holds a number and nothing else, so one that does not read costs nothing.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
@@ -16,15 +16,19 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::bounds::Place;
+use crate::held::{Charge, HeldBytes, IsCharged};
 use crate::metrics::status_name;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
 use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
-use crate::tenants::Quota;
+use crate::tenants::{Quota, TenantName};
 
 /// What is kept of the events of one cell; when there is more, the oldest are given up.
 const MAX_CELL_BYTES: usize = 4 << 20;
+
+/// The place of a cell that runs or waits, and the memory of its code where that is long.
+pub(crate) type CellPlace = (Place, Option<Charge>);
 
 /// A cell that runs or has run.
 #[derive(Debug)]
@@ -33,8 +37,9 @@ pub(crate) struct CellRecord {
     log: Mutex<Log>,
     /// How many events there have been.
     told: watch::Sender<u64>,
-    /// Once it has ended.
-    kept: OnceLock<Place>,
+    /// Counts what is kept.
+    memory: Arc<HeldBytes>,
+    tenant: TenantName,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +65,7 @@ impl CellRecord {
     pub(crate) async fn begin(
         mut run: CellRun,
         held: &Arc<Held>,
-        place: Place,
+        place: CellPlace,
         service: &Arc<Service>,
     ) -> Result<Arc<Self>, Problem> {
         let number = match run.next().await {
@@ -74,7 +79,8 @@ impl CellRecord {
             number,
             log: Mutex::default(),
             told: watch::Sender::new(0),
-            kept: OnceLock::new(),
+            memory: Arc::clone(&service.bounds.held),
+            tenant: held.tenant.clone(),
         });
         record.tell("started", &Event::Started { cell: number });
         held.keep(&record);
@@ -127,6 +133,7 @@ impl CellRecord {
                 let mut response = Body::from(json).into_response();
                 let json = HeaderValue::from_static("application/json");
                 response.headers_mut().insert(header::CONTENT_TYPE, json);
+                response.extensions_mut().insert(IsCharged);
                 response
             }
             CellEnd::Fault(problem) => problem.into_response(),
@@ -173,10 +180,19 @@ impl CellRecord {
     fn add(&self, kind: &str, json: &str, end: Option<CellEnd>) {
         let number = self.last_event() + 1;
         let rendered = streams::event(number, kind, json);
+        let charge = self.memory.charge(&self.tenant, rendered.len());
         {
             let mut log = self.log();
-            log.bytes += rendered.len();
-            log.events.push_back(rendered);
+            if let Some(charge) = charge {
+                log.bytes += rendered.len();
+                log.events.push_back(charge.hold(rendered));
+            } else {
+                // Nothing after a gap is told: who reads asks for the outcome.
+                *log = Log {
+                    given_up: number,
+                    ..Log::default()
+                };
+            }
             while log.bytes > MAX_CELL_BYTES && log.events.len() > 1 {
                 let oldest = log.events.pop_front().map_or(0, |event| event.len());
                 log.bytes -= oldest;
@@ -185,6 +201,31 @@ impl CellRecord {
             log.end = end;
         }
         self.told.send_replace(number);
+    }
+
+    /// An outcome as JSON that is counted: without displays where the tenant holds as much as it may.
+    fn counted(&self, mut outcome: Box<Outcome>) -> Result<Bytes, Problem> {
+        let write = |outcome: &Outcome| {
+            let json = serde_json::to_vec(outcome);
+            json.map_err(|error| Problem::internal("an outcome can't be written", error))
+        };
+        let json = write(&outcome)?;
+        if let Some(charge) = self.memory.charge(&self.tenant, json.len()) {
+            return Ok(charge.hold(json));
+        }
+        drop(json);
+        let count = std::mem::take(&mut outcome.displays).len();
+        if count > 0 {
+            outcome.dropped.push(format!(
+                "{count} displays: the service holds as many bytes for the tenant as it may"
+            ));
+        }
+        let json = write(&outcome)?;
+        Ok(match self.memory.charge(&self.tenant, json.len()) {
+            Some(charge) => charge.hold(json),
+            // Text within the limits of outputs, which a client waits for.
+            None => json.into(),
+        })
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -197,7 +238,7 @@ async fn pump(
     mut run: CellRun,
     record: Arc<CellRecord>,
     held: Arc<Held>,
-    place: Place,
+    place: CellPlace,
     service: Arc<Service>,
 ) {
     // Not entered: what is logged here is about the request.
@@ -232,8 +273,7 @@ async fn pump(
             duration_us = outcome.durations.total_us,
             "a cell ended"
         );
-        let json = serde_json::to_string(&outcome);
-        json.map_err(|error| Problem::internal("an outcome can't be written", error))
+        record.counted(outcome)
     });
     drop(span);
     let events = record.last_event() + 1;
@@ -246,8 +286,9 @@ async fn pump(
     let (kind, event, end) = match end {
         Ok(json) => {
             // An outcome is an object: the event is the same with a type.
-            let event = format!("{{\"type\":\"outcome\",{}", &json[1..]);
-            ("outcome", event, CellEnd::Outcome(json.into()))
+            let rest = String::from_utf8_lossy(&json[1..]);
+            let event = format!("{{\"type\":\"outcome\",{rest}");
+            ("outcome", event, CellEnd::Outcome(json))
         }
         Err(problem) => {
             let event = serde_json::to_string(&problem.body()).unwrap_or_default();
@@ -255,11 +296,6 @@ async fn pump(
         }
     };
     record.add(kind, &event, Some(end));
-    match service.bounds.keep(&held.tenant, record.bytes()) {
-        Some(kept) => drop(record.kept.set(kept)),
-        // Who reads it now has it still.
-        None => held.give_up(&record),
-    }
 }
 
 fn kind(event: &Event) -> &'static str {

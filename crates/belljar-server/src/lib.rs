@@ -22,6 +22,7 @@ mod connection;
 mod demo;
 mod framing;
 mod guard;
+mod held;
 mod idempotency;
 mod logins;
 mod mcp;

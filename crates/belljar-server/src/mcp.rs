@@ -4,7 +4,7 @@
 //! has no connections: its requests share the sessions of their key. All of it ends with the key, and counts as what
 //! its tenant has.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -13,17 +13,22 @@ use belljar_agent::{Control, Progress, Start};
 use belljar_mcp::{Places, Runs, Server, Sessions};
 use belljar_sandbox::Error;
 use belljar_sandbox::protocol::Event;
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use tokio_util::sync::CancellationToken;
 
 use crate::bounds::{Bounds, Place};
-use crate::problem::Problem;
+use crate::held::SMALL;
+use crate::problem::{Code, Problem};
 use crate::runs::count;
 use crate::service::{Caller, Service};
 use crate::sessions::lock;
 use crate::streams::KEY_CHECK;
 use crate::tenants::{Quota, Scope, TenantName};
+
+/// How often the code of a call is in memory while it runs: as an argument, to be shown, to be run.
+const COPIES: usize = 3;
 
 /// What all keys have open.
 #[derive(Debug, Default)]
@@ -37,6 +42,48 @@ pub(crate) struct Opened {
     pub(crate) shared: Arc<Server>,
     sessions: Arc<Sessions>,
     pub(crate) stop: CancellationToken,
+    /// Ids of requests of each connection that are not answered.
+    unanswered: Arc<Mutex<HashMap<String, HashSet<RequestId>>>>,
+}
+
+/// A request of a connection that is not answered yet.
+#[derive(Debug)]
+pub(crate) struct Unanswered {
+    all: Arc<Mutex<HashMap<String, HashSet<RequestId>>>>,
+    connection: String,
+    id: RequestId,
+}
+
+impl Drop for Unanswered {
+    /// Its id may be used again.
+    fn drop(&mut self) {
+        if let Some(ids) = lock(&self.all).get_mut(&self.connection) {
+            ids.remove(&self.id);
+        }
+    }
+}
+
+impl Opened {
+    /// Notes a request of a connection. The library keeps something for each until it is answered, and for ever where
+    /// another one has its id before that.
+    pub(crate) async fn ask(&self, connection: &str, id: RequestId) -> Result<Unanswered, Problem> {
+        let known = self.connections.sessions.read().await;
+        let mut all = lock(&self.unanswered);
+        all.retain(|connection, _| known.contains_key(connection.as_str()));
+        if known.contains_key(connection) {
+            let ids = all.entry(connection.to_owned()).or_default();
+            if !ids.insert(id.clone()) {
+                let detail =
+                    "another request of the connection that was not answered has this `id`";
+                return Err(Problem::new(Code::BadBody, detail));
+            }
+        }
+        Ok(Unanswered {
+            all: Arc::clone(&self.unanswered),
+            connection: connection.to_owned(),
+            id,
+        })
+    }
 }
 
 impl Mcp {
@@ -60,6 +107,7 @@ impl Mcp {
             shared,
             sessions,
             stop: service.over.child_token(),
+            unanswered: Arc::default(),
         });
         let mut all = lock(&self.0);
         // Another request may have been faster.
@@ -192,9 +240,17 @@ impl Places for TenantPlaces {
             .collect())
     }
 
-    fn cell(&self) -> Result<belljar_mcp::Place, String> {
+    fn cell(&self, code: usize) -> Result<belljar_mcp::Place, String> {
         let place = self.bounds.cell(&self.tenant);
-        Ok(Box::new(place.map_err(|problem| problem.words())?))
+        let place = place.map_err(|problem| problem.words())?;
+        let held = &self.bounds.held;
+        let charge = (code > SMALL)
+            .then(|| held.charge_or_refuse(&self.tenant, COPIES * code))
+            .transpose();
+        Ok(Box::new((
+            place,
+            charge.map_err(|problem| problem.words())?,
+        )))
     }
 
     fn run<'a>(

@@ -1,7 +1,6 @@
 //! The events of a run as a stream, straight from its journal: a reader can begin anywhere, also after the run
 //! has ended and after the service was started again.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -9,11 +8,9 @@ use axum::response::Response;
 use belljar_agent::{RunEvent, RunsDirectory};
 use belljar_journal::{Entry, Error, Journal, RunId, Timestamp};
 use futures_util::StreamExt as _;
-use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::problem::Problem;
-use crate::runs::{for_clients, last_event};
+use crate::runs::{Hearing, for_clients, last_event};
 use crate::service::{Caller, Service};
 use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
 
@@ -33,7 +30,6 @@ pub(crate) async fn stream(
         after,
         last: last.number,
         over: last.is_end && after == last.number,
-        earlier: VecDeque::new(),
         parts: None,
         // Who goes on has heard it.
         is_new: after == 0,
@@ -50,8 +46,7 @@ struct RunReader {
     /// The last event that there was when this began.
     last: u64,
     /// What is heard between events, while the run goes on: what was said before, then what is said.
-    earlier: VecDeque<Bytes>,
-    parts: Option<broadcast::Receiver<Bytes>>,
+    parts: Option<Hearing>,
     /// Whether it has not heard what was said before.
     is_new: bool,
     id: RunId,
@@ -66,16 +61,11 @@ impl Reader for RunReader {
             // What is said now belongs after the events that are there already.
             if self.parts.is_none()
                 && self.after >= self.last
-                && let Some((earlier, parts)) = runs.parts(&self.id)
+                && let Some(parts) = runs.parts(&self.id, self.is_new)
             {
                 self.parts = Some(parts);
                 // Whoever takes the run up after this is new to all.
-                if std::mem::replace(&mut self.is_new, true) {
-                    self.earlier = earlier;
-                }
-            }
-            if let Some(part) = self.earlier.pop_front() {
-                return Some(self.listener.say(part));
+                self.is_new = true;
             }
             if self.listener.is_due() && (runs.has_left(&self.id) || !self.listener.has_key().await)
             {
@@ -140,16 +130,13 @@ async fn next_event(journal: &Journal, id: &RunId, after: u64) -> Result<Entry, 
 }
 
 /// What is heard next; never where nothing is to be heard.
-async fn next_part(parts: &mut Option<broadcast::Receiver<Bytes>>) -> Option<Bytes> {
-    let Some(receiver) = parts else {
+async fn next_part(parts: &mut Option<Hearing>) -> Option<Bytes> {
+    let Some(hearing) = parts else {
         return std::future::pending().await;
     };
-    match receiver.recv().await {
-        Ok(part) => Some(part),
-        Err(RecvError::Lagged(_)) => None,
-        Err(RecvError::Closed) => {
-            *parts = None;
-            None
-        }
+    let part = hearing.next().await;
+    if part.is_none() {
+        *parts = None;
     }
+    part
 }

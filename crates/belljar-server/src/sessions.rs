@@ -90,11 +90,6 @@ impl Held {
         }
     }
 
-    /// Keeps a cell no longer.
-    pub(crate) fn give_up(&self, record: &Arc<CellRecord>) {
-        lock(&self.cells).retain(|cell| !Arc::ptr_eq(cell, record));
-    }
-
     pub(crate) fn cell_ended(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }

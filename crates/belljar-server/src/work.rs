@@ -11,9 +11,10 @@ use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
 use crate::api::{takes, wants_stream};
-use crate::body::{SMALL, Shared, Upload};
+use crate::body::{Shared, Upload};
 use crate::bounds::Place;
 use crate::guard::changes;
+use crate::held::SMALL;
 use crate::idempotency::{Claim, Earlier, Slot};
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
@@ -53,7 +54,8 @@ async fn carry_out(
     if !changes(request.method()) {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let answer = to_its_end(next.run(request), place).await?;
-        let large = answer.size_hint().exact() > Some(SMALL);
+        let answer = service.bounds.held.answer(&caller.tenant, answer).await?;
+        let large = answer.size_hint().exact() > Some(SMALL as u64);
         return match connection {
             // As a large body does: it is in memory until it is sent.
             Some(connection) if large => {

@@ -130,7 +130,8 @@ impl Beneath {
         self.make_directories(path).map(drop)
     }
 
-    /// Lists everything beneath `path` (`""` for all), at most `limit` entries.
+    /// Lists everything beneath `path` (`""` for all), at most `limit` entries, and of their paths so many bytes as a
+    /// listing of short ones has.
     /// The flag says whether there was more.
     pub fn list(&self, path: &str, limit: usize) -> Result<(Vec<Entry>, bool), BeneathError> {
         // What a shell would call the same, so that it is asked for in one way below.
@@ -138,7 +139,7 @@ impl Beneath {
             "." => "",
             path => path,
         };
-        let mut entries = Vec::new();
+        let (mut entries, mut bytes) = (Vec::new(), 0);
         let mut pending = vec![path.to_owned()];
         while let Some(directory) = pending.pop() {
             let shown = if directory.is_empty() {
@@ -160,7 +161,7 @@ impl Beneath {
                 if name == c"." || name == c".." {
                     continue;
                 }
-                if entries.len() >= limit {
+                if entries.len() >= limit || bytes > limit * USUAL_PATH {
                     return Ok((entries, true));
                 }
                 let Ok(stat) = statat(&descriptor, name, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -184,6 +185,7 @@ impl Beneath {
                 if kind == EntryKind::Directory && full.len() < MAX_PATH && name.to_str().is_ok() {
                     pending.push(full.clone());
                 }
+                bytes += full.len();
                 entries.push(Entry {
                     path: full,
                     kind,
@@ -259,6 +261,9 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_XDEV);
 
 const MAX_PATH: usize = 4000;
+
+/// Bytes of a path that is not unusually long. Those of a listing are held in memory.
+const USUAL_PATH: usize = 256;
 
 /// Refuses early what can't be a path inside, so that the message can say why. The kernel's
 /// resolution is the wall; this is courtesy.

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::process::Process;
 use family::FamilyCgroup;
 use hierarchies::Hierarchies;
+pub use hierarchies::MemoryRoom;
 
 /// What a session may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

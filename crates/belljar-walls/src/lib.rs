@@ -29,7 +29,7 @@ mod sys;
 
 pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
 pub use cgroup::{
-    Busy, CgroupError, CgroupLimits, Cgroups, SessionCgroup, SessionUse, remove_tree,
+    Busy, CgroupError, CgroupLimits, Cgroups, MemoryRoom, SessionCgroup, SessionUse, remove_tree,
 };
 pub use channel::{Channel, receive_message, send_message};
 pub use computation::{ComputationLimits, ConfineError, compute_confined};

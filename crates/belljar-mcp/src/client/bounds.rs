@@ -9,6 +9,8 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Semaphore;
 
+use crate::values::count_values;
+
 /// The most bytes of one message.
 pub(super) const MAX_MESSAGE: usize = crate::lines::MAX_LINE;
 
@@ -21,20 +23,9 @@ const MAX_UNASKED: usize = 100_000;
 /// How many requests of a server are refused at once. More get no answer: it does not read.
 const MAX_REFUSALS: usize = 8;
 
-/// Whether JSON has more values than are taken, by what stands between them outside of strings.
+/// Whether JSON has more values than are taken.
 pub(super) fn has_too_many_values(json: &[u8]) -> bool {
-    let mut values = 0_usize;
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b',' | b'[' | b'{' if !in_string => values += 1,
-            _ => {}
-        }
-    }
-    values > MAX_VALUES
+    count_values(json) > MAX_VALUES
 }
 
 /// A transport that lets answers through and nothing else: what a server asks of us is refused, what it

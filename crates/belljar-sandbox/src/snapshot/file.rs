@@ -14,6 +14,7 @@ use belljar_protocol::SavedName;
 use belljar_walls::{Beneath, BeneathError, EntryKind};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tokio::sync::SemaphorePermit;
 
 use super::SnapshotError;
 use crate::environment::LockedPackage;
@@ -27,7 +28,7 @@ const LENGTHS: u64 = 3 * 8;
 const TRAILER: u64 = LENGTHS + 32;
 
 /// The longest header that is read; a guest's names and sources are at most 40 MiB of it.
-const MAX_HEADER: u64 = 64 << 20;
+pub(super) const MAX_HEADER: u64 = 64 << 20;
 /// The longest path that is read; the workspace refuses longer ones.
 const MAX_PATH: u32 = 4096;
 const CHUNK: usize = 1 << 20;
@@ -231,6 +232,20 @@ pub(crate) struct Reader {
     pub(crate) header: Header,
     variables: u64,
     files: u64,
+    /// Of the memory for large headers.
+    pub(super) room: Option<SemaphorePermit<'static>>,
+}
+
+/// The length of a snapshot's header, as its end tells it.
+pub(super) fn header_length(path: &Path) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    let Some(at) = file.metadata()?.len().checked_sub(32 + 8) else {
+        return Ok(0);
+    };
+    file.seek(SeekFrom::Start(at))?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length)?;
+    Ok(u64::from_le_bytes(length))
 }
 
 impl Reader {
@@ -276,6 +291,7 @@ impl Reader {
             header,
             variables,
             files,
+            room: None,
         })
     }
 

@@ -16,6 +16,7 @@ use belljar_protocol::{
 };
 use belljar_walls::SessionCgroup;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
 
 pub use file::FileLeftOut;
 
@@ -30,7 +31,7 @@ use crate::packages;
 use crate::session::Session;
 use crate::shared::Shared;
 
-use file::{Header, Writer};
+use file::{Header, MAX_HEADER, Writer, header_length};
 
 pub(crate) use file::Reader;
 
@@ -206,9 +207,23 @@ impl Engine {
     }
 }
 
+/// Headers of this size and more are read within a bound of all together: whoever wrote the file chose what they hold.
+const LARGE_HEADER: u64 = 1 << 20;
+/// So many of these: one of the longest, or several.
+static HEADERS: Semaphore = Semaphore::const_new(64);
+
 /// Opens a snapshot, if it is as it was written.
 pub(crate) async fn open_snapshot(path: PathBuf) -> Result<Reader, Error> {
-    blocking(move || Ok(Reader::open(&path)?)).await
+    let of = path.clone();
+    let header = blocking(move || Ok(header_length(&of).map_err(SnapshotError::from)?)).await?;
+    let room = match u32::try_from(header.min(MAX_HEADER) / LARGE_HEADER) {
+        // It is never closed.
+        Ok(large @ 1..) => HEADERS.acquire_many(large).await.ok(),
+        _ => None,
+    };
+    let mut reader = blocking(move || Ok(Reader::open(&path)?)).await?;
+    reader.room = room;
+    Ok(reader)
 }
 
 /// Lets a new session go on from a snapshot.

@@ -16,6 +16,7 @@ use super::sessions::{milliseconds, within};
 use super::wants_stream;
 use crate::body::{Json, Named};
 use crate::cells::{CellEnd, CellRecord};
+use crate::held::SMALL;
 use crate::idempotency::Slot;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -181,6 +182,9 @@ pub(super) async fn begin(
     let mut wall_time = milliseconds(session.limits().wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
     let place = service.bounds.cell(&held.tenant)?;
+    let code = asked.code.len();
+    let charge = (code > SMALL).then(|| service.bounds.held.charge_or_refuse(&held.tenant, code));
+    let place = (place, charge.transpose()?);
     let run = session.run(Cell {
         code: asked.code,
         wall_time: Some(Duration::from_millis(wall_time)),

@@ -2,18 +2,26 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
+use futures_util::stream;
+use http_body_util::BodyExt as _;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcRequest};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::sync::mpsc;
 
-use crate::body::{MAX_JSON, Takes, Upload};
-use crate::mcp;
+use crate::body::{Held, MAX_JSON, Takes, Upload};
+use crate::bounds::Place;
+use crate::held::SMALL;
+use crate::mcp::{self, Unanswered};
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
+
+/// Parts of an answer that wait for its client: small ones, and large ones that are counted.
+const PARTS: usize = 4;
 
 pub(super) async fn handle(
     State(service): State<Arc<Service>>,
@@ -30,13 +38,23 @@ pub(super) async fn handle(
     if service.is_draining() && request.method() != Method::DELETE {
         return Err(draining());
     }
-    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let peer = request.extensions().get::<Arc<Connection>>().cloned();
     let (parts, body) = request.into_parts();
     let closes = parts.method == Method::DELETE;
+    let is_request = parts.method == Method::POST;
     let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant).await?;
-    let body = upload.into_bytes();
+    let (body, held) = upload.into_bytes();
     let opened = service.mcp.of(&service, &caller).await?;
-    let server = if opens(&body) {
+    let asked = request_in(&body);
+    let opens = asked
+        .as_ref()
+        .is_some_and(|asked| matches!(asked.request, ClientRequest::InitializeRequest(_)));
+    let connection = parts.headers.get("mcp-session-id");
+    let unanswered = match (asked, connection.and_then(|id| id.to_str().ok())) {
+        (Some(asked), Some(connection)) => Some(opened.ask(connection, asked.id).await?),
+        _ => None,
+    };
+    let server = if opens {
         let connection = service.bounds.connection(tenant)?;
         mcp::server(&service, &caller, Some(connection)).await?.0
     } else {
@@ -61,9 +79,11 @@ pub(super) async fn handle(
         // It is done, and clients take the other for a refusal.
         *answer.status_mut() = StatusCode::NO_CONTENT;
     }
-    let answer = answer.map(Body::new);
-    Ok(match connection {
-        Some(connection) => connection.hold(answer, place),
+    let place = Arc::new(place);
+    let until = (unanswered, Arc::clone(&place), held);
+    let answer = answer.map(|body| pass_on(Body::new(body), &caller, &service, is_request, until));
+    Ok(match peer {
+        Some(peer) => peer.hold(answer, place),
         None => answer,
     })
 }
@@ -73,10 +93,65 @@ fn draining() -> Problem {
     Problem::new(Code::Draining, detail).after(5)
 }
 
-/// Whether a message opens a connection; read as the library reads it.
-fn opens(body: &[u8]) -> bool {
-    let Ok(ClientJsonRpcMessage::Request(message)) = serde_json::from_slice(body) else {
-        return false;
-    };
-    matches!(message.request, ClientRequest::InitializeRequest(_))
+/// The request that a message is, read as the library reads it.
+fn request_in(body: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
+    match serde_json::from_slice(body) {
+        Ok(ClientJsonRpcMessage::Request(message)) => Some(message),
+        _ => None,
+    }
 }
+
+/// Passes an answer on as it comes, and to its end where it is that of a request: the library keeps something for one whose
+/// answer is not taken. Large parts are counted until the client has them; one that has no room cuts the answer off.
+fn pass_on(body: Body, caller: &Caller, service: &Service, is_request: bool, until: Until) -> Body {
+    if body
+        .size_hint()
+        .exact()
+        .is_some_and(|size| size <= SMALL as u64)
+    {
+        return body;
+    }
+    let (sender, receiver) = mpsc::channel(PARTS);
+    let (held, tenant) = (Arc::clone(&service.bounds.held), caller.tenant.clone());
+    tokio::spawn(async move {
+        let mut sender = Some(sender);
+        let mut body = body;
+        loop {
+            let gone = async {
+                match &sender {
+                    Some(sender) if !is_request => sender.closed().await,
+                    _ => std::future::pending().await,
+                }
+            };
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = gone => break,
+            };
+            let Some(Ok(frame)) = frame else {
+                break;
+            };
+            let Ok(part) = frame.into_data() else {
+                continue;
+            };
+            let part = match part.len() {
+                ..=SMALL => Some(part),
+                large => held.charge(&tenant, large).map(|charge| charge.hold(part)),
+            };
+            sender = match (sender, part) {
+                (Some(sender), Some(part)) => {
+                    let sent = sender.send(Ok::<_, std::convert::Infallible>(part)).await;
+                    sent.is_ok().then_some(sender)
+                }
+                _ => None,
+            };
+        }
+        drop(until);
+    });
+    Body::from_stream(stream::unfold(receiver, |mut receiver| async move {
+        let part = receiver.recv().await?;
+        Some((part, receiver))
+    }))
+}
+
+/// What lasts until a request is answered.
+type Until = (Option<Unanswered>, Arc<Place>, Held);

@@ -21,6 +21,9 @@ use crate::service::{Caller, Service};
 /// The most steps of a page: their outcomes, with images, are held in memory.
 const MAX_STEPS: usize = 20;
 
+/// The most bytes of outcomes of a page, unless its first step alone has more.
+const MAX_BYTES: u64 = 8 << 20;
+
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -98,8 +101,9 @@ pub(super) async fn list(
     let _transfer = service.bounds.transfer(&caller.tenant)?;
     let mut steps = understood(&recorded)?;
     steps.retain(|step| step.number > asked.after);
-    let more = steps.len() > limit;
-    steps.truncate(limit);
+    let all = steps.len();
+    steps.truncate(limit.min(fitting(&steps)));
+    let more = all > steps.len();
     for step in &mut steps {
         for (call, outcome) in step.calls.iter_mut().zip(&step.outcomes) {
             if let Some(outcome) = outcome {
@@ -108,6 +112,17 @@ pub(super) async fn list(
         }
     }
     Ok(Answer(StepPage { steps, more }))
+}
+
+/// How many steps fit into an answer by the bytes of their outcomes; one at least.
+fn fitting(steps: &[StepView]) -> usize {
+    let mut bytes = 0;
+    let fits = |step: &&StepView| {
+        let outcomes = step.outcomes.iter().flatten();
+        bytes += outcomes.map(|outcome| outcome.bytes).sum::<u64>();
+        bytes <= MAX_BYTES
+    };
+    steps.iter().take_while(fits).count().max(1)
 }
 
 /// All steps that there were, also those that were taken back, each as it was when its calls had ended.

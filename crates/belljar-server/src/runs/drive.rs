@@ -12,7 +12,7 @@ use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
 use opentelemetry::trace::TraceContextExt as _;
 use serde::Serialize;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::begin::Places;
@@ -21,10 +21,7 @@ use crate::bounds::Bounds;
 use crate::sessions::lock;
 use crate::tenants::{Quota, TenantName};
 
-/// Parts of replies and of output that a reader may be behind; what is older it does not get.
-const PARTS: usize = 256;
-
-/// How much of what was said of a reply or a cell is kept while it goes on.
+/// How much of what was said of replies and cells is kept while a run goes on; who is further behind does not get it.
 const SAID_BYTES: usize = 1 << 20;
 
 /// A run that is being driven.
@@ -34,21 +31,49 @@ pub(super) struct Driven {
     tenant: TenantName,
     bounds: Arc<Bounds>,
     pub(super) control: Control,
-    parts: broadcast::Sender<Bytes>,
-    said: Mutex<Said>,
+    said: Arc<Mutex<Said>>,
+    /// How many parts there have been.
+    told: watch::Sender<u64>,
     doing: watch::Sender<Doing>,
 }
 
-/// The parts of the reply or the cell that goes on, for those who begin to listen in the middle of it. Once it has
-/// ended, its event has all of it.
+/// The parts that were said last. Once the reply or the cell that they are of has ended, its event has all of it.
 #[derive(Debug, Default)]
 struct Said {
+    /// The last of them has the number that `told` has.
     parts: VecDeque<Bytes>,
     bytes: usize,
+    /// The number of the last part before the reply or the cell that goes on.
+    ended: u64,
 }
 
-/// What was said before, and what is said from then on.
-pub(crate) type Parts = (VecDeque<Bytes>, broadcast::Receiver<Bytes>);
+/// Somebody who hears what is said. Who does not listen holds nothing.
+#[derive(Debug)]
+pub(crate) struct Hearing {
+    said: Arc<Mutex<Said>>,
+    told: watch::Receiver<u64>,
+    heard: u64,
+}
+
+impl Hearing {
+    /// The next part; `None` once nothing more will be said.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            {
+                let said = lock(&self.said);
+                let last = *self.told.borrow_and_update();
+                let first = last - said.parts.len() as u64;
+                self.heard = self.heard.max(first);
+                let next = usize::try_from(self.heard - first).ok()?;
+                if let Some(part) = said.parts.get(next) {
+                    self.heard += 1;
+                    return Some(part.clone());
+                }
+            }
+            self.told.changed().await.ok()?;
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Doing {
@@ -68,8 +93,8 @@ impl Runs {
             tenant: places.run.tenant().clone(),
             bounds: Arc::clone(&self.bounds),
             control: live.control(),
-            parts: broadcast::Sender::new(PARTS),
-            said: Mutex::default(),
+            said: Arc::default(),
+            told: watch::Sender::new(0),
             doing: watch::Sender::new(Doing {
                 calls: 0,
                 waits: !live.run().undecided().is_empty(),
@@ -154,7 +179,7 @@ impl Driven {
                 | RunEvent::CallEnded { .. }
                 | RunEvent::CallLost { .. } = event
                 {
-                    *lock(&self.said) = Said::default();
+                    lock(&self.said).ended = *self.told.borrow();
                 }
                 self.doing.send_modify(|doing| {
                     match event {
@@ -186,17 +211,27 @@ impl Driven {
             Ok(json) => {
                 let rendered = Bytes::from(format!("event: {kind}\ndata: {json}\n\n"));
                 let mut said = lock(&self.said);
-                said.add(rendered.clone());
-                // While nobody can begin to listen: it would be heard twice, or not at all.
-                let _ = self.parts.send(rendered);
+                // One that is too large is in the event alone.
+                if rendered.len() <= SAID_BYTES {
+                    said.add(rendered);
+                    // While nobody can look: both are changed at once.
+                    self.told.send_modify(|told| *told += 1);
+                }
             }
             Err(error) => tracing::error!(%error, "a part of a run can't be written"),
         }
     }
 
-    pub(super) fn listen(&self) -> Parts {
+    /// Hears what is said from now on; one who is new, also what was said of the reply or the cell that goes on.
+    pub(super) fn listen(&self, is_new: bool) -> Hearing {
         let said = lock(&self.said);
-        (said.parts.clone(), self.parts.subscribe())
+        let told = self.told.subscribe();
+        let heard = if is_new { said.ended } else { *told.borrow() };
+        Hearing {
+            said: Arc::clone(&self.said),
+            told,
+            heard,
+        }
     }
 }
 

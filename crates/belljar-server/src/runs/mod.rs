@@ -28,7 +28,7 @@ use crate::problem::{Code, Problem};
 use crate::sessions::lock;
 use crate::tenants::TenantName;
 use drive::Driven;
-pub(crate) use drive::{Parts, count};
+pub(crate) use drive::{Hearing, count};
 
 /// Runs of a tenant that are held whole in memory at once, to be looked at. Who wants more waits.
 const READ_AT_ONCE: usize = 4;
@@ -177,8 +177,8 @@ impl Runs {
     }
 
     /// What a run that goes on says between its events.
-    pub(crate) fn parts(&self, id: &RunId) -> Option<Parts> {
-        self.driven(id).map(|driven| driven.listen())
+    pub(crate) fn parts(&self, id: &RunId, is_new: bool) -> Option<Hearing> {
+        self.driven(id).map(|driven| driven.listen(is_new))
     }
 
     /// Whether no more events of a run are to be expected of this service.

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::{CgroupError, Version, refused, unique};
 
+/// Version 1 has no word for no limit, but the largest number of pages.
+const UNLIMITED: u64 = 1 << 60;
+
 pub(super) const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
 const V2_CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
@@ -70,6 +73,21 @@ impl Hierarchies {
         found
     }
 
+    /// The caller's own directory of the memory controller, and those above it.
+    fn memory(&self) -> Vec<PathBuf> {
+        let v1 = self.v1.iter().find(|(name, _)| name == "memory");
+        let own_and_top = v1.map(|(_, found)| found).into_iter().chain(&self.v2);
+        let mut all = Vec::new();
+        for found in own_and_top {
+            let (Some(own), Some(top)) = (found.first(), found.last()) else {
+                continue;
+            };
+            let above = own.ancestors().take_while(|path| path.starts_with(top));
+            all.extend(above.map(Path::to_owned));
+        }
+        all
+    }
+
     /// The directories to try for each controller.
     pub(super) fn choose(&self) -> Result<(Version, Vec<Vec<PathBuf>>), CgroupError> {
         if let Some(candidates) = &self.v2 {
@@ -109,6 +127,58 @@ impl Hierarchies {
             trees = vec![trees.swap_remove(0); CONTROLLERS.len()];
         }
         Ok((version, trees))
+    }
+}
+
+/// The memory that cgroups leave to this process and all below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRoom {
+    /// The lowest of their limits, in bytes.
+    pub limit: u64,
+    /// What can be had until one of them is reached; what is cached of files can be given up for it.
+    pub available: u64,
+}
+
+impl MemoryRoom {
+    /// As it is now; `None` where no cgroup has a limit.
+    pub fn now() -> Option<Self> {
+        Self::within(&Hierarchies::of_this_process().memory())
+    }
+
+    pub(super) fn within(directories: &[PathBuf]) -> Option<Self> {
+        let rooms = directories
+            .iter()
+            .filter_map(|directory| Self::of(directory));
+        rooms.reduce(|a, b| Self {
+            limit: a.limit.min(b.limit),
+            available: a.available.min(b.available),
+        })
+    }
+
+    fn of(directory: &Path) -> Option<Self> {
+        let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
+        let number = |text: String| text.trim().parse::<u64>().ok();
+        // `max` is no number.
+        let limit = read("memory.max").or_else(|| read("memory.limit_in_bytes"));
+        let limit = number(limit?).filter(|limit| *limit < UNLIMITED)?;
+        let used = read("memory.current").or_else(|| read("memory.usage_in_bytes"));
+        let used = number(used?)?;
+        let stat = read("memory.stat").unwrap_or_default();
+        let field = |name: &str| {
+            let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+            let found = lines.find(|(key, _)| *key == name)?;
+            found.1.trim().parse::<u64>().ok()
+        };
+        // Version 1 tells of what is below under other names.
+        let files = ["inactive_file", "active_file"].map(|name| {
+            let below = field(&format!("total_{name}"));
+            below.or_else(|| field(name)).unwrap_or_default()
+        });
+        let cached: u64 = files.iter().sum();
+        Some(Self {
+            limit,
+            available: limit.saturating_sub(used.saturating_sub(cached)),
+        })
     }
 }
 

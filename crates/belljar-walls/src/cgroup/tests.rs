@@ -1,4 +1,4 @@
-use super::hierarchies::make_v2_tree;
+use super::hierarchies::{MemoryRoom, make_v2_tree};
 use super::*;
 
 const LIMITS: CgroupLimits = CgroupLimits {
@@ -27,6 +27,59 @@ fn finds_own_directories_in_a_hybrid_host() {
             "/sys/fs/cgroup/cpu,cpuacct"
         ]
     );
+}
+
+/// The lowest limit counts, and what is cached of files can be had; by the files of both versions.
+#[test]
+fn memory_that_cgroups_leave() {
+    let top = tempfile::tempdir().unwrap();
+    let (own, middle) = (top.path().join("a/b"), top.path().join("a"));
+    fs::create_dir_all(&own).unwrap();
+    let write = |directory: &Path, files: &[(&str, &str)]| {
+        for (name, text) in files {
+            fs::write(directory.join(name), text).unwrap();
+        }
+    };
+    write(
+        top.path(),
+        &[
+            ("memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory.usage_in_bytes", "5000\n"),
+        ],
+    );
+    let all = [own.clone(), middle.clone(), top.path().to_owned()];
+    assert_eq!(MemoryRoom::within(&all), None);
+    write(
+        &middle,
+        &[
+            ("memory.limit_in_bytes", "1000\n"),
+            ("memory.usage_in_bytes", "900\n"),
+            (
+                "memory.stat",
+                "inactive_file 7\ntotal_inactive_file 300\ntotal_active_file 100\n",
+            ),
+        ],
+    );
+    let middle = MemoryRoom {
+        limit: 1000,
+        available: 500,
+    };
+    assert_eq!(MemoryRoom::within(&all), Some(middle));
+    write(
+        &own,
+        &[
+            ("memory.max", "800\n"),
+            ("memory.current", "250\n"),
+            ("memory.stat", "anon 1\ninactive_file 20\nactive_file 10\n"),
+        ],
+    );
+    let both = MemoryRoom {
+        limit: 800,
+        available: 500,
+    };
+    assert_eq!(MemoryRoom::within(&all), Some(both));
+    fs::write(own.join("memory.max"), "max\n").unwrap();
+    assert_eq!(MemoryRoom::within(&all), Some(middle));
 }
 
 /// A session on plain files.

@@ -1,0 +1,190 @@
+//! Memory of the service that tenants fill: events and outcomes of their cells, large bodies and answers.
+//!
+//! Counted in bytes, of each tenant and of all. A charge lives as long as the bytes do, whoever still reads them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::response::Response;
+use belljar_sandbox::HostMemory;
+
+use crate::problem::{Code, Problem};
+use crate::sessions::lock;
+use crate::tenants::TenantName;
+
+/// The share of the memory that all tenants may fill together, within these limits: where the kernel tells of none, it
+/// is the least.
+const SHARE: u64 = 8;
+const LEAST: u64 = 64 << 20;
+const MOST: u64 = 2 << 30;
+
+/// The part of it that one tenant may fill, and the most.
+const TENANT_SHARE: usize = 4;
+const TENANT_MOST: usize = 256 << 20;
+
+/// What is smaller is not counted: the number of requests bounds it.
+pub(crate) const SMALL: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    /// Of all tenants.
+    pub(crate) most: usize,
+    /// Of one.
+    pub(crate) tenant_most: usize,
+    used: Mutex<Used>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    all: usize,
+    tenants: HashMap<TenantName, usize>,
+}
+
+/// Bytes of a tenant that are counted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    held: Arc<HeldBytes>,
+    tenant: TenantName,
+    bytes: usize,
+}
+
+/// Marks an answer whose bytes are counted already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IsCharged;
+
+impl HeldBytes {
+    pub(crate) fn new(memory: Option<HostMemory>) -> Arc<Self> {
+        let share = memory.map_or(LEAST, |memory| memory.total / SHARE);
+        let most = usize::try_from(share.clamp(LEAST, MOST)).unwrap_or(usize::MAX);
+        Arc::new(Self {
+            most,
+            tenant_most: (most / TENANT_SHARE).min(TENANT_MOST),
+            used: Mutex::default(),
+        })
+    }
+
+    /// Counts bytes; `None` where the tenant or all of them hold as much as they may.
+    pub(crate) fn charge(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Charge> {
+        let mut charge = Charge {
+            held: Arc::clone(self),
+            tenant: tenant.clone(),
+            bytes: 0,
+        };
+        charge.grow(bytes).then_some(charge)
+    }
+
+    /// The same, for a request that is refused where it can't be.
+    pub(crate) fn charge_or_refuse(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        bytes: usize,
+    ) -> Result<Charge, Problem> {
+        self.charge(tenant, bytes).ok_or_else(refusal)
+    }
+
+    /// Counts a large answer until its client has taken it, or refuses it.
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        response: Response,
+    ) -> Result<Response, Problem> {
+        let size = response.body().size_hint().exact();
+        let size = size.and_then(|size| usize::try_from(size).ok());
+        let Some(size) = size.filter(|size| *size > SMALL) else {
+            return Ok(response);
+        };
+        if response.extensions().get::<IsCharged>().is_some() {
+            return Ok(response);
+        }
+        let charge = self.charge_or_refuse(tenant, size)?;
+        let (parts, body) = response.into_parts();
+        // It is in memory, and has one part.
+        let body = axum::body::to_bytes(body, size).await;
+        let body = body.map_err(|error| Problem::internal("an answer", error))?;
+        Ok(Response::from_parts(parts, Body::from(charge.hold(body))))
+    }
+
+    /// What all tenants hold together, and what the one holds that holds most.
+    pub(crate) fn totals(&self) -> (usize, usize) {
+        let used = lock(&self.used);
+        let most = used.tenants.values().max().copied();
+        (used.all, most.unwrap_or_default())
+    }
+}
+
+pub(crate) fn refusal() -> Problem {
+    let detail = "the service holds as many bytes for the tenant as it may: read the answers that are open, or send less at once";
+    Problem::new(Code::TooManyTransfers, detail)
+}
+
+impl Charge {
+    /// Counts more bytes; false where there may be no more.
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let mut used = lock(&self.held.used);
+        let of_tenant = used.tenants.get(&self.tenant).copied().unwrap_or_default();
+        let fits = of_tenant + bytes <= self.held.tenant_most && used.all + bytes <= self.held.most;
+        if fits {
+            used.all += bytes;
+            *used.tenants.entry(self.tenant.clone()).or_default() += bytes;
+            self.bytes += bytes;
+        }
+        fits
+    }
+
+    /// The bytes, which are counted until nobody has them any more.
+    pub(crate) fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        Bytes::from_owner(Counted(bytes, self))
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let mut used = lock(&self.held.used);
+        used.all -= self.bytes;
+        if let Some(of_tenant) = used.tenants.get_mut(&self.tenant) {
+            *of_tenant -= self.bytes;
+            if *of_tenant == 0 {
+                used.tenants.remove(&self.tenant);
+            }
+        }
+    }
+}
+
+struct Counted<T>(T, #[expect(dead_code, reason = "for its end")] Charge);
+
+impl<T: AsRef<[u8]>> AsRef<[u8]> for Counted<T> {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_while_somebody_has_them() {
+        let total = 8 * LEAST;
+        let held = HeldBytes::new(Some(HostMemory {
+            total,
+            available: total,
+        }));
+        assert_eq!((held.most, held.tenant_most), (64 << 20, 16 << 20));
+        let tenants: [TenantName; 5] = ["a", "b", "c", "d", "e"].map(|name| name.parse().unwrap());
+        let mut all = Vec::new();
+        for tenant in &tenants[..4] {
+            let charge = held.charge(tenant, held.tenant_most).unwrap();
+            assert!(held.charge(tenant, 1).is_none());
+            all.push(charge.hold(vec![0]));
+        }
+        assert!(held.charge(&tenants[4], 1).is_none());
+        let clone = all[0].clone();
+        assert_eq!(held.totals(), (64 << 20, 16 << 20));
+        all.clear();
+        assert_eq!(held.totals(), (16 << 20, 16 << 20));
+        drop(clone);
+        assert_eq!(held.totals(), (0, 0));
+        assert!(lock(&held.used).tenants.is_empty());
+    }
+}
