@@ -32,8 +32,15 @@ mod admins;
 mod floods;
 mod harness;
 mod large_answers;
+mod mcp;
+#[path = "../it/mcp_client.rs"]
+#[allow(dead_code, reason = "the tests in `it` use more of it")]
+mod mcp_client;
+mod mcp_messages;
+mod memory;
 #[path = "../../../belljar-sandbox/tests/attacks/record.rs"]
 mod record;
+mod small;
 mod smuggling;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "the tests in `it` use more of it")]

@@ -19,6 +19,7 @@ mod files;
 mod http;
 mod idempotency;
 mod mcp;
+mod mcp_client;
 mod metrics;
 mod quotas;
 mod runs;

@@ -7,7 +7,7 @@ use belljar_server::{Quota, Scope, ServerOptions, Tenants};
 use belljar_test_model::{Scripted, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::mcp::Mcp;
+use crate::mcp_client::Mcp;
 use crate::runs::{code, offering, one_run};
 use crate::support::{Ask as _, Client, World, options, soon, world_in};
 
