@@ -21,9 +21,9 @@ const STARTING: usize = 8;
 const CELL: &str = "sum(i * i for i in range(100_000))";
 
 #[derive(Default)]
-struct Seen {
-    cells: Latencies,
-    starts: Latencies,
+pub(crate) struct Seen {
+    pub(crate) cells: Latencies,
+    pub(crate) starts: Latencies,
 }
 
 pub(crate) async fn fairness(service: &Service, seconds: u64) {
@@ -49,7 +49,13 @@ pub(crate) async fn fairness(service: &Service, seconds: u64) {
 }
 
 /// A cell, and a session from its start to its end, again and again.
-async fn look(service: &Requests, key: &str, session: &str, time: Duration, seen: &mut Seen) {
+pub(crate) async fn look(
+    service: &Requests,
+    key: &str,
+    session: &str,
+    time: Duration,
+    seen: &mut Seen,
+) {
     let until = Instant::now() + time;
     while Instant::now() < until {
         let started = Instant::now();
@@ -115,12 +121,12 @@ pub(crate) async fn flood(service: &Requests, key: &str, busy: &[String]) {
     tasks.join_all().await;
 }
 
-fn compare(what: &str, alone: &mut Latencies, flooded: &mut Latencies) {
+/// Prints both; how many times longer the 99th percentile is.
+pub(crate) fn compare(what: &str, alone: &mut Latencies, flooded: &mut Latencies) -> f64 {
     alone.line(&format!("{what}, alone"));
     flooded.line(&format!("{what}, beside a flood"));
-    println!(
-        "{what}: {:.2} times at the median, {:.2} times at p99",
-        flooded.within(0.5) / alone.within(0.5),
-        flooded.within(0.99) / alone.within(0.99)
-    );
+    let median = flooded.within(0.5) / alone.within(0.5);
+    let ratio = flooded.within(0.99) / alone.within(0.99);
+    println!("{what}: {median:.2} times at the median, {ratio:.2} times at p99");
+    ratio
 }

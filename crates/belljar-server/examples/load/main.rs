@@ -8,6 +8,7 @@
 //! … overload [SECONDS]          ten times as many cells as can be run, then a look whether it recovers
 //! … fairness [SECONDS]          what one tenant sees while another uses all that it may
 //! … jupyter [KERNELS] [SECONDS]  `hold` with the program `jupyter-kernelgateway` in the place of `belljar`
+//! … memory [SECONDS]            1 GiB of memory, and every flood of bytes at once; needs root for the cgroup
 //! … kills [KILLS]               the service is killed and started again under load; runs go on
 //! … soak [SECONDS]              sessions and runs that end in every way; what grows is told
 //! ```
@@ -24,6 +25,7 @@ mod fairness;
 mod jupyter;
 mod kills;
 mod latencies;
+mod memory;
 mod pipe;
 mod processes;
 mod runs;
@@ -44,7 +46,7 @@ async fn main() {
     };
     let [binary, scenario, ..] = &arguments[..] else {
         println!(
-            "usage: load BELLJAR round-trip|burst|hold|overload|fairness|kills|soak [N] [SECONDS]"
+            "usage: load BELLJAR round-trip|burst|hold|overload|fairness|memory|kills|soak [N] [SECONDS]"
         );
         return;
     };
@@ -57,23 +59,37 @@ async fn main() {
         let requests = Requests::to(binary.clone(), Vec::new());
         return fairness::flood(&requests, key, busy).await;
     }
+    if let ("memory-flood", [_, _, keys @ ..]) = (scenario.as_str(), &arguments[..]) {
+        let requests = Requests::to(binary.clone(), Vec::new());
+        return memory::flood(&requests, keys).await;
+    }
     let model = runs::model();
     // What is killed is to be back soon.
-    let environment = if scenario == "kills" {
-        "bare"
-    } else {
-        "default"
+    let environment = match scenario.as_str() {
+        "kills" | "memory" => "bare",
+        _ => "default",
     };
-    let mut service = Service::start(binary, environment, &model.base_url());
+    let cgroup = (scenario == "memory").then(memory::Cgroup::make);
+    let mut service = Service::start(binary, environment, &model.base_url(), cgroup.as_ref());
+    let mut held = true;
     match scenario.as_str() {
         "round-trip" => scenarios::round_trip(&service).await,
         "burst" => scenarios::burst(&service, number(2, 200)).await,
         "hold" => scenarios::hold(&service, number(2, 1000), number(3, 600)).await,
         "overload" => scenarios::overload(&service, number(2, 30)).await,
         "fairness" => fairness::fairness(&service, number(2, 60)).await,
+        "memory" => {
+            if let Some(cgroup) = &cgroup {
+                held = memory::memory(&service, cgroup, number(2, 600)).await;
+            }
+        }
         "kills" => kills::kills(&mut service, number(2, 50)).await,
         "soak" => soak::soak(&service, number(2, 3600)).await,
         other => println!("there is no `{other}`"),
     }
     service.stop();
+    drop(cgroup);
+    if !held {
+        std::process::exit(1);
+    }
 }

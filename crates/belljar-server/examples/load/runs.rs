@@ -12,6 +12,9 @@ use crate::service::{Requests, Said};
 /// Cells of each run.
 const CELLS: usize = 8;
 
+/// What a cell of a run does beside for the flood of `memory`.
+const LARGE: &str = "print('x' * (1 << 20))\nclass Picture:\n    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes(6 << 20)\nPicture()\n";
+
 /// How long is waited before something that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -24,8 +27,13 @@ pub(crate) fn model() -> ScriptedModel {
             .filter(|message| message["role"] == "assistant")
             .count();
         if turns < CELLS {
+            let more = if body.to_string().contains("flood") {
+                LARGE
+            } else {
+                ""
+            };
             Scripted::text(format!(
-                "```python\nimport time\ntime.sleep(0.05)\ncount = {turns} + 1\nprint(count)\n```"
+                "```python\nimport time\ntime.sleep(0.05)\ncount = {turns} + 1\nprint(count)\n{more}```"
             ))
         } else {
             Scripted::text(format!("FINAL: It is {CELLS}."))

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
+use crate::memory::{Cgroup, OPTIONS};
 use crate::processes;
 
 const TENANTS: usize = 10;
@@ -48,7 +49,12 @@ pub(crate) enum Said {
 
 impl Service {
     /// A service with its own directory, on a port that stays the same when it is started again.
-    pub(crate) fn start(binary: &str, environment: &str, model: &str) -> Self {
+    pub(crate) fn start(
+        binary: &str,
+        environment: &str,
+        model: &str,
+        cgroup: Option<&Cgroup>,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("service");
         let keys = (0..TENANTS).map(|n| {
@@ -66,15 +72,23 @@ impl Service {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap().to_string();
         drop(free);
-        let arguments = ["serve", "--listen", &address, "--max-sessions", "2000"]
+        let usual = [
+            "--max-sessions",
+            "2000",
+            "--tenant-sessions",
+            "200",
+            "--memory",
+            "512",
+        ];
+        let arguments = ["serve", "--listen", &address]
             .into_iter()
-            .chain(["--tenant-sessions", "200", "--memory", "512"])
+            .chain(cgroup.map_or(usual, |_| OPTIONS))
             .chain(["--data", data.to_str().unwrap()])
             .chain(["--model", "llamacpp/scripted", "--env", environment])
             .map(str::to_owned);
         let arguments: Vec<String> = arguments.collect();
         Self {
-            child: launch(binary, &arguments, model),
+            child: launch(binary, &arguments, model, cgroup),
             model: model.to_owned(),
             binary: binary.to_owned(),
             arguments,
@@ -102,11 +116,17 @@ impl Service {
     }
 
     pub(crate) fn start_again(&mut self) {
-        self.child = launch(&self.binary, &self.arguments, &self.model);
+        self.child = launch(&self.binary, &self.arguments, &self.model, None);
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Whether the process that was started still answers.
+    pub(crate) fn is_alive(&self) -> bool {
+        let name = std::fs::read_to_string(format!("/proc/{}/stat", self.id()));
+        name.is_ok_and(|stat| !stat.contains(") Z "))
     }
 
     /// The same service, for tasks of their own.
@@ -135,8 +155,14 @@ impl Drop for Service {
 }
 
 /// Starts it, and waits until it listens.
-fn launch(binary: &str, arguments: &[String], model: &str) -> Child {
-    let mut child = Command::new(binary)
+fn launch(binary: &str, arguments: &[String], model: &str, cgroup: Option<&Cgroup>) -> Child {
+    // The shell joins the cgroup, and becomes the service.
+    let script = match cgroup {
+        Some(cgroup) => format!("echo $$ > {} && exec \"$@\"", cgroup.processes().display()),
+        None => "exec \"$@\"".to_owned(),
+    };
+    let mut child = Command::new("sh")
+        .args(["-c", &script, "sh", binary])
         .args(arguments)
         .env("BELLJAR_LOG", "error")
         .env("BELLJAR_BASE_URL", model)
