@@ -189,7 +189,7 @@ impl Went {
 
     /// Sends it, and reads the answer.
     async fn send(&self, request: RequestBuilder) -> Option<Vec<u8>> {
-        let response = request.timeout(Duration::from_secs(60)).send().await.ok();
+        let response = request.timeout(Duration::from_mins(1)).send().await.ok();
         self.count(response.as_ref().map(|response| response.status().as_u16()));
         let response = response.filter(|response| response.status().is_success())?;
         response.bytes().await.ok().map(Into::into)
@@ -308,7 +308,7 @@ impl Hostile {
             }
             "half heads" => {
                 self.raw(went, b"GET / HTTP/1.1\r\nhost: x\r\nx-".to_vec(), 200)
-                    .await
+                    .await;
             }
             "half bodies" => {
                 let part = vec![b' '; 7 << 20];

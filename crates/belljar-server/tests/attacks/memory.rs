@@ -27,7 +27,7 @@ async fn begin(id: &'static str, attack: &'static str, expectation: &'static str
     let small = Small::enter(ROOM);
     let options = options(|options| {
         options.session.limits.memory_bytes = 96 << 20;
-        options.session.limits.wall_time = Duration::from_secs(60);
+        options.session.limits.wall_time = Duration::from_mins(1);
         options.creates_per_second = 100;
     });
     let case = Case::begin_with(options, id, Severity::HostDos, attack, expectation).await;
@@ -36,7 +36,11 @@ async fn begin(id: &'static str, attack: &'static str, expectation: &'static str
 
 /// The case has held; its cgroup was used.
 async fn end(case: Case, small: Small) {
-    println!("{} MiB at most", small.peak() >> 20);
+    let peak = small.peak();
+    assert!(
+        (1..=ROOM).contains(&peak),
+        "the service was not in it: {peak}"
+    );
     case.end().await;
     drop(small);
 }

@@ -57,7 +57,7 @@ async fn tenants_are_apart() {
         let delete = other.delete("/mcp").header("mcp-session-id", id);
         let delete = delete.send().await.unwrap();
         let status = delete.status();
-        let texts = [post, get, delete].map(Response::text);
+        let texts = [post, get, delete].map(reqwest::Response::text);
         let [post, get, delete] = texts;
         answers.push((
             post.await.unwrap(),
