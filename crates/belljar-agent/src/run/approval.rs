@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::risk::{Capability, Risk, risk};
+use super::risk::{Capability, Earlier, Risk};
 use crate::tool::{GrantedTool, ToolEffects};
 
 /// When a person is asked: the later, the more often.
@@ -55,17 +55,29 @@ pub struct Approvals {
 impl Approvals {
     /// What a person is to be asked before this code runs, outside of a run; none where nobody is.
     pub fn ask_for_code(&self, code: &str) -> Option<Approval> {
-        self.ask_for_code_of(0, 0, code)
+        self.ask_for_code_of(0, 0, code, &Earlier::default())
     }
 
-    /// The same for the code of a call of a run. Where nobody is ever asked, it is not looked at.
-    pub(crate) fn ask_for_code_of(&self, step: u32, call: u32, code: &str) -> Option<Approval> {
-        if self.policy == Policy::Never && self.capabilities.is_empty() {
+    /// The same for the code of a call of a run, after earlier cells. Where nobody is ever asked, it
+    /// is not looked at.
+    pub(crate) fn ask_for_code_of(
+        &self,
+        step: u32,
+        call: u32,
+        code: &str,
+        earlier: &Earlier,
+    ) -> Option<Approval> {
+        if self.never_asks_for_code() {
             return None;
         }
-        let risk = risk(code);
+        let risk = earlier.risk(code);
         self.ask_for_cell(&risk)
             .then(|| Approval::of_cell(step, call, code, risk))
+    }
+
+    /// Whether no code is ever asked for.
+    pub(crate) fn never_asks_for_code(&self) -> bool {
+        self.policy == Policy::Never && self.capabilities.is_empty()
     }
 
     /// Whether a person is asked before a cell with this risk runs.

@@ -10,6 +10,7 @@ use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_call, 
 use super::branches::{BRANCH, Branches};
 use super::event::{RunEvent, ToolAnswer};
 use super::machine::{Call, CallState, Run, Step};
+use super::risk::Earlier;
 use crate::dialect::PYTHON;
 use crate::tool::GrantedTool;
 
@@ -81,14 +82,14 @@ impl Run {
     }
 
     /// What a person has to be asked for before a call is performed, and its hash where it is.
-    fn needed(&self, step: u32, place: u32, call: &Call) -> Option<Approval> {
+    fn needed(&self, step: u32, place: u32, call: &Call, earlier: &Earlier) -> Option<Approval> {
         if let Some(tool) = self.direct(call) {
             let arguments = call.arguments.as_object().cloned().unwrap_or_default();
             let asks = self.approvals.ask_for_call(tool);
             return asks.then(|| Approval::of_call((step, place, 0), &tool.stub.name, arguments));
         }
         let code = call.code().filter(|_| call.tool == PYTHON)?;
-        self.approvals.ask_for_code_of(step, place, code)
+        self.approvals.ask_for_code_of(step, place, code, earlier)
     }
 
     /// The hash that an approval of a call has to have.
@@ -103,7 +104,7 @@ impl Run {
     pub(crate) fn may_run(&self, call: &Call) -> bool {
         match &call.approved {
             Some(approved) => *approved == self.hash_of(call),
-            None => self.needed(0, 0, call).is_none(),
+            None => self.needed(0, 0, call, &self.earlier()).is_none(),
         }
     }
 
@@ -127,13 +128,29 @@ impl Run {
 
     /// What a person is still to be asked for in a step.
     pub(super) fn unasked(&self, step: &Step) -> Vec<Approval> {
-        let waiting = (0..)
-            .zip(&step.calls)
-            .filter(|(_, call)| call.state == CallState::Waiting && call.approved.is_none());
-        let needed = waiting.filter_map(|(place, call)| self.needed(step.number, place, call));
         let asked =
             |approval: &Approval| self.undecided.iter().any(|other| other.id == approval.id);
-        needed.filter(|approval| !asked(approval)).collect()
+        let waits = |call: &Call| call.state == CallState::Waiting;
+        let mut needed = Vec::new();
+        let mut earlier = self.earlier();
+        for (place, call) in (0..).zip(&step.calls).filter(|(_, call)| waits(call)) {
+            if call.approved.is_none() {
+                let approval = self.needed(step.number, place, call, &earlier);
+                needed.extend(approval.filter(|approval| !asked(approval)));
+            }
+            // It will have run, in whole or in part, when the next one does.
+            if let Some(code) = call.code().filter(|_| call.tool == PYTHON)
+                && !self.approvals.never_asks_for_code()
+            {
+                earlier.learn(code, true);
+            }
+        }
+        needed
+    }
+
+    /// What the cells that have run say about the names which the next one uses.
+    fn earlier(&self) -> Earlier {
+        self.earlier.with_manifest(&self.manifest)
     }
 
     /// Takes in an event of approvals and of calls of cells.

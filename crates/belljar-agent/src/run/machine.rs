@@ -13,6 +13,7 @@ use super::bridge::CellCall;
 use super::budget::{Budget, ExitReason, Spent};
 use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
+use super::risk::Earlier;
 use super::{gate, words};
 use crate::dialect::{Action, PYTHON, RawToolCall, ReplyParts};
 use crate::tool::{COMPUTE, Computations, PLAN, Plan};
@@ -183,6 +184,8 @@ pub struct Run {
     /// How many cells its first session had run when it got it.
     cells_before: u32,
     pub(super) approvals: Approvals,
+    /// What the cells that ran say about the names of the session.
+    pub(super) earlier: Earlier,
     /// What a person was asked and has not decided.
     pub(super) undecided: Vec<Approval>,
     /// What the cell that runs has called.
@@ -407,6 +410,9 @@ impl Run {
                 let ended = ended.ok_or_else(|| misfit("for a call that does not wait"))?;
                 ended.state = CallState::Ended(result.clone());
                 let ended = ended.clone();
+                if let Some(code) = ended.code().filter(|_| ended.tool == PYTHON) {
+                    self.earlier.learn(code, result.failed);
+                }
                 self.forget_calls();
                 self.call_ended(*step, &ended, result);
                 self.compact();
@@ -422,6 +428,13 @@ impl Run {
                     .filter(|call| call.state == CallState::Started);
                 let lost = lost.ok_or_else(|| misfit("for a call that was not begun"))?;
                 lost.state = CallState::refused(words);
+                let code = lost
+                    .code()
+                    .filter(|_| lost.tool == PYTHON)
+                    .map(str::to_owned);
+                if let Some(code) = code {
+                    self.earlier.learn(&code, true);
+                }
                 self.forget_calls();
                 self.spent.calls += 1;
             }
