@@ -233,6 +233,11 @@ impl Engine {
         &self.0.environment
     }
 
+    /// What isolates its sessions.
+    pub fn walls(&self) -> Walls {
+        self.0.walls
+    }
+
     /// The engine's default limits.
     pub fn limits(&self) -> &Limits {
         &self.0.limits

@@ -237,7 +237,7 @@ impl LiveRun {
                         () = control.stopped() => {}
                     }
                 }
-                Effect::RunAgain { step, call } if self.session.can_go_on(&self.run) => {
+                Effect::RunAgain { step, call } if self.may_run_again(step, call) => {
                     self.ensure_session(listener).await?;
                     if self.perform_cell(step, call, listener).await?.is_break() {
                         return Ok(());
@@ -266,6 +266,13 @@ impl LiveRun {
                 }
             }
         }
+    }
+
+    /// Whether a cell that a host which died had begun can be run again. In a session without a network nothing of
+    /// its first run is left, so that the second is the same use of an approval; elsewhere the approval is used up.
+    fn may_run_again(&self, step: u32, call: u32) -> bool {
+        let used_up = self.session.reaches_out() && self.run.is_for_one_use(step, call);
+        !used_up && self.session.can_go_on(&self.run)
     }
 
     /// Journals events, takes them in, and only then tells of them.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_journal::Blobs;
-use belljar_protocol::{Artifact, Fate, Language, NameInfo, Outcome, Status};
-use belljar_sandbox::{Engine, Error, LoadReport, Session, SessionOptions};
+use belljar_protocol::{Artifact, Fate, Language, NameInfo, Outcome, Status, Walls};
+use belljar_sandbox::{Engine, Error, LoadReport, Network, Session, SessionOptions};
 
 use super::{Control, RunError};
 use crate::run::{
@@ -148,6 +148,12 @@ impl RunSession {
             let read = serde_json::from_slice(&json);
             code = read.map_err(|source| RunError::Event { seq: 1, source })?;
         }
+        // What a person approved there was for one use, and that was it.
+        let asks = |cell: &String| run.approvals().ask_for_code(cell).is_some();
+        if code.iter().any(asks) {
+            let note = words_not_run_again(&parent.manifest, language);
+            return Ok((session, Some(note), 0));
+        }
         let mut cells = 0;
         for cell in &code {
             let outcome = session.run(cell.as_str()).await?;
@@ -162,6 +168,11 @@ impl RunSession {
             let _ = session.snapshot(&self.snapshot(cells)).await;
         }
         Ok((session, Some(words_run_again(code.len(), language)), cells))
+    }
+
+    /// Whether code in it reaches anything outside of it, but for tools.
+    pub(super) fn reaches_out(&self) -> bool {
+        self.options.network != Network::None || self.engine.walls() == Walls::None
     }
 
     /// Whether there is a session as it was after the run's last cell, or can be one.
@@ -416,6 +427,18 @@ fn words_run_again(cells: usize, language: Language) -> String {
         (0, Language::Chinese) => "会话是新的：较早的任务没有留下变量，文件只有任务自带的。".into(),
         (_, Language::Chinese) => format!(
             "较早任务的会话已通过重新运行其 {cells} 个单元重建。依赖时间或随机数的内容可能不同。"
+        ),
+    }
+}
+
+fn words_not_run_again(manifest: &[NameInfo], language: Language) -> String {
+    let held = names(manifest);
+    match language {
+        Language::English => format!(
+            "The session is a new one: a person must approve code of the earlier run each time it runs, so its cells were not run again. All variables are gone, and of the files only those that the task came with are there. It held: {held}"
+        ),
+        Language::Chinese => format!(
+            "会话是新的：较早任务的代码每次运行都须经人批准，因此没有重新运行其单元。所有变量都已丢失，文件只剩任务自带的。之前有：{held}"
         ),
     }
 }

@@ -108,6 +108,14 @@ impl Run {
         }
     }
 
+    /// Whether a call of the last step may run because a person has approved it, for this once.
+    pub(crate) fn is_for_one_use(&self, step: u32, call: u32) -> bool {
+        let last = self.steps.last().filter(|last| last.number == step);
+        let at = usize::try_from(call).unwrap_or(usize::MAX);
+        let call = last.and_then(|last| last.calls.get(at));
+        call.is_some_and(|call| call.approved.is_some() && self.needed(0, 0, call).is_some())
+    }
+
     /// Whether a decision can be taken.
     pub fn check_decision(
         &self,

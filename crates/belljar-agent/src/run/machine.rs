@@ -8,7 +8,7 @@ use belljar_sandbox::ToolSignature;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::approval::{Approval, Approvals};
+use super::approval::{Approval, Approvals, Policy};
 use super::bridge::CellCall;
 use super::budget::{Budget, ExitReason, Spent};
 use super::deeds::Deeds;
@@ -186,6 +186,8 @@ pub struct Run {
     pub(super) approvals: Approvals,
     /// What the cells that ran say about the names of the session.
     pub(super) earlier: Earlier,
+    /// The policy as it was set, whatever a person has allowed since for the rest of the run.
+    policy: Policy,
     /// What a person was asked and has not decided.
     pub(super) undecided: Vec<Approval>,
     /// What the cell that runs has called.
@@ -237,6 +239,12 @@ impl Run {
     /// When a person is asked, by now.
     pub fn approvals(&self) -> &Approvals {
         &self.approvals
+    }
+
+    /// When a person is to be asked, as it was set last. What a person allowed for the rest of the run is in
+    /// [`approvals`](Self::approvals) alone, and ends with it.
+    pub fn policy(&self) -> Policy {
+        self.policy
     }
 
     /// What it has used.
@@ -368,6 +376,7 @@ impl Run {
             RunEvent::Started(start) => {
                 self.start = Some((**start).clone());
                 self.approvals = start.approvals.clone();
+                self.policy = start.approvals.policy;
                 self.budget = start.budget.clone();
                 if let Some(parent) = &start.parent {
                     self.manifest.clone_from(&parent.manifest);
@@ -440,7 +449,10 @@ impl Run {
             }
             RunEvent::BudgetRaised { raise } => self.budget.raise(raise),
             // What waits for a person waits on.
-            RunEvent::PolicySet { policy } => self.approvals.policy = *policy,
+            RunEvent::PolicySet { policy } => {
+                self.approvals.policy = *policy;
+                self.policy = *policy;
+            }
             RunEvent::ApprovalAsked(_)
             | RunEvent::ApprovalDecided { .. }
             | RunEvent::ToolCalled { .. }

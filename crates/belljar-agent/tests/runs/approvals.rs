@@ -6,6 +6,7 @@ use belljar_agent::{
     Agent, Approval, Approvals, Budget, Control, Decision, DecisionError, ExitReason, LiveRun,
     Policy, Progress, Run, RunEvent, Start, Subject, ToolEffects,
 };
+use belljar_sandbox::{AllowList, Network, SessionOptions};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
@@ -336,4 +337,56 @@ async fn a_run_that_nobody_attends_waits_in_its_journal() {
         2,
         "what was done before was not done again"
     );
+}
+
+/// Attack L6: a cell that was approved for one use is not run a second time after its host died, unless nothing of
+/// the first time is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn l6_a_resumed_run_uses_an_approval_once() {
+    for reaches_out in [false, true] {
+        let world = World::default();
+        let next = if reaches_out {
+            code("print('another way')")
+        } else {
+            answer("22")
+        };
+        let desk = Desk::new([
+            code("a = tools.look(n=1)\nprint('sum', a + tools.mail(n=10))"),
+            next,
+        ]);
+        let allowed = AllowList::parse(["example.com"]).unwrap();
+        let agent = agent(&desk, &world).await.session_options(SessionOptions {
+            network: if reaches_out {
+                Network::Allow(allowed)
+            } else {
+                Network::None
+            },
+            ..SessionOptions::default()
+        });
+        let mut wanted = asking(Policy::Always, "Do.");
+        wanted.approvals.tools.insert("look".into(), Policy::Never);
+        let live = agent.start(wanted).await.unwrap();
+        let id = live.id().clone();
+        let mut run = drive(live.unattended()).await;
+        // First the cell, then the call in it, where nobody is and the host goes.
+        for is_call in [false, true] {
+            let asked = run.undecided()[0].clone();
+            assert_eq!(matches!(asked.subject, Subject::Call { .. }), is_call);
+            let mut live = agent.resume(&id).await.unwrap();
+            live.decide(&asked.id, &asked.hash, ACCEPT).await.unwrap();
+            run = drive(live.unattended()).await;
+        }
+        let events = desk.events(&id).await;
+        let lost = events
+            .iter()
+            .any(|event| matches!(event, RunEvent::CallLost { .. }));
+        assert_eq!(lost, reaches_out);
+        if reaches_out {
+            assert_eq!(world.done().len(), 1, "the cell ran once");
+            assert_eq!(code_of(&run.undecided()[0]), "print('another way')");
+        } else {
+            assert_eq!(world.done().len(), 2);
+            assert_eq!(answer_of(&run), "22");
+        }
+    }
 }

@@ -95,7 +95,8 @@ pub(super) struct FollowUp {
 }
 
 /// Starts a run that goes on from the end of another one, in its session, as it was kept; where it was not, the
-/// cells of that run are run again. The model is told what was done.
+/// cells of that run are run again, unless a person must approve one of them: then the session is a new one. The model
+/// is told what was done.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/follow-up", tag = "runs", operation_id = "follow_up_run",
     params(("id" = String, Path, description = "The run, which has ended.")),
@@ -124,7 +125,7 @@ pub(super) struct BranchFrom {
 }
 
 /// Starts a run that goes on from a step of another one, with the session as it was then: its cells up to there are
-/// run again. That run is left as it is.
+/// run again, unless a person must approve one of them: then the session is a new one. That run is left as it is.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/branch", tag = "runs", operation_id = "branch_run",
     params(("id" = String, Path, description = "The run.")),
@@ -162,7 +163,7 @@ async fn go_on_from(
     // As much again as that run had by its end, and as often asked.
     start.budget = recorded.run.budget().clone();
     let least = runs.options().approvals.policy;
-    start.approvals.policy = recorded.run.approvals().policy.max(least);
+    start.approvals.policy = recorded.run.policy().max(least);
     start.parent = None;
     let parent = recorded.id.clone();
     drop(recorded);

@@ -29,6 +29,7 @@
 )]
 
 mod admins;
+mod approvals;
 mod floods;
 mod harness;
 mod large_answers;
