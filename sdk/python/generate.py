@@ -25,7 +25,7 @@ Schema = dict[str, Any]
 
 # What has more than its fields, in _shown.py; and what is under another name there, since a user of
 # `outcome.stdout` wants the text.
-METHODS = {"Display": "DisplayMethods", "Outcome": "OutcomeMethods"}
+METHODS = {"Display": "DisplayMethods", "Outcome": "OutcomeMethods", "ShownSubject": "ShownMethods"}
 RENAMED = {("Outcome", "stdout"): "stdout_output", ("Outcome", "stderr"): "stderr_output"}
 
 MODELS_HEAD = '''
@@ -41,7 +41,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from ._shown import DisplayMethods, OutcomeMethods
+from ._shown import DisplayMethods, OutcomeMethods, ShownMethods
 
 
 class Model(BaseModel):

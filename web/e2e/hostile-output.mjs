@@ -1,6 +1,7 @@
 // Output that attacks the page, rendered in a browser: section E of the attacks. Nothing may reach the listener that
 // stands for the outside, and nothing of a program may run in the page.
 import assert from 'node:assert/strict';
+import { tricks } from './tricks.mjs';
 
 // eslint-disable-next-line no-control-regex
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/;
@@ -28,19 +29,41 @@ export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
       assert.doesNotMatch(output, /ZXZpbA|evil\.example|secret/);
       return page;
     },
-    async 'E6: what cannot be seen is written out where somebody decides'() {
+    async 'E6 and L5: nothing deceives whoever decides'() {
       const page = await open();
-      await ask(page, 'Something unseen.', { approvals: 'always' });
-      await page.getByRole('heading', { name: /May this run/ }).waitFor();
-      await page.getByText('6 characters in it can’t be seen.', { exact: false }).waitFor();
+      await ask(page, 'Run the tricks.', { approvals: 'always', steps: tricks.length + 1 });
       const approval = page.locator('.approval');
-      for (const character of ['202e', '2066', '2069', 'e0068', 'e0069']) {
-        await approval.getByText(`\\u{${character}}`).first().waitFor();
+      const rows = approval.locator('[data-line]');
+      for (const [at, trick] of tricks.entries()) {
+        await page.locator(`[id="approval-${at + 1}.0"]`).waitFor();
+        const text = (await rows.allTextContents()).map((row) => row.replace(/\n$/, ''));
+        const all = await approval.evaluate((element) => element.innerText);
+        // Exactly what the service says.
+        const run = await page.evaluate(async () => {
+          const path = `v1/runs/${location.hash.split('/')[2]}`;
+          return (await fetch(path, { headers: { 'X-Belljar': '1' } })).json();
+        });
+        const [asked] = run.waits_for;
+        const told = asked.shown.rows.map((row) => row.parts.map((part) => part.text).join(''));
+        assert.deepEqual(text, told, trick.name);
+        for (const character of trick.unseen) assert.ok(!all.includes(character), `${trick.name}: ${escape(character)} is there`);
+        assert.doesNotMatch(all, CONTROLS, trick.name);
+        for (const seen of trick.mended ? [] : trick.seen) {
+          const found = text.some((row) => row.includes(seen)) || all.includes(seen);
+          assert.ok(found, `${trick.name}: no ${seen} in ${all}`);
+        }
+        if (trick.in_sight) {
+          // Whoever looks at the top of the code sees the end of it, too.
+          const end = rows.filter({ hasText: trick.in_sight }).last();
+          const box = await approval.locator('.code-box').boundingBox();
+          const place = await end.boundingBox();
+          assert.ok(place && box && place.y + place.height <= box.y + box.height + 1, `${trick.name}: it is out of sight`);
+          assert.ok(place.x + place.width <= box.x + box.width + 1, `${trick.name}: it is too wide`);
+        }
+        if (/forty empty|Cyrillic letter in|full-width letters/.test(trick.name)) await shot(page, `hostile-${trick.name.replaceAll(' ', '-')}`);
+        await approval.getByRole('button', { name: 'Don’t', exact: true }).click();
       }
-      assert.doesNotMatch(await approval.textContent(), /[\u202e\u2066\u2069]|[\u{e0000}-\u{e0fff}]/u);
-      await shot(page, 'hostile-unseen');
-      await page.keyboard.press('r');
-      await answered(page);
+      await page.getByText('May this run', { exact: false }).waitFor({ state: 'detached' });
       return page;
     },
     async 'E7 and E8: HTML, SVG and Markdown stay where they are, and load nothing'() {

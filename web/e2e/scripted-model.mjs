@@ -1,5 +1,6 @@
 // A model that says what a test wants: a server with the format of OpenAI, whose replies are chosen by the task.
 import { createServer } from 'node:http';
+import { tricks } from './tricks.mjs';
 
 const fence = (thought, code) => `${thought}\n\n\`\`\`python\n${code}\n\`\`\``;
 
@@ -63,11 +64,8 @@ const SCRIPTS = {
     ),
     'FINAL: \u001b[31mIt is 42.\u001b]52;c;ZXZpbA==\u0007',
   ],
-  // What is read is not what runs: turned direction, no width, tags (E6).
-  unseen: [
-    fence('Code that hides.', "level = 'user\u202e \u2066# only for admins\u2069 \u2066'  # \u{e0068}\u{e0069}\nprint(level)"),
-    'FINAL: It is done.',
-  ],
+  // What is read is not what runs (E6, L5).
+  tricks: [...tricks.map((trick) => fence(`With ${trick.name}.`, trick.code)), 'FINAL: It is done.'],
   hostile: [
     fence(
       'Output that attacks the page.',
@@ -101,6 +99,8 @@ const textOf = (content) => (typeof content === 'string' ? content : (content ??
 
 /** `outside` is the address of whoever stands for the world that hostile output wants to reach. */
 export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9' } = {}) {
+  // What was said long ago is not in the conversation any more.
+  let tricksSaid = 0;
   const server = createServer((request, response) => {
     let body = '';
     request.on('data', (part) => (body += part));
@@ -111,7 +111,8 @@ export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9
       const task = messages.findLastIndex((message) => message.role === 'user' && textOf(message.content).startsWith('Task: '));
       const [asked] = textOf(messages[task]?.content).split('\n');
       const word = Object.keys(SCRIPTS).find((one) => asked.includes(one));
-      const turns = messages.slice(task + 1).filter((message) => message.role === 'assistant').length;
+      const own = messages.slice(task + 1).filter((message) => message.role === 'assistant').length;
+      const turns = word === 'tricks' ? tricksSaid++ : own;
       const script = SCRIPTS[word] ?? OTHER;
       answer(response, (script[turns] ?? script.at(-1)).replaceAll('OUTSIDE', outside), stream, delay);
     });

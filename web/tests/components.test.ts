@@ -1,4 +1,4 @@
-import { render } from '@testing-library/svelte';
+import { render, within } from '@testing-library/svelte';
 import { describe, expect, test, vi } from 'vitest';
 import AnswerCard from '../src/components/AnswerCard.svelte';
 import ApprovalCard from '../src/components/ApprovalCard.svelte';
@@ -46,23 +46,86 @@ test('ten thousand displays are not all drawn', () => {
   expect(container.textContent).toContain('9970 further');
 });
 
-test('an approval shows hidden characters, and decides for the bytes that were shown', async () => {
-  const asked: [string, RequestInit][] = [];
-  vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
-    asked.push([url, init]);
-    return Promise.resolve(new Response(null, { status: 204 }));
+// It stays a plain field here.
+vi.mock('../src/components/editor', () => new Promise(() => {}));
+
+describe('L5: an approval', () => {
+  const finding = { line: 1, capability: 'network' as const, what: "urlopen('\\u{202e}')" };
+  const row = (line: number | undefined, ...parts: { text: string; odd?: boolean }[]) => ({ ...(line ? { line } : {}), parts });
+  const shown = {
+    findings: [finding],
+    remarks: ['1 bidirectional control'],
+    rows: [row(1, { text: 'x = "' }, { text: '\\u{202e}', odd: true }, { text: 'evil"' }), row(2, { text: '⟨40 empty lines⟩', odd: true }), row(42, { text: 'print(1)' }), row(undefined, { text: '+ 2' })],
+  };
+  // What is not in `shown` is not shown, whatever else it says.
+  const risk = { findings: [{ ...finding, what: 'UNSEEN\u202e' }], imports: [] };
+  const subject = { kind: 'cell' as const, code: 'UNSEEN\u202e', risk };
+  const approval = { id: '1.0', step: 1, call: 0, hash: 'abc', subject, shown };
+  const asks = (answer: () => Response) => {
+    const asked: [string, RequestInit][] = [];
+    vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
+      asked.push([url, init]);
+      return Promise.resolve(answer());
+    });
+    return asked;
+  };
+  const rowsOf = (container: HTMLElement) =>
+    [...container.querySelectorAll<HTMLElement>('[data-line]')].map((one) => [one.dataset['line'], one.textContent]);
+
+  test('shows what the service says and nothing else, and decides for its bytes', async () => {
+    const asked = asks(() => new Response(null, { status: 204 }));
+    const { container } = render(ApprovalCard, { run: 'r', approval, onDecided: () => {} });
+    expect(rowsOf(container)).toEqual([
+      ['1', 'x = "\\u{202e}evil"\n'],
+      ['2', '⟨40 empty lines⟩\n'],
+      ['42', 'print(1)\n'],
+      ['┊', '+ 2\n'],
+    ]);
+    const odd = [...container.querySelectorAll('.hidden-character')].map((one) => one.textContent);
+    expect(odd).toEqual(['\\u{202e}', '⟨40 empty lines⟩']);
+    expect(container.querySelector('[role=alert]')?.textContent).toContain('1 bidirectional control');
+    expect(container.querySelector('.findings')?.textContent).toContain("urlopen('\\u{202e}')");
+    expect(container.textContent).not.toMatch(/UNSEEN|\u202e/);
+    within(container).getByText('Run it').click();
+    await vi.waitFor(() => expect(asked).toHaveLength(1));
+    expect(asked[0]?.[0]).toMatch(/v1\/runs\/r\/approvals\/1\.0$/);
+    expect(JSON.parse(String(asked[0]?.[1].body))).toEqual({ hash: 'abc', decision: { kind: 'accept' } });
+    expect(new Headers(asked[0]?.[1].headers).get('X-Belljar')).toBe('1');
   });
-  const finding = { line: 1, capability: 'network' as const, what: 'urllib.request' };
-  const subject = { kind: 'cell' as const, code: 'x = "\u202eevil"', risk: { findings: [finding], imports: [] } };
-  const approval = { id: '1.0', step: 1, call: 0, hash: 'abc', subject };
-  const { container, getByText } = render(ApprovalCard, { run: 'r', approval, onDecided: () => {} });
-  expect(container.querySelector('.hidden-character')?.textContent).toBe('\\u{202e}');
-  expect(container.textContent).toContain('1 characters in it');
-  getByText('Run it').click();
-  await vi.waitFor(() => expect(asked).toHaveLength(1));
-  expect(asked[0]?.[0]).toMatch(/v1\/runs\/r\/approvals\/1\.0$/);
-  expect(JSON.parse(String(asked[0]?.[1].body))).toEqual({ hash: 'abc', decision: { kind: 'accept' } });
-  expect(new Headers(asked[0]?.[1].headers).get('X-Belljar')).toBe('1');
+
+  test('of a call shows its name and arguments as the service says', () => {
+    const call = { kind: 'call' as const, number: 1, tool: 'UNSEEN', arguments: { UNSEEN: '\u202e' } };
+    const rows = [row(1, { text: '{}' })];
+    const { container } = render(ApprovalCard, {
+      run: 'r',
+      approval: { ...approval, subject: call, shown: { tool: 'm\\u{430}il', findings: [], remarks: [], rows } },
+      onDecided: () => {},
+    });
+    expect(container.textContent).toContain('m\\u{430}il');
+    expect(rowsOf(container)).toEqual([['1', '{}\n']]);
+    expect(container.textContent).not.toMatch(/UNSEEN|\u202e/);
+  });
+
+  test('runs changed code once it was shown', async () => {
+    const preview = { shown: { findings: [], remarks: ['1 unusual space'], rows: [row(1, { text: 'y\\u{a0}' })] } };
+    const asked = asks(() => Response.json(preview));
+    const { container } = render(ApprovalCard, { run: 'r', approval, onDecided: () => {} });
+    const { getByText, getByLabelText } = within(container);
+    getByText('Change it').click();
+    const button = await vi.waitFor(() => getByText<HTMLButtonElement>('Run the changed code'));
+    const field = (await vi.waitFor(() => getByLabelText('Change it'))) as HTMLTextAreaElement;
+    field.value = 'y\u00a0';
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    await vi.waitFor(() => expect(container.textContent).toContain('is being looked at'));
+    expect(button.disabled).toBe(true);
+    await vi.waitFor(() => expect(button.disabled).toBe(false));
+    expect(container.querySelector('.added')?.textContent).toContain('y\\u{a0}');
+    expect(container.querySelector('[role=alert]')?.textContent).toContain('1 unusual space');
+    expect(asked.map(([url]) => url)).toEqual([expect.stringMatching(/approvals\/1\.0\/preview$/)]);
+    button.click();
+    await vi.waitFor(() => expect(asked).toHaveLength(2));
+    expect(JSON.parse(String(asked[1]?.[1].body))).toEqual({ hash: 'abc', decision: { kind: 'edit', code: 'y\u00a0' } });
+  });
 });
 
 test('values of an answer point to where they were seen', () => {

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_agent::{Approval, Approvals, Decision, Subject};
-use belljar_sandbox::protocol::{approval_text, oddities, plain};
+use belljar_agent::{Approval, Approvals, Decision};
+use belljar_sandbox::protocol::plain;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationSchema, EnumSchema, ProtocolVersion, ServerRequest,
@@ -209,42 +209,39 @@ fn decision(given: Option<ElicitResult>) -> Decision {
     }
 }
 
-/// All that a person needs to decide. Each line of the code has its number before it, so that none
-/// passes for words of ours.
+/// All that a person needs to decide. Each row has a number or a line before it, so that none passes for words of ours.
 fn text(approval: &Approval) -> String {
-    let mut out = String::new();
-    let lines = |out: &mut String, text: &str| {
-        for (number, line) in (1..).zip(approval_text(text).lines()) {
-            let _ = writeln!(out, "{number:>4} │ {line}");
-        }
+    let shown = &approval.shown;
+    let mut out = match &shown.tool {
+        None => "May this Python code run?\n\n".to_owned(),
+        Some(tool) => format!("May the code call the tool {tool} with this?\n\n"),
     };
-    match &approval.subject {
-        Subject::Cell { code, risk } => {
-            let _ = writeln!(out, "May this Python code run?\n");
-            for found in &risk.findings {
-                let (capability, what, line) = (found.capability, &found.what, found.line);
-                let _ = writeln!(out, "- {capability}: {what} (line {line})");
-            }
-            for remark in oddities(code) {
-                let _ = writeln!(out, "- look out: {remark}");
-            }
-            let _ = writeln!(out, "\nThe code, all of it:\n");
-            lines(&mut out, code);
-        }
-        Subject::Call {
-            tool, arguments, ..
-        } => {
-            let tool = approval_text(tool);
-            let _ = writeln!(out, "May the code call the tool {tool} with this?\n");
-            let arguments = serde_json::to_string_pretty(arguments).unwrap_or_default();
-            lines(&mut out, &arguments);
-        }
+    for found in &shown.findings {
+        let (capability, what, line) = (found.capability, &found.what, found.line);
+        let _ = writeln!(out, "- {capability}: {what} (line {line})");
+    }
+    for remark in &shown.remarks {
+        let _ = writeln!(out, "- look out: {remark}");
+    }
+    if shown.tool.is_none() {
+        let _ = writeln!(out, "\nThe code, all of it:\n");
+    }
+    for row in &shown.rows {
+        let _ = match row.line {
+            Some(line) => writeln!(out, "{line:>4} │ {}", row.text()),
+            None => writeln!(out, "     ┊ {}", row.text()),
+        };
     }
     out
 }
 
 #[cfg(test)]
+#[path = "../../belljar-protocol/src/approval/tricks.rs"]
+mod tricks;
+
+#[cfg(test)]
 mod tests {
+    use super::tricks::tricks;
     use super::*;
     use belljar_agent::Policy;
     use serde_json::json;
@@ -280,6 +277,26 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("The code, all of it"));
         assert_eq!(ours.count(), 1);
+    }
+
+    /// Attack L5: each trick is seen by whoever a client asks, in code and in what a tool is called with.
+    #[test]
+    fn l5_every_trick_is_seen() {
+        for trick in tricks() {
+            let code = trick.code();
+            let mut asked = approval(&code);
+            trick.check(&text(&asked));
+            // As a call of a tool whose name and arguments deceive.
+            let subject = json!({"kind": "call", "number": 1, "tool": code, "arguments": {"x": code, (code): 1}});
+            let mut stored = serde_json::to_value(&asked).unwrap();
+            stored["subject"] = subject;
+            stored["shown"] = json!({"findings": [], "remarks": [], "rows": []});
+            asked = serde_json::from_value(stored).unwrap();
+            let shown = text(&asked);
+            let (head, rows) = shown.split_once("\n\n").unwrap();
+            assert!(head.starts_with("May the code call the tool ") && !head.contains('\n'));
+            trick.check_nothing_unseen(rows);
+        }
     }
 
     #[test]

@@ -1,70 +1,141 @@
-//! Code as it is shown to a person who decides whether it runs.
+//! What a person sees of code, or of the arguments of a call, before deciding on it.
 //!
-//! [`approval_text`] shows all of it, and nothing that can't be seen stays so: two codes that differ
-//! are shown as texts that differ. [`oddities`] says what to look out for. [`visible`](crate::visible)
-//! is the same idea for names, but joins what was written as `<U+202E>` with what was the character;
-//! here that would be a way to deceive.
-//!
-//! Written by hand: crates for look-alike letters bring a table of ten thousand, of which code that
-//! is read by an English or Chinese speaker needs few.
+//! [`Shown::new`] decides that for everyone: the terminal, the web interface and MCP clients render what it made and
+//! nothing else. All of the text is there. What can't be seen, moves other text, or passes for something else is
+//! written out; what would push the rest out of sight is folded. Two texts that differ are shown as rows that differ,
+//! but for a line feed at their end. [`visible`](crate::visible) is the same idea for names, but joins what was written
+//! as `<U+202E>` with what was the character; here that would be a way to deceive.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+mod letters;
+mod remarks;
 
-use crate::plain::is_hidden;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Blanks in a row that are shown as they are, in columns; more push code out of the view.
-const BLANKS: usize = 120;
-/// Columns of a tab.
-const TAB: usize = 8;
-/// Empty lines in a row that are shown as they are.
-const EMPTY_LINES: usize = 20;
-/// Lines and characters of a line past which their number is told.
-const MANY_LINES: usize = 500;
-const LONG_LINE: usize = 400;
-/// The most names that a remark lists, and characters of one.
-const LISTED: usize = 3;
-const NAME: usize = 40;
+use letters::{Kind, disguised, is_escaped, kind};
 
-/// Code for approval: whole, with each character that can't be seen, deceives about the order of
-/// the others, or looks like a space, as `\u{202e}`; with more than 120 columns of blanks as
-/// `⟨137 spaces⟩`, and more than 20 empty lines as `⟨25 empty lines⟩`. Line feeds and tabs stay.
-///
-/// No two codes give the same text: `\u{` and `⟨` of the code itself are escaped too.
-pub fn approval_text(code: &str) -> String {
-    let mut out = String::with_capacity(code.len());
-    let lines: Vec<&str> = code.split_inclusive('\n').collect();
-    let mut rest = lines.as_slice();
-    while !rest.is_empty() {
-        let empty = rest.iter().take_while(|line| is_empty_line(line)).count();
-        let (now, later) = rest.split_at(empty.max(1));
-        rest = later;
-        if empty > EMPTY_LINES {
-            for same in now.chunk_by(|one, other| one == other) {
-                mark_lines(same, &mut out);
+/// Blanks in a row that are shown as they are, in columns.
+const GAP: usize = 60;
+/// Lines without anything to see in a row that are shown as they are, and how many kinds of them are told apart.
+const EMPTY_LINES: usize = 4;
+const EMPTY_KINDS: usize = 8;
+/// How often in a row a character is shown as it is, and one that is written out.
+const REPEATS: usize = 120;
+const ESCAPED_REPEATS: usize = 8;
+/// Columns of a row. Longer lines take several.
+const WIDTH: usize = 100;
+/// A tab. The blanks are a part of it.
+const TAB: &str = "⇥   ";
+
+/// A text as a person sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shown {
+    /// What to look out for, each in a few words. Ordinary text has nothing.
+    pub remarks: Vec<String>,
+    /// All of it, row by row.
+    pub rows: Vec<ShownRow>,
+}
+
+/// A line as a person sees it, or a part of a long one, or several that have nothing on them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownRow {
+    /// The number of the line that begins here; nothing where a row continues the one before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// What stands there, from left to right.
+    pub parts: Vec<ShownPart>,
+}
+
+/// A piece of a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownPart {
+    /// To be shown as it is: letters, signs and single spaces, and nothing that acts on other text.
+    pub text: String,
+    /// Whether it stands for something that can't be seen or deceives, as `\u{202e}`, or for much of the same, as
+    /// `⟨40 empty lines⟩`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub odd: bool,
+}
+
+impl ShownRow {
+    /// Its text.
+    pub fn text(&self) -> String {
+        self.parts.iter().map(|part| part.text.as_str()).collect()
+    }
+}
+
+impl Shown {
+    /// All of a text, without disguise.
+    pub fn new(text: &str) -> Self {
+        let lines = lines(text);
+        let mut writer = Writer::new(WIDTH);
+        let mut rest = lines.as_slice();
+        while !rest.is_empty() {
+            let quiet = rest.iter().take_while(|line| is_quiet(line)).count();
+            let (now, later) = rest.split_at(if quiet > EMPTY_LINES { quiet } else { 1 });
+            match now {
+                [line] => {
+                    writer.begin(now);
+                    writer.line(line);
+                }
+                quiet => writer.quiet(quiet),
             }
-            out.push('\n');
-        } else {
-            for line in now {
-                show_line(line, &mut out);
-            }
+            rest = later;
+        }
+        Self {
+            remarks: remarks::remarks(text, &lines),
+            rows: writer.rows,
         }
     }
-    out
+}
+
+/// A name, or a few words of somebody else's, on one line and without disguise.
+pub fn shown_line(text: &str) -> String {
+    let mut writer = Writer::new(usize::MAX);
+    writer.row(None);
+    writer.characters(text);
+    writer.rows.iter().map(ShownRow::text).collect()
+}
+
+/// The lines of a text, each with its end. Python takes a carriage return for one too.
+fn lines(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let ends = |at: usize| match bytes[at] {
+        b'\n' => true,
+        b'\r' => bytes.get(at + 1) != Some(&b'\n'),
+        _ => false,
+    };
+    let (mut lines, mut start) = (Vec::new(), 0);
+    for end in (0..bytes.len()).filter(|at| ends(*at)) {
+        lines.push(&text[start..=end]);
+        start = end + 1;
+    }
+    if start < text.len() {
+        lines.push(&text[start..]);
+    }
+    lines
 }
 
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }
 
-/// A line that ends, and has nothing on it.
-fn is_empty_line(line: &str) -> bool {
-    line.strip_suffix('\n')
-        .is_some_and(|line| line.chars().all(is_blank))
+/// A line that ends, and has nothing to see on it.
+fn is_quiet(line: &str) -> bool {
+    let is_unseen = |c| {
+        let unseen = [
+            Kind::Control,
+            Kind::Space,
+            Kind::Invisible,
+            Kind::Bidirectional,
+        ];
+        is_blank(c) || kind(c).is_some_and(|kind| unseen.contains(&kind))
+    };
+    line.ends_with(['\n', '\r']) && line.chars().all(is_unseen)
 }
 
 fn columns(blanks: &str) -> usize {
-    let columns = |c| if c == '\t' { TAB } else { 1 };
+    let columns = |c| if c == '\t' { TAB.chars().count() } else { 1 };
     blanks.chars().map(columns).sum()
 }
 
@@ -78,224 +149,136 @@ fn blanks_in_words(blanks: &str) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Several lines that are the same.
-fn mark_lines(same: &[&str], out: &mut String) {
-    let blanks = same.first().map_or("", |line| line.trim_end_matches('\n'));
-    let _ = if blanks.is_empty() {
-        write!(
-            out,
-            "⟨{}⟩",
-            counted(same.len(), "empty line", "empty lines")
-        )
-    } else {
-        let lines = counted(same.len(), "line", "lines");
-        write!(out, "⟨{lines} of {}⟩", blanks_in_words(blanks))
-    };
+fn escape(c: char) -> String {
+    format!("\\u{{{:x}}}", u32::from(c))
 }
 
-fn show_line(line: &str, out: &mut String) {
-    let mut rest = line;
-    while let Some(c) = rest.chars().next() {
-        let blanks = &rest[..rest.len() - rest.trim_start_matches(is_blank).len()];
-        if columns(blanks) > BLANKS {
-            let _ = write!(out, "⟨{}⟩", blanks_in_words(blanks));
-        } else if !blanks.is_empty() {
-            out.push_str(blanks);
-        } else if c == '⟨' || rest.starts_with("\\u{") || is_escaped(c) {
-            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-        } else {
-            out.push(c);
+struct Writer {
+    rows: Vec<ShownRow>,
+    width: usize,
+    /// Columns that the last row has.
+    used: usize,
+    /// The number of the next line, if one begins there: a carriage return ends none for whoever counts line feeds.
+    line: u32,
+    is_new: bool,
+}
+
+impl Writer {
+    fn new(width: usize) -> Self {
+        Self {
+            rows: Vec::new(),
+            width,
+            used: 0,
+            line: 1,
+            is_new: true,
         }
-        rest = &rest[blanks.len().max(c.len_utf8())..];
     }
-}
 
-fn is_escaped(c: char) -> bool {
-    !matches!(c, '\n' | '\t' | ' ') && kind(c).is_some_and(|kind| kind != Kind::RightToLeft)
-}
+    /// A row for these lines.
+    fn begin(&mut self, lines: &[&str]) {
+        self.row(self.is_new.then_some(self.line));
+        let ended = lines.iter().filter(|line| line.ends_with('\n')).count();
+        let ended = u32::try_from(ended).unwrap_or(u32::MAX);
+        self.line = self.line.saturating_add(ended);
+        self.is_new = lines.last().is_some_and(|line| line.ends_with('\n'));
+    }
 
-/// What is odd about a character.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Bidirectional,
-    Control,
-    Space,
-    Invisible,
-    Combining,
-    /// Its look is up to the font.
-    Private,
-    RightToLeft,
-}
+    fn row(&mut self, line: Option<u32>) {
+        let parts = Vec::new();
+        self.rows.push(ShownRow { line, parts });
+        self.used = 0;
+    }
 
-fn kind(c: char) -> Option<Kind> {
-    Some(match c {
-        ' '..='~' => return None,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            Kind::Bidirectional
+    /// Writes what belongs together.
+    fn put(&mut self, text: &str, odd: bool) {
+        // Letters of East Asia take two columns.
+        let columns = text.chars().map(|c| 1 + usize::from(c >= '\u{1100}')).sum();
+        if self.used > 0 && self.used.saturating_add(columns) > self.width {
+            self.row(None);
         }
-        // Line and paragraph separators among them.
-        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => Kind::Control,
-        c if c.is_whitespace() => Kind::Space,
-        c if is_hidden(c) => Kind::Invisible,
-        '\u{300}'..='\u{36f}'
-        | '\u{483}'..='\u{489}'
-        | '\u{1ab0}'..='\u{1aff}'
-        | '\u{1dc0}'..='\u{1dff}'
-        | '\u{20d0}'..='\u{20ff}'
-        | '\u{fe20}'..='\u{fe2f}' => Kind::Combining,
-        '\u{e000}'..='\u{f8ff}' | '\u{fdd0}'..='\u{fdef}' | '\u{f0000}'.. => Kind::Private,
-        c if u32::from(c) & 0xfffe == 0xfffe => Kind::Private,
-        '\u{590}'..='\u{8ff}'
-        | '\u{fb1d}'..='\u{fdff}'
-        | '\u{fe70}'..='\u{fefe}'
-        | '\u{10800}'..='\u{10fff}'
-        | '\u{1e800}'..='\u{1efff}' => Kind::RightToLeft,
-        _ => return None,
-    })
-}
-
-/// What a person who reads the code should know of it first, each in a few words. Ordinary code has
-/// nothing.
-pub fn oddities(code: &str) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let mut of_kind = |kind_of: Kind, one: &str, many: &str| {
-        let pairs = || code.chars().zip(code.chars().skip(1).chain(['\0']));
-        let is_it = |(c, next): &(char, char)| {
-            // A line feed ends the line anyway.
-            !matches!((c, next), ('\n' | '\t', _) | ('\r', '\n')) && kind(*c) == Some(kind_of)
+        self.used = self.used.saturating_add(columns);
+        let Some(row) = self.rows.last_mut() else {
+            return;
         };
-        let count = pairs().filter(is_it).count();
-        if count > 0 {
-            remarks.push(counted(count, one, many));
-        }
-    };
-    of_kind(
-        Kind::Bidirectional,
-        "bidirectional control",
-        "bidirectional controls",
-    );
-    of_kind(Kind::Control, "control character", "control characters");
-    of_kind(
-        Kind::Invisible,
-        "invisible character",
-        "invisible characters",
-    );
-    of_kind(Kind::Space, "unusual space", "unusual spaces");
-    of_kind(
-        Kind::Combining,
-        "combining character",
-        "combining characters",
-    );
-    of_kind(
-        Kind::Private,
-        "character without a fixed look",
-        "characters without a fixed look",
-    );
-    of_kind(
-        Kind::RightToLeft,
-        "letter that runs from right to left",
-        "letters that run from right to left",
-    );
-    look_alikes(code, &mut remarks);
-    lengths(code, &mut remarks);
-    remarks
-}
-
-/// Letters that look like Latin ones, by script. Greek ones that formulas use are not among them.
-const LOOK_ALIKES: [(&str, &str); 3] = [
-    ("Cyrillic", "асеорхуіјѕһԁԛԝӏАВЕЗКМНОРСТХУІЈЅҮԌԚԜӀ"),
-    ("Greek", "νοΑΒΕΖΗΙΚΜΝΟΡΤΥΧϲϳ"),
-    ("Armenian", "օոսհցզքՏՕԼՍ"),
-];
-
-/// The script of a letter that looks like a Latin one.
-fn look_alike(c: char) -> Option<&'static str> {
-    if matches!(c, '\u{13a0}'..='\u{13ff}' | '\u{ab70}'..='\u{abbf}') {
-        return Some("Cherokee");
-    }
-    let found = LOOK_ALIKES.iter().find(|(_, all)| all.contains(c));
-    found.map(|(script, _)| *script)
-}
-
-/// Letters that Python takes for others: `ｅｖａｌ` is `eval`.
-fn is_taken_for_another(c: char) -> bool {
-    matches!(c, 'ª' | 'º' | 'ſ' | '\u{132}'..='\u{133}' | '\u{1d2c}'..='\u{1d6a}'
-        | '\u{2090}'..='\u{209c}' | '\u{2102}'..='\u{214f}' | '\u{2160}'..='\u{217f}'
-        | '\u{fb00}'..='\u{fb06}' | '\u{ff10}'..='\u{ff19}' | '\u{ff21}'..='\u{ff3a}'
-        | '\u{ff41}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}')
-}
-
-fn look_alikes(code: &str, remarks: &mut Vec<String>) {
-    // Why, and the names.
-    let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    let mut add = |why: String, name| found.entry(why).or_default().insert(name);
-    let names = code.split(|c: char| !c.is_alphanumeric() && c != '_');
-    for name in names.filter(|name| !name.is_ascii()) {
-        if name.chars().any(is_taken_for_another) {
-            add("in letters that Python takes for others".into(), name);
-        }
-        let Some(script) = name.chars().find_map(look_alike) else {
-            continue;
-        };
-        let letters = || name.chars().filter(|c| c.is_alphabetic());
-        if letters().any(|c| matches!(c, 'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}')) {
-            add(format!("with Latin and {script} letters"), name);
-        } else if letters().all(|c| look_alike(c).is_some()) {
-            add(format!("in {script} letters that look Latin"), name);
+        match row.parts.last_mut() {
+            Some(part) if part.odd == odd => part.text.push_str(text),
+            _ => row.parts.push(ShownPart {
+                text: text.to_owned(),
+                odd,
+            }),
         }
     }
-    for (why, names) in found {
-        let listed: Vec<String> = names
-            .iter()
-            .take(LISTED)
-            .map(|name| revealed(name))
-            .collect();
-        let more = if names.len() > LISTED { ", …" } else { "" };
-        let count = counted(names.len(), "name", "names");
-        remarks.push(format!("{count} {why}: {}{more}", listed.join(", ")));
-    }
-}
 
-/// A name in plain letters and escapes.
-fn revealed(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars().take(NAME) {
-        let _ = match c {
-            ' '..='~' => write!(out, "{c}"),
-            c => write!(out, "\\u{{{:x}}}", u32::from(c)),
-        };
+    fn mark(&mut self, words: &str) {
+        self.put(&format!("⟨{words}⟩"), true);
     }
-    out
-}
 
-fn lengths(code: &str, remarks: &mut Vec<String>) {
-    let lines = || code.split_inclusive('\n');
-    let count = lines().count();
-    if count > MANY_LINES {
-        remarks.push(counted(count, "line", "lines"));
+    /// A line. That of a line feed goes without saying.
+    fn line(&mut self, line: &str) {
+        match line.strip_suffix('\r') {
+            Some(line) => {
+                self.characters(line);
+                self.mark("carriage return");
+            }
+            None => self.characters(line.strip_suffix('\n').unwrap_or(line)),
+        }
     }
-    let length = |line: &str| line.trim_end_matches('\n').chars().count();
-    let long = lines().map(length).filter(|length| *length > LONG_LINE);
-    let (long, longest) = long.fold((0, 0), |(n, most), length| (n + 1, most.max(length)));
-    match long {
-        0 => {}
-        1 => remarks.push(format!("one line has {} characters", thousands(longest))),
-        long => remarks.push(format!(
-            "{} lines have more than {LONG_LINE} characters, one {}",
-            thousands(long),
-            thousands(longest)
-        )),
+
+    fn characters(&mut self, text: &str) {
+        let disguised = disguised(text);
+        let mut at = 0;
+        while let Some(c) = text[at..].chars().next() {
+            let rest = &text[at..];
+            let same = rest.len() - rest.trim_start_matches(c).len();
+            let blanks = &rest[..rest.len() - rest.trim_start_matches(is_blank).len()];
+            let times = same / c.len_utf8();
+            // What looks like an escape, a mark or a tab of ours is none.
+            let ours = matches!(c, '⟨' | '⟩' | '⇥') || rest.starts_with("\\u{");
+            let odd = ours || is_escaped(c) || disguised.contains(&at);
+            at += if columns(blanks) > GAP {
+                self.mark(&blanks_in_words(blanks));
+                blanks.len()
+            } else if c == '\t' {
+                self.put(TAB, false);
+                1
+            } else if !is_blank(c) && times > if odd { ESCAPED_REPEATS } else { REPEATS } {
+                let one = if odd { escape(c) } else { c.into() };
+                self.mark(&format!("{} × {one}", thousands(times)));
+                same
+            } else {
+                if odd {
+                    self.put(&escape(c), true);
+                } else {
+                    self.put(c.encode_utf8(&mut [0; 4]), false);
+                }
+                c.len_utf8()
+            };
+        }
     }
-    let runs = code.split(|c| !is_blank(c)).map(columns);
-    let widest = runs.max().unwrap_or_default();
-    if widest > BLANKS {
-        remarks.push(format!("a gap of {} columns", thousands(widest)));
-    }
-    let lines: Vec<&str> = lines().collect();
-    let empty = lines.chunk_by(|one, other| is_empty_line(one) && is_empty_line(other));
-    let most = empty.map(<[_]>::len).max().unwrap_or_default();
-    if most > EMPTY_LINES {
-        remarks.push(format!("{} empty lines in a row", thousands(most)));
+
+    /// Many lines without anything to see.
+    fn quiet(&mut self, lines: &[&str]) {
+        let same = || lines.chunk_by(|one, other| one == other);
+        if same().count() > EMPTY_KINDS {
+            self.begin(lines);
+            let words = format!("{} lines with nothing to see", thousands(lines.len()));
+            return self.mark(&words);
+        }
+        for same in same() {
+            let line = same.first().copied().unwrap_or_default();
+            let blanks = line.strip_suffix('\n').unwrap_or(line);
+            self.begin(same);
+            if blanks.is_empty() {
+                self.mark(&counted(same.len(), "empty line", "empty lines"));
+            } else if blanks.chars().all(is_blank) {
+                let lines = counted(same.len(), "line", "lines");
+                self.mark(&format!("{lines} of {}", blanks_in_words(blanks)));
+            } else {
+                let lines = counted(same.len(), "line", "lines");
+                self.mark(&format!("{lines} of this"));
+                self.line(line);
+            }
+        }
     }
 }
 

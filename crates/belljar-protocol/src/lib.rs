@@ -16,7 +16,7 @@ mod signal;
 mod text;
 mod tool;
 
-pub use approval::{approval_text, oddities};
+pub use approval::{Shown, ShownPart, ShownRow, shown_line};
 pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{

@@ -7,8 +7,8 @@ use std::io::{BufRead as _, Write as _};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Context as _;
-use belljar_agent::{Approval, Control, Decision, Finding, Subject};
-use belljar_sandbox::protocol::{Language, approval_text, oddities};
+use belljar_agent::{Approval, Control, Decision, ShownSubject, Subject};
+use belljar_sandbox::protocol::Language;
 use owo_colors::OwoColorize as _;
 use tokio::runtime::Handle;
 
@@ -97,13 +97,46 @@ impl Desk {
                 }
                 "e" => {
                     let Some(code) = code else { continue };
-                    match edit(code) {
-                        Ok(edited) if edited == *code => {}
-                        Ok(code) => return Some(Decision::Edit { code }),
-                        Err(error) => show::error(&error),
+                    if let Some(code) = self.edited(code) {
+                        return Some(Decision::Edit { code });
                     }
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// What the person makes of the code, once they have seen it as it would run. Nothing where they leave it.
+    fn edited(&self, code: &str) -> Option<String> {
+        let mut edited = code.to_owned();
+        loop {
+            match edit(&edited) {
+                Ok(same) if same == code => return None,
+                Ok(changed) => edited = changed,
+                Err(error) => {
+                    show::error(&error);
+                    return None;
+                }
+            }
+            let head = pick(self.language, ["the edited code:", "编辑后的代码："]);
+            let mut text = format!("{}\n", format!("── {head}").yellow().bold());
+            show(&ShownSubject::of_code(&edited), self.language, &mut text);
+            eprint_text(&text);
+            let choices = pick(
+                self.language,
+                [
+                    "[y] run it  [e] edit again  [n] leave it: ",
+                    "[y] 运行  [e] 再次编辑  [n] 放弃：",
+                ],
+            );
+            loop {
+                eprint_text(&choices.bold().to_string());
+                match read_line()?.trim().to_lowercase().as_str() {
+                    "y" | "yes" => return Some(edited),
+                    "e" => break,
+                    "n" | "no" => return None,
+                    _ => {}
+                }
             }
         }
     }
@@ -162,52 +195,71 @@ fn edit(code: &str) -> anyhow::Result<String> {
 
 /// All that a person needs to decide.
 pub(crate) fn text(approval: &Approval, language: Language) -> String {
-    let mut out = String::new();
-    let id = &approval.id;
-    match &approval.subject {
-        Subject::Cell { code, risk } => {
-            let head = pick(language, ["run this cell?", "运行此单元？"]);
-            let _ = writeln!(
-                out,
-                "{}",
-                format!("── approval {id}: {head}").yellow().bold()
-            );
-            for Finding {
-                capability,
-                what,
-                line,
-            } in &risk.findings
-            {
-                let at = pick(language, ["line", "行"]);
-                let finding = format!("   {capability}: {what} ({at} {line})");
-                if capability.is_risky() {
-                    let _ = writeln!(out, "{}", finding.red());
-                } else {
-                    let _ = writeln!(out, "{}", finding.dimmed());
-                }
-            }
-            for remark in oddities(code) {
-                let _ = writeln!(out, "{}", format!("   ! {remark}").red().bold());
-            }
-            for (number, line) in (1..).zip(approval_text(code).lines()) {
-                let _ = writeln!(out, "{:>4} {} {line}", number.dimmed(), "│".cyan());
-            }
+    let head = match &approval.shown.tool {
+        None => pick(language, ["run this cell?", "运行此单元？"]).to_owned(),
+        Some(tool) => format!(
+            "{} {tool}?",
+            pick(language, ["may the code call", "允许代码调用"])
+        ),
+    };
+    let head = format!("── approval {}: {head}", approval.id);
+    let mut out = format!("{}\n", head.yellow().bold());
+    show(&approval.shown, language, &mut out);
+    out
+}
+
+/// What is to run, or what a tool is to be called with.
+fn show(shown: &ShownSubject, language: Language, out: &mut String) {
+    for finding in &shown.findings {
+        let at = pick(language, ["line", "行"]);
+        let capability = finding.capability;
+        let text = format!("   {capability}: {} ({at} {})", finding.what, finding.line);
+        let _ = if capability.is_risky() {
+            writeln!(out, "{}", text.red())
+        } else {
+            writeln!(out, "{}", text.dimmed())
+        };
+    }
+    for remark in &shown.remarks {
+        let _ = writeln!(out, "{}", format!("   ! {remark}").red().bold());
+    }
+    for row in &shown.rows {
+        let _ = match row.line {
+            Some(line) => write!(out, "{:>4} {} ", line.dimmed(), "│".cyan()),
+            None => write!(out, "     {} ", "┊".cyan()),
+        };
+        for part in &row.parts {
+            let _ = if part.odd {
+                write!(out, "{}", part.text.red().bold())
+            } else {
+                write!(out, "{}", part.text)
+            };
         }
-        Subject::Call {
-            tool, arguments, ..
-        } => {
-            let head = pick(language, ["may the code call", "允许代码调用"]);
-            let tool = approval_text(tool);
-            let head = format!("── approval {id}: {head} {tool}?");
-            let _ = writeln!(out, "{}", head.yellow().bold());
-            let arguments = serde_json::to_string_pretty(arguments).unwrap_or_default();
-            for remark in oddities(&arguments) {
-                let _ = writeln!(out, "{}", format!("   ! {remark}").red().bold());
-            }
-            for line in approval_text(&arguments).lines() {
-                let _ = writeln!(out, "   {line}");
-            }
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+#[path = "../../belljar-protocol/src/approval/tricks.rs"]
+mod tricks;
+
+#[cfg(test)]
+mod tests {
+    use super::tricks::tricks;
+    use super::*;
+    use belljar_agent::{Approvals, Policy};
+
+    /// Attack L5: each trick is seen at the terminal, in code and in what a tool is called with.
+    #[test]
+    fn l5_every_trick_is_seen() {
+        let approvals = Approvals {
+            policy: Policy::Always,
+            ..Approvals::default()
+        };
+        for trick in tricks() {
+            let approval = approvals.ask_for_code(&trick.code()).unwrap();
+            let seen = text(&approval, Language::English);
+            trick.check(&anstream::adapter::strip_str(&seen).to_string());
         }
     }
-    out
 }

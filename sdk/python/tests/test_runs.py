@@ -54,10 +54,10 @@ def test_a_person_decides(client: Belljar) -> None:
     asked = []
     for event in run:
         if event.kind == "approval_asked":
-            asked.append(run.waits_for[0].subject.code)
+            asked.append((run.waits_for[0].subject.code, str(run.waits_for[0].shown)))
             run.approve()
             assert run.waits_for == []
-    assert (asked, run.answer) == (["print(6 * 7)"], "It is 42.")
+    assert (asked, run.answer) == ([("print(6 * 7)", "   1 │ print(6 * 7)")], "It is 42.")
     with pytest.raises(ValueError):
         run.approve()
 

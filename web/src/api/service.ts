@@ -6,6 +6,7 @@ import type {
   CheckpointView,
   CreateRun,
   DecisionAsked,
+  EditPreview,
   Example,
   FileView,
   Me,
@@ -48,6 +49,8 @@ export const runs = {
   resume: (id: string) => act<RunView>(route`v1/runs/${id}/resume`),
   decide: (id: string, approval: string, hash: string, decision: DecisionAsked) =>
     act(route`v1/runs/${id}/approvals/${approval}`, { hash, decision }),
+  preview: (id: string, approval: string, code: string) =>
+    act<EditPreview>(route`v1/runs/${id}/approvals/${approval}/preview`, { code }),
   budget: (id: string, budget: BudgetGiven) => act(route`v1/runs/${id}/budget`, budget),
   policy: (id: string, approvals: Policy) => act(route`v1/runs/${id}/policy`, { approvals }),
   followUp: (id: string, task: string) => act<RunView>(route`v1/runs/${id}/follow-up`, { task }),

@@ -1,6 +1,7 @@
 // Code as coloured pieces, without an editor: a run can have thousands of cells.
 import { highlightTree, tagHighlighter, tags } from '@lezer/highlight';
 import { parser } from '@lezer/python';
+import type { ShownRow } from '../api/types';
 import { visible } from './plain';
 
 export interface CodePiece {
@@ -53,4 +54,16 @@ export function highlightPython(code: string): CodePiece[][] {
   }
   if (from < code.length) add(code.slice(from), '');
   return lines;
+}
+
+/** Rows that the service shows, in pieces: what is odd is marked, and the rest has colours where these change no letter. */
+export function highlightRows(rows: ShownRow[]): CodePiece[][] {
+  const texts = rows.map((row) => row.parts.map((part) => part.text).join(''));
+  const coloured = highlightPython(texts.join('\n'));
+  return rows.map((row, at) => {
+    const pieces = coloured[at] ?? [];
+    const same = pieces.map((piece) => piece.text).join('') === texts[at];
+    if (same && !row.parts.some((part) => part.odd)) return pieces;
+    return row.parts.map((part) => ({ text: part.text, style: part.odd ? 'hidden-character' : '' }));
+  });
 }

@@ -47,13 +47,6 @@ export function visible(text: string): Piece[] {
   return pieces;
 }
 
-/** How many characters of a text can't be seen. */
-export function hiddenCount(text: string): number {
-  let count = 0;
-  for (const character of text) if (INVISIBLE.test(character) || CONTROL.test(character)) count += 1;
-  return count;
-}
-
 /** One line for lists: no breaks, nothing hidden, cut at a length. */
 export function oneLine(text: string, length = 160): string {
   const line = plainOutput(text).replace(/\s+/g, ' ').trim();

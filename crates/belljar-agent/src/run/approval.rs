@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use belljar_protocol::{Shown, ShownRow, shown_line};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::risk::{Capability, Earlier, Risk};
+use super::risk::{Capability, Earlier, Finding, Risk, risk};
 use crate::tool::{GrantedTool, ToolEffects};
 
 /// When a person is asked: the later, the more often.
@@ -122,7 +123,7 @@ impl Approvals {
 }
 
 /// What a person is asked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Approval {
     /// Names it within its run.
     pub id: String,
@@ -134,6 +135,99 @@ pub struct Approval {
     pub subject: Subject,
     /// SHA-256 of the exact bytes of it: a decision is for these, and for nothing else.
     pub hash: String,
+    /// What a person is to see of it. Whoever asks a person shows this, and nothing else of it.
+    pub shown: ShownSubject,
+}
+
+/// An approval as it is read: what is shown is always made of its subject.
+#[derive(Deserialize)]
+struct StoredApproval {
+    id: String,
+    step: u32,
+    call: u32,
+    subject: Subject,
+    hash: String,
+}
+
+impl<'de> Deserialize<'de> for Approval {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        StoredApproval::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl From<StoredApproval> for Approval {
+    fn from(stored: StoredApproval) -> Self {
+        let StoredApproval {
+            id,
+            step,
+            call,
+            subject,
+            hash,
+        } = stored;
+        Self {
+            id,
+            step,
+            call,
+            shown: ShownSubject::new(&subject),
+            subject,
+            hash,
+        }
+    }
+}
+
+/// What a person sees of what is to be approved: all of it, with what would hide or deceive written out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownSubject {
+    /// The tool, for a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What the code may do.
+    pub findings: Vec<Finding>,
+    /// What to look out for, each in a few words. Ordinary code and arguments have nothing.
+    pub remarks: Vec<String>,
+    /// The code, or the arguments as JSON, row by row.
+    pub rows: Vec<ShownRow>,
+}
+
+impl ShownSubject {
+    fn new(subject: &Subject) -> Self {
+        match subject {
+            Subject::Cell { code, risk } => Self::from_cell(code, risk),
+            Subject::Call {
+                tool, arguments, ..
+            } => {
+                // Plain values can always be written as JSON.
+                let arguments = serde_json::to_string_pretty(arguments).unwrap_or_default();
+                let Shown { mut remarks, rows } = Shown::new(&arguments);
+                remarks.extend(Shown::new(tool).remarks);
+                Self {
+                    tool: Some(shown_line(tool)),
+                    findings: Vec::new(),
+                    remarks,
+                    rows,
+                }
+            }
+        }
+    }
+
+    /// What a person is to see of code that could run instead of what was asked for.
+    pub fn of_code(code: &str) -> Self {
+        Self::from_cell(code, &risk(code))
+    }
+
+    fn from_cell(code: &str, risk: &Risk) -> Self {
+        let Shown { remarks, rows } = Shown::new(code);
+        let shown = |finding: &Finding| Finding {
+            what: shown_line(&finding.what),
+            ..finding.clone()
+        };
+        Self {
+            tool: None,
+            findings: risk.findings.iter().map(shown).collect(),
+            remarks,
+            rows,
+        }
+    }
 }
 
 /// What is to be approved.
@@ -160,16 +254,15 @@ pub enum Subject {
 
 impl Approval {
     pub(crate) fn of_cell(step: u32, call: u32, code: &str, risk: Risk) -> Self {
-        Self {
+        let code = code.to_owned();
+        StoredApproval {
             id: format!("{step}.{call}"),
             step,
             call,
-            hash: hash_of_code(code),
-            subject: Subject::Cell {
-                code: code.to_owned(),
-                risk,
-            },
+            hash: hash_of_code(&code),
+            subject: Subject::Cell { code, risk },
         }
+        .into()
     }
 
     pub(crate) fn of_call(
@@ -177,7 +270,7 @@ impl Approval {
         tool: &str,
         arguments: Map<String, Value>,
     ) -> Self {
-        Self {
+        StoredApproval {
             id: format!("{step}.{call}.{number}"),
             step,
             call,
@@ -188,6 +281,7 @@ impl Approval {
                 arguments,
             },
         }
+        .into()
     }
 
     /// The number of the call in its cell, if it is for one of code that runs.

@@ -22,7 +22,7 @@ mod timing;
 mod tools_text;
 mod words;
 
-pub use approval::{Approval, Approvals, Decision, DecisionError, Policy, Subject};
+pub use approval::{Approval, Approvals, Decision, DecisionError, Policy, ShownSubject, Subject};
 pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
 pub use budget::{Budget, BudgetPart, ExitReason, Raise, Spent};

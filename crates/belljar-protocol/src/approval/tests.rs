@@ -2,8 +2,59 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The code that a text was made of: if there is a way back, no two codes have the same text.
-fn code_of(text: &str) -> String {
+#[path = "tricks.rs"]
+mod tricks;
+
+/// As plain text: a row a line, without numbers.
+fn text(code: &str) -> String {
+    let rows = Shown::new(code).rows;
+    let mut out = String::new();
+    for row in &rows {
+        out.push_str(if row.line.is_some() { "\n" } else { "\n┊" });
+        out.push_str(&row.text());
+    }
+    out.trim_start_matches('\n').to_owned()
+}
+
+/// The code that rows were made of: if there is a way back, no two codes are shown alike.
+fn code_of(shown: &Shown) -> String {
+    // Rows that continue a line belong to it; those after a carriage return don't.
+    let mut lines: Vec<String> = Vec::new();
+    for row in &shown.rows {
+        match lines.last_mut() {
+            Some(line) if row.line.is_none() && !line.ends_with("⟨carriage return⟩") => {
+                line.push_str(&row.text());
+            }
+            _ => lines.push(row.text()),
+        }
+    }
+    let number = |words: &str| -> usize {
+        let (number, _) = words.split_once(' ').unwrap();
+        number.replace(',', "").parse().unwrap()
+    };
+    let mut code = String::new();
+    for line in &lines {
+        if let Some((mark, of)) = line.strip_prefix('⟨').and_then(|mark| mark.split_once('⟩')) {
+            if mark.contains(" lines of this") || mark.contains(" line of this") {
+                code.push_str(&line_of(of).repeat(number(mark)));
+                continue;
+            }
+            if mark.contains("empty line") {
+                code.push_str(&"\n".repeat(number(mark)));
+                continue;
+            }
+            if let Some((lines, blanks)) = mark.split_once(" of ") {
+                let blanks = line_of(&format!("⟨{blanks}⟩"));
+                code.push_str(&blanks.repeat(number(lines)));
+                continue;
+            }
+        }
+        code.push_str(&line_of(line));
+    }
+    code
+}
+
+fn line_of(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -12,114 +63,142 @@ fn code_of(text: &str) -> String {
             let number = u32::from_str_radix(number, 16).unwrap();
             code.push(char::from_u32(number).unwrap());
             rest = after;
+        } else if let Some(after) = rest.strip_prefix(TAB) {
+            code.push('\t');
+            rest = after;
         } else if let Some(mark) = rest.strip_prefix('⟨') {
             let (mark, after) = mark.split_once('⟩').unwrap();
             rest = after;
-            let number = |words: &str| -> usize {
-                let (number, _) = words.split_once(' ').unwrap();
-                number.replace(',', "").parse().unwrap()
-            };
-            let blanks = |words: &str| -> String {
-                let runs = words.split(", ");
-                let run =
-                    |run: &str| if run.contains("tab") { "\t" } else { " " }.repeat(number(run));
-                runs.map(run).collect()
-            };
-            if mark.contains("line") {
-                let (lines, of) = mark.split_once(" of ").unwrap_or((mark, ""));
-                let line = if of.is_empty() {
-                    String::new()
-                } else {
-                    blanks(of)
+            if mark == "carriage return" {
+                assert_eq!(rest, "");
+                return code + "\r";
+            }
+            let number = |words: &str| -> usize { words.replace(',', "").parse().unwrap() };
+            if let Some((times, what)) = mark.split_once(" × ") {
+                let what = match what.strip_prefix("\\u{") {
+                    Some(_) => line_of(what),
+                    None => what.to_owned(),
                 };
-                code.push_str(&(line + "\n").repeat(number(lines)));
-                // The line that the marks stand on is none of the code.
-                if let Some(next) = rest.strip_prefix('\n') {
-                    rest = next;
-                }
-            } else {
-                code.push_str(&blanks(mark));
+                code.push_str(&what.trim_end_matches('\n').repeat(number(times)));
+                continue;
+            }
+            for run in mark.split(", ") {
+                let (times, what) = run.split_once(' ').unwrap();
+                let blank = if what.starts_with("tab") { "\t" } else { " " };
+                code.push_str(&blank.repeat(number(times)));
             }
         } else {
             code.push(c);
             rest = &rest[c.len_utf8()..];
         }
     }
-    code
+    code + "\n"
 }
 
 /// L5: nothing of what is approved is hidden.
 #[test]
-fn what_can_not_be_seen_is_shown() {
-    for (code, text) in [
-        ("", ""),
-        (
-            "print('北京 é \\n \\u202e \\x1b')\n\tx\n",
-            "print('北京 é \\n \\u202e \\x1b')\n\tx\n",
-        ),
-        ("a\x1b[2J\u{202e}b", "a\\u{1b}[2J\\u{202e}b"),
-        (
-            "a\rb\r\nc\x0c\x0b\u{85}",
-            "a\\u{d}b\\u{d}\nc\\u{c}\\u{b}\\u{85}",
-        ),
-        (
-            "a\u{200b}\u{feff}\u{ad}\u{e0041}\u{fe0f}\u{3164}\u{2800}\u{2028}",
-            "a\\u{200b}\\u{feff}\\u{ad}\\u{e0041}\\u{fe0f}\\u{3164}\\u{2800}\\u{2028}",
-        ),
-        ("a\u{a0}b\u{3000}c", "a\\u{a0}b\\u{3000}c"),
-        ("a\u{338}b\u{e000}", "a\\u{338}b\\u{e000}"),
-        // What looks like an escape or a mark is none.
-        (r"\u{202e} \\u{41}", r"\u{5c}u{202e} \\u{5c}u{41}"),
-        ("⟨137 spaces⟩", "\\u{27e8}137 spaces⟩"),
-    ] {
-        assert_eq!(approval_text(code), text, "{code:?}");
+fn l5_every_trick_is_seen() {
+    for trick in tricks::tricks() {
+        let shown = Shown::new(&trick.code());
+        let all = format!("{}\n\n{}", shown.remarks.join("\n"), text(&trick.code()));
+        trick.check(&all);
+        trick.check_nothing_unseen(
+            &shown_line(&trick.code())
+                .chars()
+                .take(300)
+                .collect::<String>(),
+        );
     }
 }
 
 #[test]
-fn gaps_are_told_and_not_shown() {
+fn ordinary_code_is_shown_as_it_is() {
+    for code in [
+        "",
+        "import pandas as pd\n\n\n\n\ndf = pd.read_csv('销售.csv')\nprint(f'{总和} Δx = {Δx}, α, straße，（℃）')\nσ_x = dα",
+        "# обычный комментарий по-русски: с налогом, о нас\nprint('Привет', 'а потом и я')\n    x",
+        "print('שלום עולם')  # héllo",
+    ] {
+        let shown = Shown::new(code);
+        let lines: Vec<&str> = code.lines().collect();
+        let rows: Vec<String> = shown.rows.iter().map(ShownRow::text).collect();
+        assert_eq!(rows, lines);
+        assert!(
+            shown
+                .rows
+                .iter()
+                .flat_map(|row| &row.parts)
+                .all(|part| !part.odd)
+        );
+        let numbers: Vec<_> = shown.rows.iter().filter_map(|row| row.line).collect();
+        assert_eq!(
+            numbers,
+            (1..=u32::try_from(lines.len()).unwrap()).collect::<Vec<_>>()
+        );
+        let remarks: Vec<_> = shown
+            .remarks
+            .iter()
+            .filter(|it| !it.contains("right to left"))
+            .collect();
+        assert_eq!(remarks, [""; 0], "{code}");
+    }
+}
+
+#[test]
+fn what_can_not_be_seen_is_shown() {
+    for (code, expected) in [
+        ("a\x1b[2J\u{202e}b", "a\\u{1b}[2J\\u{202e}b"),
+        (
+            "a\rb\r\nc\x0c\x0b\u{85}",
+            "a⟨carriage return⟩\n┊b\\u{d}\nc\\u{c}\\u{b}\\u{85}",
+        ),
+        // What looks like an escape or a mark is none.
+        (r"\u{202e} \\u{41}", r"\u{5c}u{202e} \\u{5c}u{41}"),
+        ("⟨137 spaces⟩", "\\u{27e8}137 spaces\\u{27e9}"),
+        ("⇥   x", "\\u{21e5}   x"),
+        ("\tx\t y", "⇥   x⇥    y"),
+    ] {
+        assert_eq!(text(code), expected, "{code:?}");
+    }
+}
+
+#[test]
+fn gaps_and_repeats_are_folded() {
     let spaces = |n| " ".repeat(n);
     let lines = |n| "\n".repeat(n);
-    for (code, text) in [
-        (format!("a{}b", spaces(120)), format!("a{}b", spaces(120))),
+    for (code, expected) in [
+        (format!("a{}b", spaces(60)), format!("a{}b", spaces(60))),
         (format!("a{}b", spaces(1137)), "a⟨1,137 spaces⟩b".into()),
         (
-            format!("{}\t\tb", spaces(110)),
-            "⟨110 spaces, 2 tabs⟩b".into(),
+            format!("{}\t\tb", spaces(59)),
+            "⟨59 spaces, 2 tabs⟩b".into(),
         ),
-        (format!("a\n{}b", lines(20)), format!("a\n{}b", lines(20))),
+        (format!("a\n{}b", lines(4)), format!("a\n{}b", lines(4))),
+        (format!("a\n{}b", lines(5)), "a\n⟨5 empty lines⟩\nb".into()),
         (
-            format!("a\n{}b", lines(21)),
-            "a\n⟨21 empty lines⟩\nb".into(),
+            format!("a\n{} \n \n\t\n{}", lines(3), spaces(2)),
+            "a\n⟨3 empty lines⟩\n⟨2 lines of 1 space⟩\n⟨1 line of 1 tab⟩\n  ".into(),
         ),
-        (
-            format!("a\n{} \n \n\t\n{}", lines(19), spaces(2)),
-            format!(
-                "a\n⟨19 empty lines⟩⟨2 lines of 1 space⟩⟨1 line of 1 tab⟩\n{}",
-                spaces(2)
-            ),
-        ),
+        ("=".repeat(121), "⟨121 × =⟩".into()),
+        ("\u{a0}".repeat(9), "⟨9 × \\u{a0}⟩".into()),
     ] {
-        assert_eq!(approval_text(&code), text, "{code:?}");
+        assert_eq!(text(&code), expected, "{code:?}");
     }
+    let numbers: Vec<_> = Shown::new("a\n\n\n\n\n\n\nb")
+        .rows
+        .iter()
+        .map(|row| row.line)
+        .collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(8)]);
 }
 
 /// Nothing is cut, however long it is.
 #[test]
 fn long_code_is_shown_whole() {
-    let code = "x = 1  # and so on\n".repeat(10_000) + &"y".repeat(100_000);
-    assert_eq!(approval_text(&code), code);
-}
-
-#[test]
-fn ordinary_code_has_no_oddities() {
-    for code in [
-        "",
-        "import pandas as pd\ndf = pd.read_csv('销售.csv')\r\nprint(f'{总和} Δx = {Δx}, α, straße')\n",
-        "# обычный комментарий по-русски\nprint('Привет')\n",
-    ] {
-        assert_eq!(oddities(code), [""; 0], "{code}");
-    }
+    let code = "x = 1  # and so on\n".repeat(10_000) + &"xyz".repeat(30_000);
+    let shown = Shown::new(&code);
+    assert_eq!(shown.rows.len(), 10_900);
+    assert_eq!(code_of(&shown), code + "\n");
 }
 
 #[test]
@@ -129,48 +208,29 @@ fn oddities_are_told() {
             "a\u{202e}\u{2066}b\x1b[2J\r",
             &["2 bidirectional controls", "2 control characters"][..],
         ),
-        (
-            "a\u{200b}b\u{a0}c\u{301}",
-            &[
-                "1 invisible character",
-                "1 unusual space",
-                "1 combining character",
-            ],
-        ),
         ("x = 'שלום'", &["4 letters that run from right to left"]),
         (
             "\u{440}\u{430}ypal = \u{43e}s; \u{43e}s",
             &["2 names with Latin and Cyrillic letters: \\u{43e}s, \\u{440}\\u{430}ypal"],
         ),
+        // Of a sentence, and of code beside one.
+        ("# сумма с налогом", &[]),
         (
-            "\u{441}\u{43e}\u{440}\u{443}()",
-            &["1 name in Cyrillic letters that look Latin: \\u{441}\\u{43e}\\u{440}\\u{443}"],
-        ),
-        (
-            "ｅｖａｌ(s)",
-            &[
-                "1 name in letters that Python takes for others: \\u{ff45}\\u{ff56}\\u{ff41}\\u{ff4c}",
-            ],
+            "с = 1  # сумма",
+            &["1 name in Cyrillic letters that look Latin: \\u{441}"],
         ),
     ] {
-        assert_eq!(oddities(code), remarks, "{code:?}");
+        assert_eq!(Shown::new(code).remarks, remarks, "{code:?}");
     }
+    let remarks = |code: &str| Shown::new(code).remarks;
     let long = format!("{}\n", "a".repeat(10_400));
-    assert_eq!(oddities(&long), ["one line has 10,400 characters"]);
+    assert_eq!(remarks(&long), ["one line has 10,400 characters"]);
     let two = ["2 lines have more than 400 characters, one 10,400"];
-    assert_eq!(oddities(&long.repeat(2)), two);
-    assert_eq!(oddities(&"x\n".repeat(9800)), ["9,800 lines"]);
-    assert_eq!(
-        oddities(&format!("a{}b", " ".repeat(130))),
-        ["a gap of 130 columns"]
-    );
-    assert_eq!(
-        oddities(&format!("a{}b", "\n".repeat(31))),
-        ["30 empty lines in a row"]
-    );
+    assert_eq!(remarks(&long.repeat(2)), two);
+    assert_eq!(remarks(&"x\n".repeat(9800)), ["9,800 lines"]);
 }
 
-/// What `approval_text` has to deal with, in any order and number.
+/// What has to be dealt with, in any order and number.
 fn hostile_code() -> impl Strategy<Value = String> {
     let parts = [
         "a",
@@ -186,13 +246,19 @@ fn hostile_code() -> impl Strategy<Value = String> {
         "\\u{",
         "⟨",
         "⟩",
+        "⇥",
         "3 spaces",
+        "×",
         "\u{202e}",
         "1 empty line",
         "\u{a0}",
         "é",
         "\u{0}",
         "x = 1",
+        "о",
+        "ｅ",
+        "א",
+        "carriage return",
     ];
     let part = (
         proptest::sample::select(parts.to_vec()),
@@ -207,16 +273,24 @@ proptest! {
 
     #[test]
     fn no_two_codes_are_shown_alike(code in prop_oneof![hostile_code(), "(?s).{0,200}"]) {
-        let text = approval_text(&code);
-        prop_assert_eq!(code_of(&text), code);
-        prop_assert!(text.chars().all(|c| !is_escaped(c)));
-        prop_assert!(text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+        let shown = Shown::new(&code);
+        prop_assume!(!shown.rows.iter().any(|row| row.text().contains(" lines with nothing to see")));
+        let ended = code.is_empty() || code.ends_with('\n') || code.ends_with('\r');
+        let expected = if ended { code.clone() } else { code.clone() + "\n" };
+        prop_assert_eq!(code_of(&shown), expected);
+        for row in &shown.rows {
+            let text = row.text();
+            prop_assert!(text.chars().all(|c| !is_escaped(c) && !c.is_control()));
+            prop_assert!(text.chars().count() <= WIDTH + 40);
+        }
+        for remark in &shown.remarks {
+            prop_assert!(remark.len() < 2000 && !remark.chars().any(is_escaped));
+        }
     }
 
     #[test]
-    fn any_code_is_remarked_on(code in prop_oneof![hostile_code(), "(?s).{0,200}"]) {
-        for remark in oddities(&code) {
-            prop_assert!(remark.len() < 2000 && !remark.chars().any(is_escaped));
-        }
+    fn a_name_is_one_line(name in prop_oneof![hostile_code(), "(?s).{0,200}"]) {
+        let line = shown_line(&name);
+        prop_assert!(line.chars().all(|c| !is_escaped(c) && !c.is_control()));
     }
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use belljar_agent::Decision;
-use serde::Deserialize;
+use belljar_agent::{Decision, ShownSubject};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::Ref;
 
 use crate::body::{Json, Named};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
 /// What a person decided.
@@ -79,4 +81,52 @@ pub(super) async fn decide(
         .decide(&caller.tenant, &id, which, decision)
         .await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Code that a person wants to run instead.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EditedCode {
+    /// All of it.
+    code: String,
+}
+
+/// Code as an approval would show it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EditPreview {
+    /// What a person is to see before running it.
+    #[schema(schema_with = shown_schema)]
+    shown: ShownSubject,
+}
+
+fn shown_schema() -> Ref {
+    Ref::from_schema_name("ShownSubject")
+}
+
+/// Shows code that a person wants to run instead of what waits, as an approval shows it. Nothing is decided.
+#[utoipa::path(
+    post, path = "/v1/runs/{id}/approvals/{approval}/preview", tag = "runs", operation_id = "preview_edit",
+    params(
+        ("id" = String, Path, description = "The run."),
+        ("approval" = String, Path, description = "One of `waits_for`."),
+    ),
+    request_body = EditedCode,
+    responses((status = 200, description = "What a person is to see.", body = EditPreview))
+)]
+pub(super) async fn preview(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named((id, approval)): Named<(String, String)>,
+    Json(edited): Json<EditedCode>,
+) -> Result<Answer<EditPreview>, Problem> {
+    let recorded = service.runs.read(&caller.tenant, &id).await?;
+    let mut waits = recorded.run.undecided().iter();
+    if !waits.any(|asked| asked.id == approval) {
+        let detail = "it was decided already, or is not needed any more";
+        return Err(Problem::new(Code::ApprovalNotFound, detail));
+    }
+    let shown = tokio::task::spawn_blocking(move || ShownSubject::of_code(&edited.code));
+    let shown = shown.await;
+    let shown = shown.map_err(|error| Problem::internal("a preview", error))?;
+    Ok(Answer(EditPreview { shown }))
 }

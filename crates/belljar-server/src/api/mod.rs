@@ -73,6 +73,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::interrupt))
         .routes(routes!(runs::resume))
         .routes(routes!(approvals::decide))
+        .routes(routes!(approvals::preview))
         .routes(routes!(steering::budget))
         .routes(routes!(steering::policy))
         .routes(routes!(steering::follow_up))

@@ -39,7 +39,7 @@ fn every_code_has_its_section_and_every_section_its_code() {
 /// References lead somewhere, and names of operations are not given twice.
 #[test]
 fn the_documents_are_whole() {
-    is_whole(&openapi(), 45);
+    is_whole(&openapi(), 46);
     is_whole(&openapi_admin(), 11);
     // Few things need no key, and each has tests of its own.
     let document = openapi();
@@ -172,6 +172,7 @@ fn request(
         "branch_run" => request.json(&json!({"step": 1})),
         "log_in" => request.json(&json!({"key": client.key.text})),
         "create_run" => request.json(&json!({"task": "Do it."})),
+        "preview_edit" => request.json(&json!({"code": "x = 2"})),
         "decide_approval" => request.json(&json!({"hash": "0", "decision": {"kind": "accept"}})),
         _ => request,
     }
@@ -259,7 +260,7 @@ async fn every_route_keeps_tenants_apart() {
             assert!(theirs.contains(code), "{method} {path}: {theirs}");
         }
     }
-    assert_eq!(with_ids, 36);
+    assert_eq!(with_ids, 37);
 
     // Nothing of all this has changed anything.
     assert_eq!(

@@ -42,6 +42,7 @@ fn the_person_at_the_terminal_decides() {
             ("end the run: ", "f"),
             ("what to tell: ", "Keep it."),
             ("end the run: ", "e"),
+            ("leave it: ", "y"),
             ("end the run: ", "r"),
         ],
     );
@@ -53,6 +54,8 @@ fn the_person_at_the_terminal_decides() {
         "[not approved]",
         "[not approved: Keep it.]",
         "processes: os.system",
+        "── the edited code:",
+        "   2 │ print('it gave', os.system('exit 7') >> 8)",
         "[a person changed the code:]",
         "it gave 7",
         "[approved, and the like for the rest of the run]",

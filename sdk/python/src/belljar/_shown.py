@@ -1,4 +1,4 @@
-"""What models have beside their fields: outcomes and displays as text and in notebooks.
+"""What models have beside their fields: outcomes and displays as text and in notebooks, approvals as text.
 
 What comes from a session was made by code that nobody has read. Nothing of it is run or loaded here: text is
 escaped, tables are drawn from their data, images are images, and any other HTML stands in a frame without
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ._errors import CellFailed
 
 if TYPE_CHECKING:
-    from .models import Display, DisplayData, ExceptionInfo, Outcome, Output
+    from .models import Display, DisplayData, ExceptionInfo, Finding, Outcome, Output, ShownRow
 
 TABLE = "application/vnd.belljar.table+json"
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -189,3 +189,22 @@ def _frame(page: str) -> str:
         f'<iframe sandbox="" srcdoc="{html.escape(page)}" width="100%" height="{height}"'
         ' style="border: 0; background: white"></iframe>'
     )
+
+
+class ShownMethods:
+    """What a person is asked to approve, as text."""
+
+    if TYPE_CHECKING:
+        tool: str | None
+        findings: list[Finding]
+        remarks: list[str]
+        rows: list[ShownRow]
+
+    def __str__(self) -> str:
+        lines = [] if self.tool is None else [f"tool: {self.tool}"]
+        lines += [f"- {found.capability}: {found.what} (line {found.line})" for found in self.findings]
+        lines += [f"- look out: {remark}" for remark in self.remarks]
+        for row in self.rows:
+            text = "".join(part.text for part in row.parts)
+            lines.append(f"     ┊ {text}" if row.line is None else f"{row.line:4} │ {text}")
+        return "\n".join(lines)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from ._shown import DisplayMethods, OutcomeMethods
+from ._shown import DisplayMethods, OutcomeMethods, ShownMethods
 
 
 class Model(BaseModel):
@@ -81,6 +81,44 @@ class Subject(Model):
     """The arguments. Told with `call`."""
 
 
+class ShownPart(Model):
+    """A piece of a row."""
+
+    text: str
+    """To be shown as it is: letters, signs and single spaces, and nothing that acts on other text."""
+
+    odd: bool | None = None
+    """Whether it stands for something that can't be seen or deceives, as `\\u{202e}`, or for much of the same, as
+    `⟨40 empty lines⟩`.
+    """
+
+
+class ShownRow(Model):
+    """A line as a person sees it, or a part of a long one, or several that have nothing on them."""
+
+    line: int | None = None
+    """The number of the line that begins here; nothing where a row continues the one before it."""
+
+    parts: list[ShownPart]
+    """What stands there, from left to right."""
+
+
+class ShownSubject(ShownMethods, Model):
+    """What a person sees of what is to be approved: all of it, with what would hide or deceive written out."""
+
+    tool: str | None = None
+    """The tool, for a call."""
+
+    findings: list[Finding]
+    """What the code may do."""
+
+    remarks: list[str]
+    """What to look out for, each in a few words. Ordinary code and arguments have nothing."""
+
+    rows: list[ShownRow]
+    """The code, or the arguments as JSON, row by row."""
+
+
 class Approval(Model):
     """What a person is asked."""
 
@@ -98,6 +136,9 @@ class Approval(Model):
 
     hash: str
     """SHA-256 of the exact bytes of it: a decision is for these, and for nothing else."""
+
+    shown: ShownSubject
+    """What a person is to see of it. Whoever asks a person shows this, and nothing else of it."""
 
 
 ArtifactChange = Annotated[Literal["created", "changed"], _Word]
@@ -497,6 +538,12 @@ class Denial(Model):
 
     reason: DeniedReason
     """Why not."""
+
+
+class EditPreview(Model):
+    """Code as an approval would show it."""
+
+    shown: ShownSubject
 
 
 Stream = Annotated[Literal["stdout", "stderr"], _Word]

@@ -127,6 +127,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{id}/approvals/{approval}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Shows code that a person wants to run instead of what waits, as an approval shows it. Nothing is decided. */
+        post: operations["preview_edit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{id}/artifacts/{path}": {
         parameters: {
             query?: never;
@@ -155,7 +172,7 @@ export interface paths {
         put?: never;
         /**
          * Starts a run that goes on from a step of another one, with the session as it was then: its cells up to there are
-         *     run again. That run is left as it is.
+         *     run again, unless a person must approve one of them: then the session is a new one. That run is left as it is.
          */
         post: operations["branch_run"];
         delete?: never;
@@ -249,7 +266,8 @@ export interface paths {
         put?: never;
         /**
          * Starts a run that goes on from the end of another one, in its session, as it was kept; where it was not, the
-         *     cells of that run are run again. The model is told what was done.
+         *     cells of that run are run again, unless a person must approve one of them: then the session is a new one. The model
+         *     is told what was done.
          */
         post: operations["follow_up_run"];
         delete?: never;
@@ -680,6 +698,8 @@ export interface components {
             subject: components["schemas"]["Subject"];
             /** @description SHA-256 of the exact bytes of it: a decision is for these, and for nothing else. */
             hash: string;
+            /** @description What a person is to see of it. Whoever asks a person shows this, and nothing else of it. */
+            shown: components["schemas"]["ShownSubject"];
         };
         /** @description What a person is asked for in a run. */
         Approvals: {
@@ -1172,6 +1192,15 @@ export interface components {
              * @description Processor time of everything in the session, as the kernel counted it.
              */
             cpu_us: number;
+        };
+        /** @description Code as an approval would show it. */
+        EditPreview: {
+            shown: components["schemas"]["ShownSubject"];
+        };
+        /** @description Code that a person wants to run instead. */
+        EditedCode: {
+            /** @description All of it. */
+            code: string;
         };
         /** @description How a run ended. */
         Ending: {
@@ -2121,6 +2150,37 @@ export interface components {
         SetPolicy: {
             approvals: components["schemas"]["PolicyAsked"];
         };
+        /** @description A piece of a row. */
+        ShownPart: {
+            /** @description To be shown as it is: letters, signs and single spaces, and nothing that acts on other text. */
+            text: string;
+            /**
+             * @description Whether it stands for something that can't be seen or deceives, as `\u{202e}`, or for much of the same, as
+             *     `⟨40 empty lines⟩`.
+             */
+            odd?: boolean;
+        };
+        /** @description A line as a person sees it, or a part of a long one, or several that have nothing on them. */
+        ShownRow: {
+            /**
+             * Format: uint32
+             * @description The number of the line that begins here; nothing where a row continues the one before it.
+             */
+            line?: number | null;
+            /** @description What stands there, from left to right. */
+            parts: components["schemas"]["ShownPart"][];
+        };
+        /** @description What a person sees of what is to be approved: all of it, with what would hide or deceive written out. */
+        ShownSubject: {
+            /** @description The tool, for a call. */
+            tool?: string | null;
+            /** @description What the code may do. */
+            findings: components["schemas"]["Finding"][];
+            /** @description What to look out for, each in a few words. Ordinary code and arguments have nothing. */
+            remarks: string[];
+            /** @description The code, or the arguments as JSON, row by row. */
+            rows: components["schemas"]["ShownRow"][];
+        };
         /** @description What a run has used. */
         Spent: {
             /**
@@ -2724,6 +2784,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_edit: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key with the same request gives the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+                /** @description One of `waits_for`. */
+                approval: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditedCode"];
+            };
+        };
+        responses: {
+            /** @description What a person is to see. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EditPreview"];
+                };
             };
             /** @description A problem. */
             default: {
