@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use belljar_walls::{Channel, receive_message, send_message};
+use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::Interest;
@@ -36,6 +37,22 @@ impl AsyncChannel {
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
         send_message(&self.0, message, descriptors)
+    }
+
+    /// Sends a message, from a thread that may wait.
+    pub(crate) fn send_blocking(
+        &self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        loop {
+            match self.send_now(message, descriptors) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Ends both directions: the other side sees that this one is gone.

@@ -1,16 +1,24 @@
 //! Files into and out of a workspace.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 
-use belljar_walls::{Beneath, BeneathError, Entry};
+use belljar_walls::{Beneath, BeneathError, Entry, Writing};
 
 use crate::error::Error;
 use crate::life::Live;
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// The most entries that a listing returns.
 const MAX_ENTRIES: usize = 10_000;
+
+/// How much of a source is read at once.
+const CHUNK: usize = 128 << 10;
+
+/// A file that is smaller is sent to the process that writes it, not copied by it.
+const SMALL: u64 = 256 << 10;
 
 /// A listing of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,17 +32,13 @@ pub struct Listing {
 /// Of a session that sleeps there are none: [`Error::Asleep`], until it is [woken](Session::wake).
 impl Session {
     /// Writes a file into the workspace, making directories as needed. The path is relative to
-    /// the workspace.
+    /// the workspace. What is written counts towards the session's memory.
     pub fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
         self.check_size(path, contents.len() as u64)?;
-        self.with_files(|files| {
-            files.write(path, |file| {
-                file.write_all(contents).map_err(|source| {
-                    Error::File(BeneathError::Io {
-                        path: path.to_owned(),
-                        source,
-                    })
-                })
+        self.write(None, |writing| {
+            writing.file(path, false, |file| {
+                file.check_room(contents.len() as u64)?;
+                Ok(file.data(contents)?)
             })
         })
     }
@@ -42,18 +46,44 @@ impl Session {
     /// Writes a file into the workspace from a source that is read to its end, for what should not be
     /// held in memory. The session stays awake so long: a source that is slow is put into a file first.
     pub fn put_from(&self, path: &str, source: &mut dyn Read) -> Result<(), Error> {
-        let failed = |source| {
-            Error::File(BeneathError::Io {
-                path: path.to_owned(),
-                source,
-            })
+        let failed = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
         };
-        let mut bounded = source.take(self.limits().transfer_bytes + 1);
-        self.with_files(|files| {
-            files.write(path, |file| {
-                let bytes = std::io::copy(&mut bounded, file).map_err(failed)?;
-                self.check_size(path, bytes)
+        self.write(None, |writing| {
+            writing.file(path, false, |file| {
+                let (mut chunk, mut bytes) = (vec![0; CHUNK], 0);
+                loop {
+                    let read = match source.read(&mut chunk) {
+                        Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                        read => read.map_err(failed)?,
+                    };
+                    if read == 0 {
+                        return Ok(());
+                    }
+                    bytes += read as u64;
+                    self.check_size(path, bytes)?;
+                    file.data(&chunk[..read])?;
+                }
             })
+        })
+    }
+
+    /// Writes a file into the workspace from a file of the host, all of it.
+    pub fn put_file(&self, path: &str, source: &File) -> Result<(), Error> {
+        let failed = |source| BeneathError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let bytes = source.metadata().map_err(failed)?.len();
+        self.check_size(path, bytes)?;
+        if bytes <= SMALL {
+            let mut contents = vec![0; usize::try_from(bytes).unwrap_or(0)];
+            source.read_exact_at(&mut contents, 0).map_err(failed)?;
+            return self.put(path, &contents);
+        }
+        self.write(Some(source), |writing| {
+            writing.file(path, false, |file| Ok(file.copy(0, bytes)?))
         })
     }
 
@@ -97,12 +127,26 @@ impl Session {
 
     /// Does something with the workspace of a session that is awake, and keeps it awake so long.
     fn with_files<T>(&self, act: impl FnOnce(&Beneath) -> Result<T, Error>) -> Result<T, Error> {
+        self.with_shared(|shared| act(&shared.workspace))
+    }
+
+    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> Result<T, Error>) -> Result<T, Error> {
         let Live { shared, .. } = self.life().now()?.ok_or(Error::Asleep)?;
         let asleep = shared.asleep();
         if *asleep {
             return Err(Error::Asleep);
         }
-        act(&shared.workspace)
+        act(&shared)
+    }
+
+    /// The same for what is written. Some memory is left to the session's code.
+    fn write(
+        &self,
+        source: Option<&File>,
+        act: impl FnOnce(&mut Writing<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let spare = self.limits().spare_bytes();
+        self.with_shared(|shared| shared.write_files(spare, source, act))
     }
 
     fn check_size(&self, path: &str, bytes: u64) -> Result<(), Error> {

@@ -306,6 +306,7 @@ impl Beginning {
             packages: shared.packages.clone(),
             output_directory: self.warm.output_directory(self.id),
             workspace: Beneath::new(workspace),
+            writer: Mutex::default(),
             family: Some(Arc::clone(family)),
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

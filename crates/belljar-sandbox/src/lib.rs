@@ -52,6 +52,7 @@ mod channel;
 mod checkpoints;
 mod copies;
 mod directory;
+mod disk;
 mod engine;
 mod environment;
 mod error;
@@ -82,6 +83,7 @@ mod warm;
 pub use belljar_protocol as protocol;
 pub use belljar_walls::{BeneathError, Entry, EntryKind, SessionUse};
 pub use checkpoints::{Checkpoint, CheckpointRef};
+pub use disk::{DiskAllowance, DiskFull, DiskSpace};
 pub use engine::{Engine, EngineBuilder};
 pub use environment::{
     Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,

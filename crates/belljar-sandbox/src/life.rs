@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::cell::lacking;
 use crate::checkpoints::copy_before;
+use crate::disk::DiskSpace;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::lock::lock;
@@ -84,6 +85,8 @@ enum State {
 #[derive(Debug)]
 struct Sleep {
     file: SleepFile,
+    /// What the file takes of an allowance.
+    _space: Option<DiskSpace>,
     report: SnapshotReport,
     walls: Walls,
     /// What it lost that no outcome has told of yet.
@@ -249,8 +252,9 @@ impl Life {
         let file = SleepFile(shared.warm.directory().sleeper(shared.id));
         // From here on no file is changed, since what is written down is what comes back.
         shared.set_asleep(true);
-        let report = match write(&shared, &mut guest, file.0.clone()).await {
-            Ok(report) => report,
+        let disk = self.options.disk.clone();
+        let (report, space) = match write(&shared, &mut guest, file.0.clone(), disk).await {
+            Ok(written) => written,
             Err(error) => {
                 shared.set_asleep(false);
                 return Err(error);
@@ -258,6 +262,7 @@ impl Life {
         };
         let sleep = Sleep {
             file,
+            _space: space,
             lost: losses(&shared, &mut guest, &report),
             report: report.clone(),
             walls: shared.walls,

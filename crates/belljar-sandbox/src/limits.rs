@@ -41,6 +41,12 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The part of its memory that a session's interpreter is not to ask for, and files that are put
+    /// into the workspace are not to take: what is left keeps the kernel from ending a process.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        (self.memory_bytes / 16).min(64 << 20)
+    }
+
     /// How much of a stream is told while a cell runs; the rest is for the tail and the file.
     pub fn live_bytes(&self) -> usize {
         self.output_kept_bytes - self.output_kept_bytes / 4

@@ -1,9 +1,11 @@
 //! How an engine and its sessions are to be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_protocol::ToolStub;
 
+use crate::disk::DiskAllowance;
 use crate::limits::Limits;
 use crate::network::Network;
 use crate::packages::Packages;
@@ -27,6 +29,10 @@ pub struct SessionOptions {
     /// [sleeps](crate::Session::hibernate); `None`: as long as it likes. What a snapshot can't hold is
     /// then lost, and told by the first outcome after it.
     pub hibernate_after: Option<Duration>,
+    /// What its bytes on disk are counted in: while it sleeps, and while a
+    /// [snapshot](crate::Session::snapshot) is written. Where that has too little left, it stays
+    /// awake and the snapshot is not written. None: they are not counted.
+    pub disk: Option<Arc<DiskAllowance>>,
     /// Whose session it is. Sessions of one template have the same hash seed and memory layout,
     /// which code in one of them could use against another: those of different tenants never come
     /// from the same template. Each tenant's costs its import time once and its memory; it is given

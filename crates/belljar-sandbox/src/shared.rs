@@ -1,5 +1,6 @@
 //! What the host keeps of a session, whoever talks to its guest.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{CallId, Walls};
-use belljar_walls::{Beneath, Process, SessionCgroup};
+use belljar_walls::{Beneath, FileWriter, Process, SessionCgroup, Writing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) packages: Packages,
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Beneath,
+    /// What wrote files into it last, and may write more.
+    pub(crate) writer: Mutex<Option<FileWriter>>,
     /// None where there are no walls.
     pub(crate) family: Option<Arc<Family>>,
     pub(crate) interpreter: Mutex<Arc<Process>>,
@@ -68,6 +71,41 @@ impl Shared {
     /// Waits until nobody is at its files.
     pub(crate) fn set_asleep(&self, asleep: bool) {
         *self.asleep.write().unwrap_or_else(PoisonError::into_inner) = asleep;
+    }
+
+    /// Writes files into the workspace: all of `act` is done, and charged to the session. Where the
+    /// session has less than `spare` bytes of memory left, files are refused. Parts of the source can
+    /// be copied into them.
+    pub(crate) fn write_files<T>(
+        &self,
+        spare: u64,
+        source: Option<&File>,
+        act: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut kept = lock(&self.writer);
+        let mut writer = match kept.take().filter(FileWriter::is_ready) {
+            Some(writer) if source.is_none() => writer,
+            _ => {
+                let cgroup = self.cgroup.as_ref();
+                let started = self.warm.start_writer(&self.workspace, cgroup, source);
+                started.map_err(Error::io("starting the process that writes files"))?
+            }
+        };
+        let mut writing = writer.begin(self.cgroup.as_ref(), spare);
+        let done = act(&mut writing).and_then(|value| {
+            writing.finish()?;
+            Ok(value)
+        });
+        let clean = done.as_ref().map_or_else(|_| writing.abandon(), |_| Ok(()));
+        match clean {
+            // One with a source would keep that open.
+            Ok(()) => *kept = Some(writer).filter(|_| source.is_none()),
+            Err(leftover) => {
+                let _ = leftover.map(|path| self.workspace.remove(&path));
+                self.check()?;
+            }
+        }
+        done
     }
 
     /// Interrupts the running cell; false if none runs. The number goes ahead of the signal, so

@@ -108,6 +108,7 @@ impl Live {
                 packages: options.packages.clone(),
                 output_directory: warm.output_directory(id),
                 workspace,
+                writer: Mutex::default(),
                 family,
                 interpreter: Mutex::new(Arc::new(interpreter)),
                 interrupts,
@@ -286,8 +287,7 @@ impl Warm {
             file_size: limits.file_bytes,
             // A little less than the session's memory, so that one process which asks for too
             // much gets a MemoryError and lives, rather than the kernel's axe.
-            data: template.report.data_bytes + limits.memory_bytes
-                - (limits.memory_bytes / 16).min(64 << 20),
+            data: template.report.data_bytes + limits.memory_bytes - limits.spare_bytes(),
             // The kernel counts those of the session's forks too; the cgroup has the exact limit.
             processes: limits.processes * u64::from(1 + MOST_FORKS),
         };

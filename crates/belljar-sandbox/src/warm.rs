@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use belljar_walls::{
-    Cgroups, Channel, InitRequest, Keeper, KeeperPlan, Process, Report, Request, RoomRequest,
-    RootSpec, SessionCgroup, WallsSpec, remove_tree, session_ids,
+    Beneath, Cgroups, Channel, FileWriter, InitRequest, Keeper, KeeperPlan, Process, Report,
+    Request, RoomRequest, RootSpec, SessionCgroup, WallsSpec, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -370,6 +371,26 @@ impl Warm {
             .send(&Request::Room(request), &[mounts.as_fd()])
             .await
             .map_err(Error::io("asking for a room"))
+    }
+
+    /// Starts a process that writes files into a workspace, charged to this cgroup. It can copy from
+    /// the source.
+    pub(crate) fn start_writer(
+        &self,
+        workspace: &Beneath,
+        cgroup: Option<&SessionCgroup>,
+        source: Option<&File>,
+    ) -> std::io::Result<FileWriter> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let join = cgroup.map(SessionCgroup::writer_join).transpose()?;
+        let mut carried = vec![theirs.as_fd(), workspace.as_fd()];
+        carried.extend(source.map(AsFd::as_fd));
+        carried.extend(join.as_ref().map(AsFd::as_fd));
+        let source = source.is_some();
+        let request = Request::Writer { source };
+        self.spawner.send_blocking(&request, &carried)?;
+        drop(theirs);
+        FileWriter::new(ours)
     }
 
     /// Lets go of a fork's room, or of the workspace in it.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::poll_fn;
-use std::io::{Read, Seek as _, Write as _};
+use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use belljar_mcp::count_values;
+use belljar_sandbox::DiskSpace;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -20,7 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::bounds::Place;
 use crate::held::{self, Charge, SMALL};
 use crate::pace::Pace;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, disk_full};
 use crate::service::Service;
 use crate::tenants::TenantName;
 
@@ -54,11 +55,12 @@ pub(crate) struct Upload {
     held: Held,
 }
 
-/// What a body holds for as long as it is there: a place among the transfers, and its bytes in memory.
+/// What a body holds for as long as it is there: a place among the transfers, its bytes in memory, its bytes on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     place: Option<Place>,
     charge: Option<Charge>,
+    space: Option<DiskSpace>,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,8 @@ impl Upload {
             Takes::Json => Contents::Memory(Vec::new()),
             Takes::File(_) => {
                 held.place = Some(service.bounds.transfer(tenant)?);
+                let disk = service.runs.disk(tenant).await?;
+                held.space = Some(disk.take(announced.unwrap_or(0)).map_err(disk_full)?);
                 Contents::File(tempfile::tempfile_in(&service.spool).map_err(fault)?)
             }
         };
@@ -126,6 +130,9 @@ impl Upload {
             if bytes > limit {
                 return Err(too_large());
             }
+            if let (Some(space), None) = (&mut held.space, announced) {
+                space.grow(data.len() as u64).map_err(disk_full)?;
+            }
             if bytes > SMALL as u64 && held.place.is_none() {
                 held.place = Some(service.bounds.transfer(tenant)?);
             }
@@ -154,25 +161,17 @@ impl Upload {
         })
     }
 
-    /// From its start.
-    pub(crate) fn reader(&self) -> Result<Box<dyn Read + '_>, Problem> {
+    /// The file that it is.
+    pub(crate) fn file(&self) -> Result<&File, Problem> {
         match &self.contents {
-            Contents::Memory(memory) => Ok(Box::new(memory.as_slice())),
-            Contents::File(file) => {
-                let mut file = file;
-                let fault = |error| Problem::internal("a body can't be read again", error);
-                file.rewind().map_err(fault)?;
-                Ok(Box::new(file))
-            }
+            Contents::File(file) => Ok(file),
+            Contents::Memory(_) => Err(Problem::internal("a body", "it is no file")),
         }
     }
 
     /// Where the file can be opened, while this is there.
     pub(crate) fn path(&self) -> Result<PathBuf, Problem> {
-        match &self.contents {
-            Contents::File(file) => Ok(format!("/proc/self/fd/{}", file.as_raw_fd()).into()),
-            Contents::Memory(_) => Err(Problem::internal("a body", "it is no file")),
-        }
+        Ok(format!("/proc/self/fd/{}", self.file()?.as_raw_fd()).into())
     }
 
     /// A body of JSON as it came, and what it holds.

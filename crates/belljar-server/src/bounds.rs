@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue};
-use belljar_sandbox::HostMemory;
+use belljar_sandbox::{DiskAllowance, HostMemory};
 
 use belljar_agent::Budget;
 use belljar_sandbox::protocol::Outcome;
@@ -38,6 +38,9 @@ const TENANT_REQUESTS: usize = 512;
 const TENANT_TRANSFERS: usize = 16;
 const MAX_TRANSFERS: usize = 64;
 const FIRST_TRANSFERS: usize = 4;
+
+/// How old the size of a tenant's runs may be when an upload begins: all of their files are looked at for it.
+const MEASURED_AGAIN: Duration = Duration::from_secs(2);
 
 /// How often the limits of what a tenant does in a second are counted: `w` of the header.
 const WINDOW: u32 = 1;
@@ -81,6 +84,10 @@ struct TenantUse {
     creates: Bucket,
     /// Where it has a quota of requests.
     request_rate: Bucket,
+    /// Its uploads, downloads and sleeping sessions; what its runs have is counted elsewhere.
+    disk: Arc<DiskAllowance>,
+    runs_bytes: u64,
+    runs_measured: Option<Instant>,
 }
 
 /// What may be done so often in a second, on average, and twice as often at once.
@@ -399,7 +406,15 @@ impl Bounds {
 
     /// What tenants may use, whenever that has changed.
     pub(crate) fn set_quotas(&self, quotas: HashMap<TenantName, Amounts>) {
-        self.used().accounts.set_quotas(quotas);
+        let mut used = self.used();
+        used.accounts.set_quotas(quotas);
+        let Used {
+            tenants, accounts, ..
+        } = &mut *used;
+        for (tenant, of_tenant) in tenants {
+            let limit = accounts.limit(tenant, Quota::DiskBytes);
+            of_tenant.disk.set(limit, of_tenant.runs_bytes);
+        }
     }
 
     /// What tenants have used today, before the service was started.
@@ -453,6 +468,33 @@ impl Bounds {
     /// How much a tenant may have on disk.
     pub(crate) fn disk_quota(&self, tenant: &TenantName) -> Option<u64> {
         self.used().accounts.limit(tenant, Quota::DiskBytes)
+    }
+
+    /// What a tenant's uploads, downloads and sleeping sessions are taken from.
+    pub(crate) fn disk(&self, tenant: &TenantName) -> Arc<DiskAllowance> {
+        let mut used = self.used();
+        let limit = used.accounts.limit(tenant, Quota::DiskBytes);
+        let of_tenant = used.of(tenant);
+        of_tenant.disk.set(limit, of_tenant.runs_bytes);
+        Arc::clone(&of_tenant.disk)
+    }
+
+    /// Whether what a tenant's runs have on disk was measured just now, or need not be.
+    pub(crate) fn is_disk_measured(&self, tenant: &TenantName) -> bool {
+        let mut used = self.used();
+        let limited = used.accounts.limit(tenant, Quota::DiskBytes).is_some();
+        let measured = used.of(tenant).runs_measured;
+        !limited || measured.is_some_and(|then| then.elapsed() < MEASURED_AGAIN)
+    }
+
+    /// Notes what a tenant's runs have on disk; what it has there in all.
+    pub(crate) fn set_runs_bytes(&self, tenant: &TenantName, bytes: u64) -> u64 {
+        let mut used = self.used();
+        let of_tenant = used.of(tenant);
+        of_tenant.runs_bytes = bytes;
+        of_tenant.runs_measured = Some(Instant::now());
+        drop(used);
+        bytes.saturating_add(self.disk(tenant).taken())
     }
 
     /// What is to be written to disk of what tenants have used.

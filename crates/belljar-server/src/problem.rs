@@ -4,11 +4,12 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use belljar_sandbox::{BeneathError, Error, SnapshotError};
+use belljar_sandbox::{BeneathError, DiskFull, Error, SnapshotError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::accounts::QuotaUse;
+use crate::accounts::{QuotaUse, exceeded};
+use crate::tenants::Quota;
 
 /// The page with a section for each code: what it means, and what to do.
 pub const ERRORS_PAGE: &str = include_str!("../../../docs/errors.md");
@@ -218,8 +219,21 @@ impl IntoResponse for Problem {
     }
 }
 
+/// What the tenant's quota of disk has no room for.
+pub(crate) fn disk_full(error: std::io::Error) -> Problem {
+    match DiskFull::find(&error) {
+        Some(DiskFull { used, limit }) => exceeded(Quota::DiskBytes, used, limit),
+        None => Problem::internal("space on disk", error),
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
+        if let Error::Io { source, .. } = &error
+            && let Some(DiskFull { used, limit }) = DiskFull::find(source)
+        {
+            return exceeded(Quota::DiskBytes, used, limit);
+        }
         let code = match &error {
             Error::Ended(_) => Code::SessionEnded,
             Error::Busy | Error::Asleep | Error::Waiting => Code::SessionBusy,
@@ -266,11 +280,13 @@ fn file(error: &BeneathError) -> Problem {
         BeneathError::BadPath { .. } => Code::BadPath,
         BeneathError::NotFound(_) => Code::FileNotFound,
         BeneathError::NotRegular(_) => Code::NotRegular,
+        BeneathError::NoMemory { .. } => Code::FileRefused,
         BeneathError::Io { path, source } => {
             tracing::debug!(%source, "a file of a workspace was refused");
             let why = match source.kind() {
                 std::io::ErrorKind::DirectoryNotEmpty => "the directory is not empty",
                 std::io::ErrorKind::InvalidFilename => "a part of its name is too long",
+                std::io::ErrorKind::StorageFull => "the workspace is full; delete files of it",
                 _ => "the workspace may be full, or something else may be in its place",
             };
             let detail = format!("`{}`: {why}", path.escape_debug());

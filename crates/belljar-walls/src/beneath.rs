@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
 use rustix::fs::{
@@ -13,8 +13,6 @@ use rustix::fs::{
     unlinkat,
 };
 use rustix::io::Errno;
-
-use crate::sys;
 
 /// Why a file could not be reached.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +31,16 @@ pub enum BeneathError {
     /// Something is there that is neither a regular file nor a directory, or a link on the way.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),
+    /// The session would use more memory than it may.
+    #[error(
+        "`{path}` was not written: the session's files and variables together may use {limit} bytes of memory; delete some, or start a session with a higher memory limit"
+    )]
+    NoMemory {
+        /// The path.
+        path: String,
+        /// The session's memory limit.
+        limit: u64,
+    },
     /// The kernel refused.
     #[error("`{path}`: {source}")]
     Io {
@@ -41,6 +49,19 @@ pub enum BeneathError {
         /// What the kernel said.
         source: io::Error,
     },
+}
+
+impl BeneathError {
+    /// What [`from_errno`] makes the same error from, and the path.
+    pub(crate) fn to_errno(&self) -> (Errno, &str) {
+        match self {
+            Self::BadPath { path, .. } => (Errno::INVAL, path),
+            Self::NotFound(path) => (Errno::NOENT, path),
+            Self::NotRegular(path) => (Errno::LOOP, path),
+            Self::NoMemory { path, .. } => (Errno::NOMEM, path),
+            Self::Io { path, source } => (Errno::from_io_error(source).unwrap_or(Errno::IO), path),
+        }
+    }
 }
 
 /// What an entry of a directory is.
@@ -83,15 +104,10 @@ impl Beneath {
         Ok(File::from(file))
     }
 
-    /// Writes a file through `write`, whole or not at all, making the directories it needs.
-    /// It belongs to the owner of the directory.
-    pub fn write<E: From<BeneathError>>(
-        &self,
-        path: &str,
-        write: impl FnOnce(&mut File) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Begins a file, making the directories it needs. It has the name `temporary` until it is
+    /// [kept](NewFile::keep), and none at all if it is not.
+    pub(crate) fn create(&self, path: &str, temporary: &str) -> Result<NewFile, BeneathError> {
         check(path)?;
-        let _owner = self.as_owner().map_err(|error| from_errno(path, error))?;
         let (parent, name) = match path.rsplit_once('/') {
             Some((parent, name)) => (self.make_directories(parent)?, name),
             None => (self.open_directory(".")?, path),
@@ -99,34 +115,28 @@ impl Beneath {
         if let Ok(stat) = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)
             && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
         {
-            return Err(BeneathError::NotRegular(path.to_owned()).into());
+            return Err(BeneathError::NotRegular(path.to_owned()));
         }
         // A name of its own, which code in the session can't have planted as a link.
-        let temporary = format!(".belljar-put-{:016x}", random());
         let file = openat2(
             &parent,
-            &temporary,
+            temporary,
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC,
             Mode::from_raw_mode(0o644),
             RESOLVE,
         )
         .map_err(|error| from_errno(path, error))?;
-        let mut file = File::from(file);
-        let written = write(&mut file).and_then(|()| {
-            renameat(&parent, &temporary, &parent, name)
-                .map_err(|error| from_errno(path, error).into())
-        });
-        if written.is_err() {
-            let _ = unlinkat(&parent, &temporary, AtFlags::empty());
-        }
-        written
+        Ok(NewFile {
+            file: File::from(file),
+            parent,
+            path: path.to_owned(),
+            temporary: temporary.to_owned(),
+        })
     }
 
-    /// Makes a directory and those that lead to it, where they are not there yet. They belong to
-    /// the owner of the directory.
-    pub fn make_directory(&self, path: &str) -> Result<(), BeneathError> {
+    /// Makes a directory and those that lead to it, where they are not there yet.
+    pub(crate) fn make_directory(&self, path: &str) -> Result<(), BeneathError> {
         check(path)?;
-        let _owner = self.as_owner().map_err(|error| from_errno(path, error))?;
         self.make_directories(path).map(drop)
     }
 
@@ -246,12 +256,49 @@ impl Beneath {
         }
         Ok(current)
     }
+}
 
-    /// Lets this thread create files as the owner of the directory does, until it is dropped. The
-    /// file system belongs to a user namespace in which the host's own user may not exist.
-    fn as_owner(&self) -> Result<sys::FileIdentity, Errno> {
-        let owner = fstat(&self.0)?;
-        Ok(sys::FileIdentity::assume(owner.st_uid, owner.st_gid))
+impl AsFd for Beneath {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A file that is being written. It is removed unless it is kept.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    pub(crate) file: File,
+    parent: OwnedFd,
+    path: String,
+    temporary: String,
+}
+
+impl NewFile {
+    /// Gives it its name, in the place of what has that name.
+    pub(crate) fn keep(self) -> Result<(), BeneathError> {
+        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
+        renameat(&self.parent, &self.temporary, &self.parent, name)
+            .map_err(|error| from_errno(&self.path, error))
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // There is none where it was kept.
+        let _ = unlinkat(&self.parent, &self.temporary, AtFlags::empty());
+    }
+}
+
+/// Where a file for this path is while it is written: a name of its own beside it.
+pub(crate) fn temporary_beside(path: &str) -> String {
+    let name = format!(".belljar-put-{:016x}", random());
+    match path.rsplit_once('/') {
+        Some((parent, _)) => format!("{parent}/{name}"),
+        None => name,
     }
 }
 
@@ -267,7 +314,7 @@ const USUAL_PATH: usize = 256;
 
 /// Refuses early what can't be a path inside, so that the message can say why. The kernel's
 /// resolution is the wall; this is courtesy.
-fn check(path: &str) -> Result<(), BeneathError> {
+pub(crate) fn check(path: &str) -> Result<(), BeneathError> {
     let why = if path.is_empty() {
         "it is empty"
     } else if path.len() > MAX_PATH {
@@ -307,14 +354,14 @@ fn regular(file: &OwnedFd, path: &str) -> Result<(), BeneathError> {
     }
 }
 
-fn io_error(path: &str, source: io::Error) -> BeneathError {
+pub(crate) fn io_error(path: &str, source: io::Error) -> BeneathError {
     BeneathError::Io {
         path: path.to_owned(),
         source,
     }
 }
 
-fn from_errno(path: &str, error: Errno) -> BeneathError {
+pub(crate) fn from_errno(path: &str, error: Errno) -> BeneathError {
     match error {
         Errno::NOENT => BeneathError::NotFound(path.to_owned()),
         // A link, another mount, a socket, or a file where a directory should be.
@@ -349,10 +396,9 @@ mod tests {
     }
 
     fn put(beneath: &Beneath, path: &str, text: &str) -> Result<(), BeneathError> {
-        beneath.write(path, |file| {
-            file.write_all(text.as_bytes())
-                .map_err(|e| io_error(path, e))
-        })
+        let mut new = beneath.create(path, "temporary")?;
+        new.file.write_all(text.as_bytes()).unwrap();
+        new.keep()
     }
 
     #[test]
@@ -454,11 +500,11 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_nothing() {
+    fn a_file_that_is_not_kept_leaves_nothing() {
         let (_directory, beneath) = workspace();
-        let failed: Result<(), BeneathError> =
-            beneath.write("x", |_| Err(BeneathError::NotFound("stop".into())));
-        assert!(failed.is_err());
+        let new = beneath.create("x", "temporary").unwrap();
+        assert_eq!(beneath.list("", 10).unwrap().0.len(), 1);
+        drop(new);
         assert_eq!(beneath.list("", 10).unwrap().0, vec![]);
     }
 }

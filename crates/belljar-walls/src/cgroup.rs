@@ -427,6 +427,42 @@ impl SessionCgroup {
         self.directories().iter().map(open).collect()
     }
 
+    /// A descriptor to which the process that writes files into the workspace writes `0`, so that
+    /// they are charged to the session. Its cgroup is below the session's: what ends the processes
+    /// of the session does not end a file on its way.
+    pub fn writer_join(&self) -> io::Result<OwnedFd> {
+        let directory = self.directories[MEMORY].join("writer");
+        match fs::create_dir(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let join = directory.join(self.version.join_file());
+        Ok(File::options().write(true).open(join)?.into())
+    }
+
+    /// Whether so many bytes more can be charged without the kernel ending a process for it.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        let Some(used) = read_number(&self.used) else {
+            return true;
+        };
+        let Some(over) = (used.saturating_add(bytes)).checked_sub(self.memory_bytes) else {
+            return true;
+        };
+        // Pages of files on disk are let go where memory is short.
+        let stat = fs::read_to_string(self.directories[MEMORY].join("memory.stat"));
+        let stat = stat.unwrap_or_default();
+        let names = match self.version {
+            Version::One => ["total_inactive_file", "total_active_file"],
+            Version::Two => ["inactive_file", "active_file"],
+        };
+        over <= names.iter().map(|name| field(&stat, name)).sum()
+    }
+
+    /// The most memory that it may use.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.memory_bytes
+    }
+
     /// The process of this cgroup that has this id in its innermost pid namespace.
     pub fn member(&self, inside: i32) -> Option<(i32, Process)> {
         let outside = self

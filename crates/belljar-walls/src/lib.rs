@@ -26,6 +26,7 @@ mod seccomp;
 mod spawner;
 mod start;
 mod sys;
+mod writer;
 
 pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
 pub use cgroup::{
@@ -45,3 +46,4 @@ pub use root::{RootSpec, room_path, room_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
 pub use sys::{has_admin_capability, share_heaps, user_namespaces_work};
+pub use writer::{FileWriter, Writing};

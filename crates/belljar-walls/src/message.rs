@@ -24,6 +24,13 @@ pub enum Request {
     },
     /// Start a session's init.
     Init(InitRequest),
+    /// Start a process that writes files into a workspace; the message carries its end of a stream
+    /// socket, the workspace, a file to copy from if there is one and, where there are walls, what
+    /// it joins the session's memory by.
+    Writer {
+        /// Whether there is a file to copy from.
+        source: bool,
+    },
     /// Make room for a fork; the message carries the mount namespace that it will live in.
     Room(RoomRequest),
     /// Take a fork's room away, or the workspace in it; carries the mount namespace, too.

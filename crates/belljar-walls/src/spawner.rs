@@ -1,7 +1,7 @@
 //! The process that starts templates and inits: process 1 of the outer pid namespace, so that its
 //! death is the death of everything.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -17,6 +17,7 @@ use crate::message::{InitRequest, Report, Request, RoomRequest};
 use crate::process::Process;
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Forked, Step};
+use crate::writer;
 
 /// Runs as process 1 of the outer pid namespace; returns when the host is gone.
 /// Without a root there are no walls: it starts templates as ordinary processes, and no inits.
@@ -31,6 +32,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
     }
     let children = sys::child_signal_descriptor().step("watching children")?;
     let mut inits: HashMap<i32, u64> = HashMap::new();
+    let mut writers: HashSet<i32> = HashSet::new();
     host.send(&Report::Up, &[]).step("greeting the host")?;
     loop {
         let mut watched = [
@@ -46,7 +48,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
             !watched[1].revents().is_empty(),
         );
         if ended {
-            reap(&children, &mut inits, host).step("reporting a child")?;
+            reap(&children, &mut inits, &mut writers, host).step("reporting a child")?;
         }
         if work {
             let Some((request, descriptors)) = host.receive().step("reading a request")? else {
@@ -74,6 +76,12 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                 // Where it can't be, the namespaces are on their way out themselves.
                 Request::Leave { path } => {
                     let _ = inside(&descriptors, || root::unmount_room(&path));
+                }
+                // Where it can't be started, its socket is closed, which the host sees.
+                Request::Writer { source } => {
+                    if let Ok(pid) = start_writer(descriptors, source) {
+                        writers.insert(pid);
+                    }
                 }
                 Request::Init(request) => match start_init(&request, root, host) {
                     Ok(pid) => {
@@ -109,6 +117,13 @@ fn start_init(
     }
 }
 
+fn start_writer(descriptors: Vec<OwnedFd>, source: bool) -> io::Result<libc::pid_t> {
+    match sys::clone_process(0)? {
+        Forked::Child => writer::run(descriptors, source),
+        Forked::Parent(pid) => Ok(pid),
+    }
+}
+
 /// Works in the mount namespace that came with a request, in a process of its own.
 fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
     let mounts = descriptors.first().ok_or("no mounts came with it")?;
@@ -138,9 +153,18 @@ fn make_room(request: &RoomRequest, host: &Channel) -> Result<(), String> {
         .step("reporting a room")
 }
 
-fn reap(children: &OwnedFd, inits: &mut HashMap<i32, u64>, host: &Channel) -> io::Result<()> {
+fn reap(
+    children: &OwnedFd,
+    inits: &mut HashMap<i32, u64>,
+    writers: &mut HashSet<i32>,
+    host: &Channel,
+) -> io::Result<()> {
     sys::empty_signals(children);
     while let Some((pid, status)) = sys::try_wait_any() {
+        // The host sees the end of its socket.
+        if writers.remove(&pid) {
+            continue;
+        }
         let report = match inits.remove(&pid) {
             Some(id) => Report::InitExited { id },
             None => Report::Exited { pid, status },

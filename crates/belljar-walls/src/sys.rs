@@ -359,45 +359,6 @@ pub(crate) fn unblock_signals() -> io::Result<()> {
         .map(drop)
 }
 
-/// The ids under which this thread touches files, for as long as this value lives. It is not
-/// `Send`: the ids belong to the thread.
-pub(crate) struct FileIdentity {
-    before: (libc::uid_t, libc::gid_t),
-    _not_send: std::marker::PhantomData<*const ()>,
-}
-
-impl FileIdentity {
-    pub(crate) fn assume(uid: libc::uid_t, gid: libc::gid_t) -> Self {
-        Self {
-            before: set_file_ids(uid, gid),
-            _not_send: std::marker::PhantomData,
-        }
-    }
-}
-
-impl Drop for FileIdentity {
-    fn drop(&mut self) {
-        set_file_ids(self.before.0, self.before.1);
-    }
-}
-
-/// Sets the ids and returns those before. Where it is not allowed nothing changes, and the file
-/// operation that follows says so.
-fn set_file_ids(uid: libc::uid_t, gid: libc::gid_t) -> (libc::uid_t, libc::gid_t) {
-    // The group first: a user other than root may not change it.
-    // SAFETY: takes no pointers, and on Linux it is this thread's alone.
-    let group = unsafe { libc::setfsgid(gid) };
-    // SAFETY: as above.
-    let user = unsafe { libc::setfsuid(uid) };
-    // When going back to root, the group could not be set before the user was.
-    // SAFETY: as above.
-    unsafe { libc::setfsgid(gid) };
-    (
-        libc::uid_t::try_from(user).unwrap_or(uid),
-        libc::gid_t::try_from(group).unwrap_or(gid),
-    )
-}
-
 /// Copies a descriptor to the lowest free number from `lowest` on.
 pub(crate) fn duplicate_above(source: libc::c_int, lowest: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: takes plain numbers; the copy is closed at the coming exec.

@@ -9,14 +9,16 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_protocol::SavedName;
-use belljar_walls::{Beneath, BeneathError, EntryKind};
+use belljar_walls::{Beneath, BeneathError, EntryKind, Writing};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::SemaphorePermit;
 
 use super::SnapshotError;
+use crate::disk::{DiskAllowance, DiskSpace};
 use crate::environment::LockedPackage;
 use crate::error::Error;
 use crate::packages::Layer;
@@ -32,6 +34,9 @@ pub(super) const MAX_HEADER: u64 = 64 << 20;
 /// The longest path that is read; the workspace refuses longer ones.
 const MAX_PATH: u32 = 4096;
 const CHUNK: usize = 1 << 20;
+const MAX_CHUNK: u32 = 1 << 20;
+/// A chunk of so many bytes is copied by the process that writes the files, and not sent to it.
+const COPIED: u32 = 64 << 10;
 /// More entries than any workspace has by default.
 const MAX_ENTRIES: usize = 200_000;
 /// The most files that are listed as left out: the list is held while a session sleeps, and stands in answers.
@@ -77,10 +82,12 @@ pub(crate) struct Writer {
     file: BufWriter<tempfile::NamedTempFile>,
     hash: Sha256,
     written: u64,
+    space: Option<DiskSpace>,
 }
 
 impl Writer {
-    pub(crate) fn create(to: &Path) -> io::Result<Self> {
+    /// Where there is an allowance, what is written is taken from it.
+    pub(crate) fn create(to: &Path, disk: Option<&Arc<DiskAllowance>>) -> io::Result<Self> {
         let directory = match to.parent() {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
@@ -90,6 +97,7 @@ impl Writer {
             file: BufWriter::with_capacity(CHUNK, file),
             hash: Sha256::new(),
             written: 0,
+            space: disk.map(|disk| disk.take(32)).transpose()?,
         };
         writer.write(MAGIC)?;
         writer.write(&VERSION.to_le_bytes())?;
@@ -97,6 +105,9 @@ impl Writer {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(space) = &mut self.space {
+            space.grow(bytes.len() as u64)?;
+        }
         self.hash.update(bytes);
         self.file.write_all(bytes)?;
         self.written += bytes.len() as u64;
@@ -200,14 +211,15 @@ impl Writer {
         self.written
     }
 
-    /// Writes the rest, waits for the disk, and gives the file its name. Returns its size.
+    /// Writes the rest, waits for the disk, and gives the file its name. Returns its size, and what
+    /// it takes of an allowance.
     pub(crate) fn finish(
         mut self,
         header: &Header,
         variables: u64,
         files: u64,
         to: &Path,
-    ) -> io::Result<u64> {
+    ) -> io::Result<(u64, Option<DiskSpace>)> {
         let header = serde_json::to_vec(header)?;
         self.write(&header)?;
         for length in [variables, files, header.len() as u64] {
@@ -220,7 +232,7 @@ impl Writer {
             .map_err(io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;
         file.persist(to).map_err(|error| error.error)?;
-        Ok(self.written + 32)
+        Ok((self.written + 32, self.space))
     }
 }
 
@@ -296,58 +308,56 @@ impl Reader {
     }
 
     /// Writes the files into a new workspace. Their paths are refused if they lead outside.
-    pub(crate) fn restore_files(&mut self, workspace: &Beneath) -> Result<usize, Error> {
+    pub(crate) fn restore_files(&mut self, workspace: &mut Writing<'_>) -> Result<usize, Error> {
         let from = HEAD + self.variables;
         self.file
             .seek(SeekFrom::Start(from))
             .map_err(SnapshotError::from)?;
-        let mut source = BufReader::with_capacity(CHUNK, (&self.file).take(self.files));
+        workspace.check_room(self.files)?;
+        let mut source = Section {
+            source: BufReader::new(&self.file),
+            at: from,
+            end: from + self.files,
+        };
         let mut files = 0;
         let mut chunk = Vec::new();
-        loop {
-            let mut length = [0; 4];
-            match read_up_to(&mut source, &mut length).map_err(SnapshotError::from)? {
-                0 => return Ok(files),
-                4 => {}
-                _ => return Err(BAD_FILES.into()),
-            }
-            let length = u32::from_le_bytes(length);
-            if length > MAX_PATH {
-                return Err(BAD_FILES.into());
-            }
-            take(&mut source, &mut chunk, length)?;
+        while source.at < source.end {
+            let length = source.length(MAX_PATH)?;
+            source.take(&mut chunk, length)?;
             let path = String::from_utf8(std::mem::take(&mut chunk)).map_err(|_| BAD_FILES)?;
-            take(&mut source, &mut chunk, 1)?;
-            let mode = match chunk[0] {
-                FILE => 0o644,
-                EXECUTABLE => 0o755,
+            source.take(&mut chunk, 1)?;
+            let executable = match chunk[0] {
+                FILE => false,
+                EXECUTABLE => true,
                 DIRECTORY => {
-                    workspace.make_directory(&path)?;
+                    workspace.directory(&path)?;
                     continue;
                 }
                 _ => return Err(BAD_FILES.into()),
             };
-            workspace.write(&path, |file| -> Result<(), Error> {
-                let failed = |source| BeneathError::Io {
-                    path: path.clone(),
-                    source,
-                };
+            workspace.file(&path, executable, |file| -> Result<(), Error> {
                 loop {
-                    let mut length = [0; 4];
-                    source.read_exact(&mut length).map_err(|_| BAD_FILES)?;
-                    match u32::from_le_bytes(length) {
-                        0 => break,
-                        length if length as usize > CHUNK => return Err(BAD_FILES.into()),
-                        length => take(&mut source, &mut chunk, length)?,
+                    match source.length(MAX_CHUNK)? {
+                        0 => return Ok(()),
+                        length if length < COPIED => {
+                            source.take(&mut chunk, length)?;
+                            file.data(&chunk)?;
+                        }
+                        length => {
+                            file.copy(source.at, length.into())?;
+                            source.skip(length)?;
+                        }
                     }
-                    file.write_all(&chunk).map_err(failed)?;
                 }
-                file.set_permissions(PermissionsExt::from_mode(mode))
-                    .map_err(failed)?;
-                Ok(())
             })?;
             files += 1;
         }
+        Ok(files)
+    }
+
+    /// The file, for who writes the files into the workspace.
+    pub(crate) fn source(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// The bytes of the variables, in parts of at most `size`; empty parts when there are no more.
@@ -385,10 +395,45 @@ fn hash(file: &mut File, length: u64) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Reads so many bytes, all of them.
-fn take(source: &mut impl Read, into: &mut Vec<u8>, length: u32) -> Result<(), SnapshotError> {
-    into.resize(length as usize, 0);
-    source.read_exact(into).map_err(|_| BAD_FILES)
+/// A part of a file that is read in order.
+struct Section<'a> {
+    source: BufReader<&'a File>,
+    at: u64,
+    end: u64,
+}
+
+impl Section<'_> {
+    fn pass(&mut self, length: u32) -> Result<(), SnapshotError> {
+        self.at += u64::from(length);
+        if self.at > self.end {
+            return Err(BAD_FILES);
+        }
+        Ok(())
+    }
+
+    /// Reads a length.
+    fn length(&mut self, most: u32) -> Result<u32, SnapshotError> {
+        let mut length = [0; 4];
+        self.pass(4)?;
+        self.source.read_exact(&mut length).map_err(|_| BAD_FILES)?;
+        let length = u32::from_le_bytes(length);
+        if length > most {
+            return Err(BAD_FILES);
+        }
+        Ok(length)
+    }
+
+    /// Reads so many bytes, all of them.
+    fn take(&mut self, into: &mut Vec<u8>, length: u32) -> Result<(), SnapshotError> {
+        self.pass(length)?;
+        into.resize(length as usize, 0);
+        self.source.read_exact(into).map_err(|_| BAD_FILES)
+    }
+
+    fn skip(&mut self, length: u32) -> Result<(), SnapshotError> {
+        self.pass(length)?;
+        Ok(self.source.seek_relative(length.into())?)
+    }
 }
 
 /// Fills the buffer as far as there is something.

@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use belljar_protocol::{
     GuestFrame, HostFrame, LoadedName, RawFrame, SavedName, SavedNames, encode_frame,
 };
-use belljar_walls::SessionCgroup;
+use belljar_walls::{SessionCgroup, Writing};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
 pub use file::FileLeftOut;
 
+use crate::disk::{DiskAllowance, DiskSpace};
 use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::Error;
@@ -118,20 +119,24 @@ impl Session {
         let snapshot = tokio::spawn(async move {
             let (shared, mut guest) = life.wires().await?;
             shared.check()?;
-            write(&shared, &mut guest, to).await
+            let written = write(&shared, &mut guest, to, life.options.disk.clone()).await;
+            // From here on the file is the caller's.
+            written.map(|(report, _)| report)
         });
         snapshot.await.map_err(panicked)?
     }
 }
 
-/// Writes a snapshot. Where only the file fails, the session goes on.
+/// Writes a snapshot. Where only the file fails, the session goes on. Also what it takes of an allowance of disk.
 pub(crate) async fn write(
     shared: &Arc<Shared>,
     guest: &mut Guest,
     to: PathBuf,
-) -> Result<SnapshotReport, Error> {
+    disk: Option<Arc<DiskAllowance>>,
+) -> Result<(SnapshotReport, Option<DiskSpace>), Error> {
     let path = to.clone();
-    let writer = blocking(move || Writer::create(&path).map_err(writing)).await?;
+    let create = move || Writer::create(&path, disk.as_ref()).map_err(writing);
+    let writer = blocking(create).await?;
     let start = writer.written();
 
     // Written by another thread while the guest makes the next part.
@@ -171,10 +176,10 @@ pub(crate) async fn write(
             names: saved.names,
             files_left_out,
         };
-        let bytes = writer
+        let (bytes, space) = writer
             .finish(&header, variables, file_bytes, &to)
             .map_err(writing)?;
-        Ok(SnapshotReport {
+        let report = SnapshotReport {
             bytes,
             names: header.names,
             files,
@@ -182,7 +187,8 @@ pub(crate) async fn write(
             library: header.library,
             threads: saved.threads,
             processes: saved.processes,
-        })
+        };
+        Ok((report, space))
     })
     .await
 }
@@ -231,7 +237,10 @@ pub(crate) async fn fill(live: &Live, mut reader: Reader) -> Result<LoadReport, 
     let Live { shared, guest } = live;
     let workspace = Arc::clone(shared);
     let (reader, files) = blocking(move || {
-        let files = reader.restore_files(&workspace.workspace)?;
+        // All that its memory limit allows: it had them before.
+        let source = reader.source().map_err(SnapshotError::from)?;
+        let restore = |writing: &mut Writing<'_>| reader.restore_files(writing);
+        let files = workspace.write_files(0, Some(&source), restore)?;
         Ok((reader, files))
     })
     .await?;

@@ -24,6 +24,7 @@
 
 mod a_files;
 mod a_memory;
+mod a_puts;
 mod a_resources;
 mod b_clocks;
 mod b_time;

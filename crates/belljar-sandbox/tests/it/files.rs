@@ -1,5 +1,7 @@
 //! Files of a workspace (ENV-4) and what a cell did to them.
 
+use std::io::Write;
+
 use belljar_sandbox::protocol::ArtifactChange;
 use belljar_sandbox::{EntryKind, Error, Limits};
 
@@ -171,4 +173,91 @@ async fn a_shared_session_is_ended() {
     let ended = ended.await.expect("the cell goes on");
     assert!(!ended.is_ok_and(|outcome| outcome.is_success()));
     assert!(matches!(session.run("1").await, Err(Error::Ended(_))));
+}
+
+fn in_use(session: &belljar_sandbox::Session) -> u64 {
+    session.in_use().unwrap().memory_bytes.unwrap()
+}
+
+/// What the host writes counts towards the session's memory: when it is put, and when it wakes.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_from_the_host_are_charged_to_the_session() {
+    let session = session().await;
+    good(&session, "1").await;
+    let before = in_use(&session);
+    let contents = vec![7; 40_000_000];
+    session.put("one", &contents).unwrap();
+    session.put_from("two", &mut contents.as_slice()).unwrap();
+    let source = tempfile::tempfile().unwrap();
+    (&source).write_all(&contents).unwrap();
+    session.put_file("three", &source).unwrap();
+    assert_eq!(session.get("three").unwrap(), contents);
+    let now = in_use(&session);
+    assert!(now > before + 120_000_000, "{before} {now}");
+    session.delete("two").unwrap();
+    session.delete("three").unwrap();
+    let now = in_use(&session);
+    assert!(now < before + 50_000_000, "{before} {now}");
+
+    let forks = session.fork(1).await.unwrap();
+    let (fork, parent) = (&forks[0], in_use(&session));
+    let before = in_use(fork);
+    fork.put("three", &contents).unwrap();
+    let now = in_use(fork);
+    assert!(now > before + 40_000_000, "{before} {now}");
+    assert!(in_use(&session) < parent + 1_000_000);
+    drop(forks);
+
+    session.hibernate().await.unwrap();
+    session.wake().await.unwrap();
+    let now = in_use(&session);
+    assert!(now > 40_000_000, "{now}");
+    assert_eq!(session.get("one").unwrap(), contents);
+}
+
+/// A source that reports each read, and waits until it may continue.
+struct Paused {
+    left: usize,
+    reading: std::sync::mpsc::Sender<()>,
+    go_on: std::sync::mpsc::Receiver<()>,
+}
+
+impl std::io::Read for Paused {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let _ = self.reading.send(());
+        let _ = self.go_on.recv();
+        let read = self.left.min(buffer.len());
+        buffer[..read].fill(7);
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+/// What ends the processes of a session does not end a file on its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_on_its_way_outlives_a_restore() {
+    let session = std::sync::Arc::new(session().await);
+    good(&session, "x = 1").await;
+    session.checkpoint("before").await.unwrap();
+    good(&session, "x = 2").await;
+    let (reading, is_reading) = std::sync::mpsc::channel();
+    let (may_go_on, go_on) = std::sync::mpsc::channel();
+    let putting = std::sync::Arc::clone(&session);
+    let put = tokio::task::spawn_blocking(move || {
+        let mut source = Paused {
+            left: 1_000_000,
+            reading,
+            go_on,
+        };
+        putting.put_from("slow", &mut source)
+    });
+    is_reading.recv().unwrap();
+    // Some of it is written.
+    may_go_on.send(()).unwrap();
+    is_reading.recv().unwrap();
+    session.restore("before").await.unwrap();
+    drop(may_go_on);
+    put.await.unwrap().unwrap();
+    let looked = "import os; print(x, os.path.getsize('slow'))";
+    assert_eq!(printed(&session, looked).await, "1 1000000\n");
 }

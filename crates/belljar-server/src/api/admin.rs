@@ -173,7 +173,7 @@ pub(super) async fn list_tenants(
     }))
 }
 
-/// Shows a tenant, with what its runs have on disk.
+/// Shows a tenant, with what it has on disk.
 #[utoipa::path(
     get, path = "/v1/admin/tenants/{name}", tag = "tenants", operation_id = "show_tenant",
     params(("name" = String, Path, description = "The tenant.")),

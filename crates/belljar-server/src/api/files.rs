@@ -9,15 +9,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use belljar_sandbox::{EntryKind, Error, Session};
+use belljar_sandbox::{DiskSpace, EntryKind, Error, Session};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::{Named, Query, Upload};
-use crate::bounds::Place;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
 
@@ -26,6 +25,9 @@ const MAX_LISTED: usize = 1 << 20;
 
 /// How much of a file is read at once.
 const CHUNK: usize = 64 << 10;
+
+/// What an entry of an archive takes beside its contents: a header, and the rest of a block.
+const TAR_ENTRY: u64 = 1024;
 
 /// Something in a workspace.
 #[derive(Debug, Serialize, ToSchema)]
@@ -149,10 +151,7 @@ pub(super) async fn put(
     let held = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
     let session = awake(&held).await?;
-    let put = in_background(move || {
-        let mut reader = upload.reader()?;
-        Ok(session.put_from(&path, &mut reader))
-    });
+    let put = in_background(move || Ok(session.put_file(&path, upload.file()?)));
     put.await?.map_err(|error| held.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -193,26 +192,30 @@ pub(super) async fn archive(
     let session = awake(&held).await?;
     let spool = service.spool.clone();
     let limit = held.options.limits.workspace_bytes;
-    let (file, size) = in_background(move || {
+    let disk = service.runs.disk(&caller.tenant).await?;
+    let (file, size, space) = in_background(move || {
         let fault = |error| Problem::internal("an archive can't be made", error);
+        let mut space = disk.take(0).map_err(disk_full)?;
         let file = tempfile::tempfile_in(spool).map_err(fault)?;
-        let mut file = pack(&session, file, limit)?;
+        let mut file = pack(&session, file, limit, &mut space)?;
         let size = file.stream_position().map_err(fault)?;
         file.rewind().map_err(fault)?;
-        Ok((file, size))
+        Ok((file, size, space))
     })
     .await?;
     let name = format!("{}.tar", held.id);
-    Ok(attachment(file, size, &name, "application/x-tar", transfer))
+    let kind = "application/x-tar";
+    Ok(attachment(file, size, &name, kind, (transfer, space)))
 }
 
 /// Writes an archive of at most so many bytes of files. What changes meanwhile is as it was found, or not
 /// there.
-fn pack(session: &Session, file: File, limit: u64) -> Result<File, Problem> {
+fn pack(session: &Session, file: File, limit: u64, space: &mut DiskSpace) -> Result<File, Problem> {
     let fault = |error| Problem::internal("an archive can't be made", error);
     let mut archive = tar::Builder::new(file);
     let mut bytes = 0;
     for entry in session.list("")?.entries {
+        space.grow(TAR_ENTRY).map_err(disk_full)?;
         let mut header = tar::Header::new_gnu();
         header.set_mtime(0);
         match entry.kind {
@@ -237,6 +240,7 @@ fn pack(session: &Session, file: File, limit: u64) -> Result<File, Problem> {
                     let detail = "the workspace grew while it was read";
                     return Err(Problem::new(Code::FileTooLarge, detail));
                 }
+                space.grow(size).map_err(disk_full)?;
                 header.set_mode(0o644);
                 header.set_size(size);
                 // What is missing at its end when it shrinks is zeros: the size is already said.
@@ -250,18 +254,18 @@ fn pack(session: &Session, file: File, limit: u64) -> Result<File, Problem> {
     archive.into_inner().map_err(fault)
 }
 
-/// An answer that is a file, to be saved and never to be shown. One that shrinks meanwhile cuts the answer off.
+/// An answer that is a file, to be saved and never to be shown. What is held is let go at its end. One that shrinks meanwhile cuts the answer off.
 pub(super) fn attachment(
     file: File,
     size: u64,
     name: &str,
     kind: &'static str,
-    transfer: Place,
+    held: impl Send + 'static,
 ) -> Response {
     let reader = tokio::fs::File::from_std(file).take(size);
     let stream = ReaderStream::with_capacity(reader, CHUNK);
     let stream = futures_util::StreamExt::inspect(stream, move |_| {
-        let _ = &transfer;
+        let _ = &held;
     });
     let mut response = to_save(Body::from_stream(stream), name, kind);
     let headers = response.headers_mut();

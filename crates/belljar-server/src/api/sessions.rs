@@ -446,6 +446,7 @@ pub(crate) fn usual_options(service: &Service, tenant: &TenantName) -> SessionOp
     SessionOptions {
         // Tenants never share a template.
         tenant: Some(tenant.as_str().to_owned()),
+        disk: Some(service.bounds.disk(tenant)),
         ..service.options.session.clone()
     }
 }

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::files::attachment;
 use super::sessions::{Nothing, SessionView, created, one_place, usual_options};
 use crate::body::{Json, Named, SNAPSHOT, Upload};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
 use crate::sessions::NewSession;
 
@@ -88,6 +88,7 @@ pub(super) async fn download(
     let held = service.sessions.find(&caller.tenant, &id)?;
     let session = held.session()?;
     let transfer = service.bounds.transfer(&caller.tenant)?;
+    let disk = service.runs.disk(&caller.tenant).await?;
     let fault = |error| Problem::internal("a snapshot can't be kept", error);
     let directory = tempfile::tempdir_in(&service.spool).map_err(fault)?;
     let path = directory.path().join("snapshot");
@@ -95,11 +96,12 @@ pub(super) async fn download(
     let report = report.map_err(|error| held.explain(error))?;
     let names = report.names.iter().filter(|name| name.why.is_some());
     let left_out = names.count() + report.files_left_out.len();
+    let space = disk.take(report.bytes).map_err(disk_full)?;
     let file = std::fs::File::open(&path).map_err(fault)?;
     // It has no name from here on.
     drop(directory);
     let name = format!("{}.snapshot", held.id);
-    let mut response = attachment(file, report.bytes, &name, SNAPSHOT, transfer);
+    let mut response = attachment(file, report.bytes, &name, SNAPSHOT, (transfer, space));
     let headers = response.headers_mut();
     headers.insert("belljar-left-out", HeaderValue::from(left_out));
     Ok(response)
@@ -152,6 +154,7 @@ pub(super) async fn hibernate(
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<Answer<LeftOut>, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
+    service.runs.disk(&caller.tenant).await?;
     let report = held.session()?.hibernate().await;
     let report = report.map_err(|error| held.explain(error))?;
     Ok(Answer(report.into()))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use belljar_agent::{Agent, Start};
 use belljar_journal::RunId;
+use belljar_sandbox::DiskAllowance;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use super::{Runs, fault};
@@ -30,11 +31,20 @@ pub(crate) struct Admitted {
 }
 
 impl Runs {
-    /// What the runs of a tenant have on disk.
+    /// What a tenant has on disk: its runs, its sleeping sessions, its uploads and downloads.
     pub(crate) async fn disk_bytes(&self, tenant: &TenantName) -> Result<u64, Problem> {
         let path = self.directory.join(tenant.as_str());
         let size = tokio::task::spawn_blocking(move || size(&path)).await;
-        size.map_err(|error| Problem::internal("the size of runs", error))
+        let size = size.map_err(|error| Problem::internal("the size of runs", error))?;
+        Ok(self.bounds.set_runs_bytes(tenant, size))
+    }
+
+    /// What a tenant's uploads, downloads and sleeping sessions are taken from.
+    pub(crate) async fn disk(&self, tenant: &TenantName) -> Result<Arc<DiskAllowance>, Problem> {
+        if !self.bounds.is_disk_measured(tenant) {
+            self.disk_bytes(tenant).await?;
+        }
+        Ok(self.bounds.disk(tenant))
     }
 
     /// Refuses a run of a tenant that has as much on disk as it may.

@@ -201,6 +201,7 @@ impl Runs {
         agent.keep_sessions().session_options(SessionOptions {
             // Tenants never share a template.
             tenant: Some(tenant.as_str().to_owned()),
+            disk: Some(self.bounds.disk(tenant)),
             ..self.session.clone()
         })
     }

@@ -23,7 +23,7 @@ pub enum Quota {
     RequestsPerSecond,
     /// Memory limits of its sessions together.
     MemoryBytes,
-    /// Journals and files of its runs.
+    /// What it has on disk: journals and files of its runs, sleeping sessions, uploads and downloads.
     DiskBytes,
     /// Processor time of its cells, in a day.
     CpuMs,

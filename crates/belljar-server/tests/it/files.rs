@@ -195,6 +195,34 @@ async fn a_full_workspace_refuses_a_file() {
     put.problem(409, "file_refused").await;
 }
 
+/// Uploads count towards the session's memory: what does not fit is refused, and the session lives on.
+#[tokio::test]
+async fn uploads_over_the_memory_limit_are_refused() {
+    const MEMORY: u64 = 64 << 20;
+    let world = world_with(options(|options| {
+        options.session.limits.memory_bytes = MEMORY;
+    }))
+    .await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client.run(&session, "kept = 42").await;
+    let mut taken = 0;
+    for number in 0..10 {
+        let path = format!("{session}/files/{number}");
+        let put = client.put(&path, vec![7; 17_000_000]);
+        if put.try_clone().unwrap().send().await.unwrap().status() == 204 {
+            taken += 1;
+        } else {
+            put.problem(409, "file_refused").await;
+        }
+    }
+    assert_eq!(taken, 3);
+    let shown = client.get(&session).json_with(200).await;
+    let used = shown["use"]["memory_bytes"].as_u64().unwrap();
+    assert!((3 * 17_000_000..=MEMORY).contains(&used), "{shown:#}");
+    assert_eq!(client.printed(&session, "print(kept)").await, "42\n");
+}
+
 fn names_in(archive: &[u8]) -> Vec<String> {
     let mut archive = tar::Archive::new(archive);
     let entries = archive.entries().unwrap();

@@ -255,6 +255,70 @@ async fn runs_on_disk_are_bounded() {
     world.ends().await;
 }
 
+/// What a tenant has on disk beside its runs: sleeping sessions, uploads and downloads on their way.
+#[tokio::test]
+async fn sleeping_sessions_and_uploads_count_towards_disk() {
+    let world = world_of(&[(Quota::DiskBytes, 3_000_000)], ServerOptions::default()).await;
+    let (client, admin) = (world.client("a").await, world.admin(&Scope::ALL).await);
+    let on_disk = async || {
+        let shown = admin.get("/v1/admin/tenants/a").json_with(200).await;
+        shown["used"]["disk_bytes"].as_u64().unwrap()
+    };
+    let none = json!({});
+    let (one, two) = (client.session().await, client.session().await);
+    client
+        .run(&one, "import os\nx = os.urandom(2_000_000)")
+        .await;
+    client
+        .run(&two, "open('data', 'wb').write(bytes(2_000_000))")
+        .await;
+    assert_eq!(on_disk().await, 0);
+    let sleep = client.post(&format!("{one}/hibernate"), none.clone());
+    let bytes = sleep.json_with(200).await["bytes"].as_u64().unwrap();
+    assert!(bytes > 2_000_000, "{bytes}");
+    assert_eq!(on_disk().await, bytes);
+
+    // Each of these needs two million bytes more.
+    refused(
+        client.post(&format!("{two}/hibernate"), none.clone()),
+        "disk_bytes",
+    )
+    .await;
+    refused(client.get(&format!("{two}/snapshot")), "disk_bytes").await;
+    refused(client.get(&format!("{two}/archive")), "disk_bytes").await;
+    let upload = || client.put(&format!("{two}/files/up"), vec![7; 2_000_000]);
+    let problem = refused(upload(), "disk_bytes").await;
+    assert_eq!(problem["quota"]["used"], bytes, "{problem:#}");
+    assert_eq!(problem["quota"]["limit"], 3_000_000);
+    // What is refused costs nothing, and the session is as it was.
+    assert_eq!(on_disk().await, bytes);
+    let left = "import os; print(os.listdir())";
+    assert_eq!(client.printed(&two, left).await, "['data']\n");
+
+    // A session that wakes gives its space back.
+    client
+        .post(&format!("{one}/wake"), none.clone())
+        .with(204)
+        .await;
+    assert_eq!(on_disk().await, 0);
+    upload().with(204).await;
+    let archive = client.get(&format!("{two}/snapshot"));
+    refused(archive, "disk_bytes").await;
+    client.delete(&format!("{two}/files/up")).with(204).await;
+    let archive = client.get(&format!("{two}/archive")).with(200).await;
+    assert!(archive.bytes().await.unwrap().len() > 2_000_000);
+    soon(async || on_disk().await == 0).await;
+    // One that is deleted while it sleeps, too.
+    client
+        .post(&format!("{two}/hibernate"), none)
+        .with(200)
+        .await;
+    assert!(on_disk().await > 2_000_000);
+    client.delete(&two).with(204).await;
+    soon(async || on_disk().await == 0).await;
+    world.ends().await;
+}
+
 /// Ways to a new run.
 const WAYS: [&str; 4] = ["create", "follow-up", "branch", "ask_agent"];
 
