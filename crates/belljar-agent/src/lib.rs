@@ -28,9 +28,9 @@ pub use model::{
 pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
     CallResult, Capability, CellCall, CellCallState, CellResult, Decision, DecisionError,
-    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, Parent, Policy, Raise,
-    RepeatedCall, Risk, Run, RunEvent, Seen, ShownSubject, Spent, Start, Step, StepTiming, Subject,
-    TaskFile, Timing, ToolAnswer, risk,
+    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, NotKept, Parent, Policy,
+    Raise, RepeatedCall, Risk, Run, RunEvent, Seen, ShownSubject, Spent, Start, Step, StepTiming,
+    Subject, TaskFile, Timing, ToolAnswer, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Error, directory};
+use crate::{Error, directory, failpoint};
 
 /// A file that was being written this long ago belongs to a process that died.
 const ABANDONED: Duration = Duration::from_hours(24);
@@ -195,6 +195,7 @@ impl Blobs {
                     };
                     let hash = format!("{folder}{name}").parse();
                     if hash.is_ok_and(|hash| !kept.contains(&hash)) {
+                        failpoint::fail("blobs.remove").map_err(fault)?;
                         fs::remove_file(file.path()).map_err(fault)?;
                     }
                 }
@@ -232,6 +233,7 @@ fn is_good(path: &Path, hash: BlobHash) -> bool {
 /// The bytes are on the disk before the file gets the name by which it is found.
 fn write(incoming: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let fault = |error| Error::io(path, error);
+    failpoint::fail("blobs.put").map_err(fault)?;
     let mut file = tempfile::NamedTempFile::new_in(incoming).map_err(fault)?;
     file.write_all(bytes).map_err(fault)?;
     file.as_file().sync_all().map_err(fault)?;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{BlobHash, RunId};
+use crate::{BlobHash, RunId, StorageFault};
 
 /// A fault of the journal, of the machine below it, or of the caller.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// The fault of the storage that this is, if it is one: the same may succeed later.
+    pub fn storage_fault(&self) -> Option<StorageFault> {
+        match self {
+            Self::DiskFull(_) => Some(StorageFault::Full),
+            Self::Locked(_) => Some(StorageFault::Failed),
+            Self::Io { source, .. } => StorageFault::from_io(source),
+            Self::Database { source, .. } => StorageFault::from_database(source),
+            _ => None,
+        }
+    }
+
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

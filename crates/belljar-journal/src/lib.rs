@@ -56,12 +56,15 @@ mod blobs;
 mod directory;
 mod error;
 mod event;
-mod failpoint;
+#[doc(hidden)]
+pub mod failpoint;
 mod journal;
 mod sqlite;
+mod storage;
 mod store;
 
 pub use blobs::{BlobHash, BlobRef, Blobs, InvalidBlobHash};
 pub use error::{AppendError, Error};
 pub use event::{Entry, InvalidRunId, NewEvent, RunId, RunSummary, Timestamp};
 pub use journal::Journal;
+pub use storage::{StorageFault, WriteTransaction};

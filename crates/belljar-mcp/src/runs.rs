@@ -291,6 +291,10 @@ pub(crate) async fn run_result(
         steps: spent.steps,
         tokens: spent.tokens(),
     };
+    let not_kept = ending.not_kept.iter();
+    let not_kept =
+        not_kept.map(|lost| format!("{} was not kept: {}", visible(&lost.path), lost.why));
+    report.dropped.extend(not_kept);
     let images = give_files(&ending.artifacts, directory, held, &mut report).await;
     report.images = images.len();
     let mut content = vec![ContentBlock::text(words(ending, &report))];

@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use belljar_journal::failpoint;
 use belljar_mcp::count_values;
 use belljar_sandbox::DiskSpace;
 use http_body_util::BodyExt as _;
@@ -92,7 +93,7 @@ impl Upload {
         if announced.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
-        let fault = |error| Problem::internal("a body can't be kept", error);
+        let fault = |error| Problem::io("a body can't be kept", error);
         let mut held = Held::default();
         let mut contents = match takes {
             Takes::Json => Contents::Memory(Vec::new()),
@@ -100,6 +101,7 @@ impl Upload {
                 held.place = Some(service.bounds.transfer(tenant)?);
                 let disk = service.runs.disk(tenant).await?;
                 held.space = Some(disk.take(announced.unwrap_or(0)).map_err(disk_full)?);
+                failpoint::fail("spool.upload").map_err(fault)?;
                 Contents::File(tempfile::tempfile_in(&service.spool).map_err(fault)?)
             }
         };

@@ -248,8 +248,7 @@ async fn find_key(service: &Service, key: Option<String>) -> Result<KeyInfo, Pro
         let detail = "send `Authorization: Bearer KEY` with a key that is not revoked";
         Problem::new(Code::Unauthorized, detail)
     };
-    let info = service.tenants.check(&key.ok_or_else(refused)?).await;
-    let info = info.map_err(|error| Problem::internal("a key can't be looked up", error))?;
+    let info = service.tenants.check(&key.ok_or_else(refused)?).await?;
     info.ok_or_else(refused)
 }
 

@@ -29,9 +29,7 @@ impl Logins {
             let detail = format!("{WRONG} wrong keys with this beginning were given in a minute");
             return Err(Problem::new(Code::TooManyLogins, detail).after(60));
         }
-        let found = tenants.check(key).await;
-        let found = found.map_err(|error| Problem::internal("a key can't be looked up", error))?;
-        if found.is_some() {
+        if tenants.check(key).await?.is_some() {
             return Ok(());
         }
         if tenants.is_valid(prefix).await {

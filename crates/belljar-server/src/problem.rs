@@ -4,12 +4,16 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use belljar_journal::StorageFault;
 use belljar_sandbox::{BeneathError, DiskFull, Error, SnapshotError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::accounts::{QuotaUse, exceeded};
-use crate::tenants::Quota;
+use crate::tenants::{Quota, TenantsError};
+
+/// When to come again after a fault of the disk, in seconds.
+const STORAGE_RETRY: u32 = 5;
 
 /// The page with a section for each code: what it means, and what to do.
 pub const ERRORS_PAGE: &str = include_str!("../../../docs/errors.md");
@@ -111,6 +115,8 @@ codes! {
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";
     Draining "draining" SERVICE_UNAVAILABLE again "The service is about to stop";
     SessionNotStarted "session_not_started" SERVICE_UNAVAILABLE again "The session could not be started";
+    StorageFull "storage_full" INSUFFICIENT_STORAGE again "The service has no space left on its disk";
+    StorageFailed "storage_failed" SERVICE_UNAVAILABLE again "The service can't write to its disk";
     Internal "internal" INTERNAL_SERVER_ERROR never "The service failed";
 }
 
@@ -161,6 +167,12 @@ impl Problem {
         self
     }
 
+    /// Says something else about what went wrong this time.
+    pub(crate) fn because(mut self, detail: &str) -> Self {
+        detail.clone_into(&mut self.detail);
+        self
+    }
+
     /// When to come again.
     pub(crate) fn after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds.max(1));
@@ -174,6 +186,33 @@ impl Problem {
             Code::Internal,
             "this is a fault of the service; its log tells more under the id of the request",
         )
+    }
+
+    /// A fault of the disk, where it is one; else a fault of ours. What it was is for the log.
+    pub(crate) fn storage(
+        what: &str,
+        error: impl std::fmt::Display,
+        fault: Option<StorageFault>,
+    ) -> Self {
+        let (code, detail) = match fault {
+            Some(StorageFault::Full) => {
+                let detail = "nothing was changed; try again when its operator has made space";
+                (Code::StorageFull, detail)
+            }
+            Some(StorageFault::Failed) => {
+                let detail = "nothing was changed; its operator finds the cause in the log, under the id of the request";
+                (Code::StorageFailed, detail)
+            }
+            None => return Self::internal(what, error),
+        };
+        tracing::error!(%error, "{what}");
+        Self::new(code, detail).after(STORAGE_RETRY)
+    }
+
+    /// The same for an error of the file system.
+    pub(crate) fn io(what: &str, error: std::io::Error) -> Self {
+        let fault = StorageFault::from_io(&error);
+        Self::storage(what, error, fault)
     }
 
     /// As one sentence, where there is no body to put it into.
@@ -223,7 +262,14 @@ impl IntoResponse for Problem {
 pub(crate) fn disk_full(error: std::io::Error) -> Problem {
     match DiskFull::find(&error) {
         Some(DiskFull { used, limit }) => exceeded(Quota::DiskBytes, used, limit),
-        None => Problem::internal("space on disk", error),
+        None => Problem::io("space on disk", error),
+    }
+}
+
+impl From<TenantsError> for Problem {
+    fn from(error: TenantsError) -> Self {
+        let fault = error.storage_fault();
+        Self::storage("keys, quotas or the audit log", error, fault)
     }
 }
 
@@ -245,8 +291,9 @@ impl From<Error> for Problem {
             Error::CellTooLarge { .. } => Code::BodyTooLarge,
             Error::FileTooLarge { .. } => Code::FileTooLarge,
             Error::File(error) => return file(error),
-            Error::Snapshot(SnapshotError::Io(error)) => {
-                return Self::internal("a snapshot can't be read", error);
+            Error::Snapshot(SnapshotError::Io(source)) | Error::Io { source, .. } => {
+                let fault = StorageFault::from_io(source);
+                return Self::storage("a session or its snapshot", error, fault);
             }
             Error::Snapshot(_) => Code::SnapshotRefused,
             Error::Fork(why) => {

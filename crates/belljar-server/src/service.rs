@@ -114,6 +114,9 @@ impl Service {
             tracing::error!(%error, "what tenants have used can't be written");
             self.bounds.not_kept(changed);
         }
+        if let Err(error) = self.tenants.keep_revocations().await {
+            tracing::error!(%error, "revoked keys are refused, but the revocations can't be written");
+        }
         if let Err(error) = self.read_quotas().await {
             tracing::error!(%error, "quotas can't be read");
         }

@@ -277,6 +277,7 @@ fn summary(run: &Run, id: &str, artifacts: &std::path::Path) -> serde_json::Valu
         "evidence": ending.map(|ending| &ending.evidence),
         "artifacts": ending.map(|ending| &ending.artifacts),
         "artifacts_directory": artifacts,
+        "not_kept": ending.map(|ending| &ending.not_kept),
         "waits_for": run.undecided(),
         "spent": spent,
         "replies_mended": mended,

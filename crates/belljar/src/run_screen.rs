@@ -518,6 +518,22 @@ impl RunScreen {
                 Language::Chinese => format!("文件：{names}，位于 {place}"),
             });
         }
+        for lost in &ending.not_kept {
+            let (path, why) = (show::message(&lost.path), show::message(&lost.why));
+            let text = match self.language {
+                Language::English => format!("not kept: {path} ({why})"),
+                Language::Chinese => format!("未保留：{path}（{why}）"),
+            };
+            self.line(text.yellow());
+        }
+        if ending.not_kept_more > 0 {
+            let more = ending.not_kept_more;
+            let text = match self.language {
+                Language::English => format!("{more} more files were not kept"),
+                Language::Chinese => format!("还有 {more} 个文件未保留"),
+            };
+            self.line(text.yellow());
+        }
         let spent = run.spent();
         let time = seconds(spent.model_ms + spent.tool_ms);
         let unit = self.say(["s", "秒"]);

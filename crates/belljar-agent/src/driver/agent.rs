@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use belljar_journal::{BlobHash, Blobs, Journal, RunId, Timestamp};
+use belljar_journal::{BlobHash, Blobs, Journal, RunId, Timestamp, failpoint};
 use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
 
 use super::session::{RunSession, make_directory};
@@ -46,18 +47,28 @@ impl RunsDirectory {
         &self.blobs
     }
 
-    /// Deletes a run that nobody drives: its files, and then its events. Runs that went on from it have all that they
-    /// need of it. What it alone used of the blobs is there until the next [`sweep`](Self::sweep).
-    pub async fn delete(&self, id: &RunId) -> Result<(), RunError> {
+    /// Deletes the files of a run that nobody drives, and who holds the answer keeps others from driving it. Its events
+    /// are left to the journal's `remove`: a host that dies between has left a run that can be deleted again. Files
+    /// go first, since that makes space on a disk that is full. Runs that went on from it have all that they need of
+    /// it. What it alone used of the blobs is there until the next [`sweep`](Self::sweep).
+    pub async fn delete_files(&self, id: &RunId) -> Result<Option<File>, RunError> {
         let directory = run_directory(&self.path, id);
-        let _held = hold(&directory, id)?;
-        let removed = tokio::fs::remove_dir_all(&directory).await;
+        let held = match lock(&directory, id) {
+            // It has left none.
+            Err(RunError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            held => held?,
+        };
+        let removed = match failpoint::fail("runs.delete_files") {
+            Ok(()) => tokio::fs::remove_dir_all(&directory).await,
+            failed => failed,
+        };
         removed.map_err(|source| RunError::File {
             path: directory,
             source,
         })?;
-        // A host that dies before this has left a run that can be deleted again.
-        Ok(self.journal.remove(id).await?)
+        Ok(Some(held))
     }
 
     /// Removes what deleted runs have left: blobs that no event names, and the space of their events. A blob is there
@@ -183,8 +194,15 @@ impl Agent {
             start.granted.push(branches.tool());
         }
         let mut live = self.live(id, Run::default(), 0, Some(&start))?;
-        live.record(&[RunEvent::Started(Box::new(start))], &mut |_| ())
-            .await?;
+        let started = RunEvent::Started(Box::new(start));
+        if let Err(error) = live.record(&[started], &mut |_| ()).await {
+            // Nothing is left of a run that did not begin.
+            let storage = error.storage_fault().is_some();
+            if storage && matches!(self.journal.last_seq(live.id()).await, Ok(0)) {
+                let _ = std::fs::remove_dir_all(run_directory(&self.directory, live.id()));
+            }
+            return Err(error);
+        }
         Ok(live)
     }
 
@@ -233,10 +251,20 @@ impl Agent {
     }
 }
 
-/// Whoever drives a run holds its directory.
+/// Makes the directory of a run, and holds it.
 fn hold(directory: &Path, id: &RunId) -> Result<File, RunError> {
+    let ready = failpoint::fail("runs.directory");
+    let made = ready.and_then(|()| make_directory(directory));
+    made.map_err(|source| RunError::File {
+        path: directory.to_owned(),
+        source,
+    })?;
+    lock(directory, id)
+}
+
+/// Whoever drives a run holds its directory.
+fn lock(directory: &Path, id: &RunId) -> Result<File, RunError> {
     let lock = || {
-        make_directory(directory).map_err(TryLockError::Error)?;
         let held = File::open(directory).map_err(TryLockError::Error)?;
         held.try_lock()?;
         Ok(held)

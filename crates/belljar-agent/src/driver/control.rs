@@ -114,7 +114,8 @@ impl Control {
         answer.await.unwrap_or(Err(DecisionError::Over))
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    /// Whether it was told to end, and its journal does not have that yet.
+    pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Acquire)
     }
 

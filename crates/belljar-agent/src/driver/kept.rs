@@ -1,63 +1,66 @@
 //! Puts what the host keeps into the answer, for the markers that stand for it.
 
-use std::fs;
-
 use belljar_protocol::{Artifact, ArtifactChange};
 
-use super::session::make_directory;
-use super::{LiveRun, RunError};
+use super::LiveRun;
+use super::session::keep_file;
 use crate::run::Ending;
 
 /// The longest text that is put into an answer; a longer one is a file.
 const MOST_TEXT: u64 = 64 << 10;
 
+/// The longest answer that texts are put into: it is a part of the run's last event.
+const MOST_ANSWER: usize = 1 << 20;
+
 impl LiveRun {
     /// Replaces markers in the answer: by the text, or by the name of a file that is among the
-    /// artifacts from now on.
-    pub(super) async fn expand_markers(&self, ending: &mut Ending) -> Result<(), RunError> {
-        let Some(answer) = &mut ending.answer else {
-            return Ok(());
-        };
+    /// artifacts from now on. One that can't be replaced stays, and is noted.
+    pub(super) async fn expand_markers(&self, ending: &mut Ending) {
         for (marker, blob) in self.run.kept() {
-            if !answer.contains(marker.as_str()) {
+            let Some(answer) = ending.answer.as_mut() else {
+                return;
+            };
+            let uses = answer.matches(marker.as_str()).count();
+            if uses == 0 {
                 continue;
             }
-            let data = self.agent.blobs.get(blob).await?;
-            let text = String::from_utf8(data).map_err(std::string::FromUtf8Error::into_bytes);
-            let (data, text) = match text {
-                Ok(text) if is_text(&blob.media_type) && blob.bytes <= MOST_TEXT => {
-                    (Vec::new(), Some(text))
+            let data = match self.agent.blobs.get(blob).await {
+                Ok(data) => data,
+                Err(error) => {
+                    tracing::error!(%error, marker, "a value of an answer can't be read");
+                    ending.note_not_kept(marker, "it could not be read");
+                    continue;
                 }
-                Ok(text) => (text.into_bytes(), None),
-                Err(data) => (data, None),
             };
-            let Some(text) = text else {
-                let name = file_name(marker, &blob.media_type);
-                let directory = self.artifacts();
-                let path = directory.join(&name);
-                let file = |source| RunError::File {
-                    path: path.clone(),
-                    source,
-                };
-                make_directory(&directory).map_err(file)?;
-                fs::write(&path, data).map_err(file)?;
-                *answer = answer.replace(marker.as_str(), &name);
-                ending.artifacts.push(Artifact {
-                    path: name,
-                    size: blob.bytes,
-                    change: ArtifactChange::Created,
-                });
+            let fits = is_text(&blob.media_type)
+                && blob.bytes <= MOST_TEXT
+                && answer.len() + uses * data.len() <= MOST_ANSWER;
+            if let Some(text) = std::str::from_utf8(&data).ok().filter(|_| fits) {
+                *answer = answer.replace(marker.as_str(), text);
                 continue;
-            };
-            *answer = answer.replace(marker.as_str(), &text);
+            }
+            let name = file_name(marker, &blob.media_type);
+            match keep_file(&self.artifacts().join(&name), &data) {
+                Ok(()) => {
+                    *answer = answer.replace(marker.as_str(), &name);
+                    ending.artifacts.push(Artifact {
+                        path: name,
+                        size: blob.bytes,
+                        change: ArtifactChange::Created,
+                    });
+                }
+                Err(why) => ending.note_not_kept(&name, why),
+            }
         }
-        Ok(())
     }
 }
 
 fn is_text(media_type: &str) -> bool {
     media_type.starts_with("text/") || media_type.starts_with("application/json")
 }
+
+/// The most letters of a file's name that a marker gives it.
+const MOST_NAME: usize = 200;
 
 /// `chart-7.png` for `⟦chart:7⟧`: of a tool's name only what is plain.
 fn file_name(marker: &str, media_type: &str) -> String {
@@ -74,5 +77,6 @@ fn file_name(marker: &str, media_type: &str) -> String {
         kind if kind.starts_with("text/") => "txt",
         _ => "bin",
     };
-    format!("{}.{ending}", name.trim_matches('-'))
+    let name: String = name.trim_matches('-').chars().take(MOST_NAME).collect();
+    format!("{name}.{ending}")
 }

@@ -15,23 +15,27 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use belljar_journal::{AppendError, Journal, NewEvent, RunId, Timestamp};
+use belljar_journal::{AppendError, Journal, NewEvent, RunId, StorageFault, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::Instrument as _;
 
 use crate::run::{
     BRANCH, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent,
+    cut_middle,
 };
 use crate::{ModelFault, ModelRequest, ReplyEvent};
 
 pub use agent::{Agent, RunsDirectory, artifacts_directory};
 use control::Wanted;
 pub use control::{Control, Steering};
-use session::RunSession;
+use session::{RunSession, sync_artifacts};
 pub use trace::{CONTENT_TARGET, METRIC_TARGET};
 
 /// The largest file that a run starts with, or leaves behind, and the largest value of an event.
 pub const FILE_BYTES: u64 = 256 << 20;
+
+/// How much is kept of the answer of a run whose last event is too large.
+const MOST_LAST_ANSWER: usize = 256 << 10;
 
 /// Why a run can't go on. What the model or the code does wrong is a part of the run instead.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +87,22 @@ pub enum RunError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl RunError {
+    /// The fault of the storage that this is, if it is one: the run can be resumed later.
+    pub fn storage_fault(&self) -> Option<StorageFault> {
+        match self {
+            Self::Journal(error) | Self::Append(AppendError::Journal(error)) => {
+                error.storage_fault()
+            }
+            Self::File { source, .. } => StorageFault::from_io(source),
+            Self::Session(belljar_sandbox::Error::Io { source, .. }) => {
+                StorageFault::from_io(source)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What is heard of a run while it goes on.
@@ -180,6 +200,11 @@ impl LiveRun {
     /// Changes something for the rest of the run before it is driven.
     pub async fn steer(&mut self, steering: Steering) -> Result<(), RunError> {
         self.record(&[steering.into()], &mut |_| ()).await
+    }
+
+    /// Tells it to end with the best answer that it has, before it is driven.
+    pub async fn stop(&mut self) -> Result<(), RunError> {
+        self.record(&[RunEvent::Stopped], &mut |_| ()).await
     }
 
     /// Journals a decision, if it can be taken; the number of the call that it is for.
@@ -362,15 +387,32 @@ impl LiveRun {
         self.record(&[event], listener).await
     }
 
+    /// Ends it. Nothing but the journal can hinder it: what can't be kept is noted.
     async fn finish(&mut self, mut ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
         let directory = self.artifacts();
         let kept = self
             .session
-            .keep_artifacts(&directory, &mut ending.artifacts, &self.run);
-        kept.await?;
-        self.expand_markers(&mut ending).await?;
-        self.record(&[RunEvent::Ended(Box::new(ending))], listener)
-            .await
+            .keep_artifacts(&directory, &mut ending, &self.run);
+        kept.await;
+        self.expand_markers(&mut ending).await;
+        sync_artifacts(directory, &mut ending).await;
+        let ended = RunEvent::Ended(Box::new(ending.clone()));
+        match self.record(&[ended], listener).await {
+            Err(RunError::Append(AppendError::EventTooLarge { .. })) => {
+                ending.not_kept_more += (ending.artifacts.len() + ending.not_kept.len()) as u64;
+                let answer = ending.answer.as_mut();
+                answer.map(|answer| cut_middle(answer, MOST_LAST_ANSWER, self.run.language()));
+                let small = Ending {
+                    evidence: Vec::new(),
+                    artifacts: Vec::new(),
+                    not_kept: Vec::new(),
+                    ..ending
+                };
+                self.record(&[RunEvent::Ended(Box::new(small))], listener)
+                    .await
+            }
+            recorded => recorded,
+        }
     }
 }
 

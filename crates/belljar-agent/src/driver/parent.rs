@@ -62,8 +62,10 @@ impl Agent {
             make_directory(&directory).map_err(file)?;
             let copy = snapshot_in(&directory, run.last_cell());
             // One that was too large was not kept.
-            if tokio::fs::copy(&kept, copy).await.is_ok() {
+            if tokio::fs::copy(&kept, &copy).await.is_ok() {
                 from.kept_cells = run.last_cell();
+            } else {
+                let _ = tokio::fs::remove_file(&copy).await;
             }
         }
         start.parent = Some(Box::new(from));

@@ -3,21 +3,32 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_journal::Blobs;
-use belljar_protocol::{Artifact, Fate, Language, NameInfo, Outcome, Status, Walls};
-use belljar_sandbox::{Engine, Error, LoadReport, Network, Session, SessionOptions};
+use belljar_journal::{Blobs, StorageFault, failpoint};
+use belljar_protocol::{Fate, Language, NameInfo, Outcome, Status, Walls};
+use belljar_sandbox::{BeneathError, Engine, Error, LoadReport, Network, Session, SessionOptions};
 
 use super::{Control, RunError};
 use crate::run::{
-    CallResult, CellResult, Parent, Run, RunEvent, Start, cut_middle, exception_line, names,
+    CallResult, CellResult, Ending, Parent, Run, RunEvent, Start, cut_middle, exception_line, names,
 };
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
 /// the cell.
 const SAVED_BYTES: u64 = 64 << 20;
+
+/// The longest path of a file that a run leaves, and the most directories of one: whoever removes them later holds
+/// each of them open.
+const MAX_PATH: usize = 1024;
+const MAX_DEPTH: usize = 64;
+
+const DISK_FAILED: &str = "the disk of the service failed";
+
+/// The most bytes of the paths of all files that a run leaves: they are a part of its last event.
+const MAX_NAMED: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct RunSession {
@@ -259,7 +270,8 @@ impl RunSession {
         if held > SAVED_BYTES {
             return;
         }
-        let saved = match make_directory(&self.directory) {
+        let ready = failpoint::fail("runs.save_session");
+        let saved = match ready.and_then(|()| make_directory(&self.directory)) {
             Ok(()) => session
                 .snapshot(&path)
                 .await
@@ -305,43 +317,31 @@ impl RunSession {
         self.live.as_ref()?.get(path).ok()
     }
 
-    /// Copies files that the run made out of the session, and leaves in the list those that were
-    /// still there. The session of a host that died is loaded for it.
-    pub(super) async fn keep_artifacts(
-        &mut self,
-        root: &Path,
-        artifacts: &mut Vec<Artifact>,
-        run: &Run,
-    ) -> Result<(), RunError> {
-        if artifacts.is_empty() {
-            return Ok(());
+    /// Copies files that the run made out of the session. The list keeps those that were still there and are on disk
+    /// now; those that could not be kept are noted, and the run ends nonetheless. The session of a host that died is
+    /// loaded for it.
+    pub(super) async fn keep_artifacts(&mut self, root: &Path, ending: &mut Ending, run: &Run) {
+        if ending.artifacts.is_empty() {
+            return;
         }
         if self.live.is_none() {
             self.live = self.load(run).await.map(|(session, _)| Arc::new(session));
         }
-        let made = std::mem::take(artifacts);
-        let Some(session) = &self.live else {
-            return Ok(());
-        };
-        for artifact in made {
-            // A name of the session's is a name below this directory, and of a file of its own.
-            let Some(path) = below(root, &artifact.path) else {
-                continue;
+        let mut named = 0;
+        for artifact in std::mem::take(&mut ending.artifacts) {
+            named += artifact.path.len();
+            let kept = match &self.live {
+                Some(_) if named > MAX_NAMED => Err("the run made too many files"),
+                Some(session) => keep_artifact(session, root, &artifact.path).await,
+                None => Err("the session that had it is gone"),
             };
-            let Ok(contents) = session.get(&artifact.path) else {
-                continue;
-            };
-            let file = |source| RunError::File {
-                path: path.clone(),
-                source,
-            };
-            if let Some(parent) = path.parent() {
-                make_directory(parent).map_err(file)?;
+            match kept {
+                Ok(true) => ending.artifacts.push(artifact),
+                // The run has removed it since.
+                Ok(false) => {}
+                Err(why) => ending.note_not_kept(&artifact.path, why),
             }
-            fs::write(&path, contents).map_err(file)?;
-            artifacts.push(artifact);
         }
-        Ok(())
     }
 
     /// Ends the session, of which the snapshot of this cell is kept; 0 for none.
@@ -373,16 +373,91 @@ fn cap(text: &mut String, session: &Session, outcome: &Outcome, start: &Start) {
     }
 }
 
-/// A path below a directory; none for one that leads out of it.
-fn below(root: &Path, path: &str) -> Option<PathBuf> {
+/// Copies a file of a session below a directory. False if it is not there any more.
+async fn keep_artifact(
+    session: &Arc<Session>,
+    root: &Path,
+    name: &str,
+) -> Result<bool, &'static str> {
+    let path = below(root, name)?;
+    let (session, name) = (Arc::clone(session), name.to_owned());
+    let copied = tokio::task::spawn_blocking(move || {
+        let contents = match session.get(&name) {
+            Ok(contents) => contents,
+            Err(Error::File(BeneathError::NotFound(_))) => return Ok(false),
+            Err(Error::File(BeneathError::NotRegular(_))) => {
+                return Err("something that is not a regular file took its place");
+            }
+            Err(Error::FileTooLarge { .. }) => return Err("it is too large"),
+            Err(Error::Ended(_)) => return Err("the session that had it has ended"),
+            Err(error) => {
+                tracing::warn!(%error, "an artifact can't be read");
+                return Err("it could not be read");
+            }
+        };
+        keep_file(&path, &contents).map(|()| true)
+    });
+    copied.await.unwrap_or(Err("it could not be read"))
+}
+
+/// Makes the files durable that a run leaves; those of a disk that fails are noted.
+pub(super) async fn sync_artifacts(root: PathBuf, ending: &mut Ending) {
+    if ending.artifacts.is_empty() {
+        return;
+    }
+    let synced = tokio::task::spawn_blocking(move || {
+        let root = fs::File::open(root)?;
+        Ok(rustix::fs::syncfs(root)?)
+    });
+    let synced = synced
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)));
+    if let Err(error) = synced {
+        tracing::error!(%error, "artifacts can't be made durable");
+        for artifact in std::mem::take(&mut ending.artifacts) {
+            ending.note_not_kept(&artifact.path, DISK_FAILED);
+        }
+    }
+}
+
+/// Writes a file that a run leaves, whole or not at all; else why not.
+pub(super) fn keep_file(path: &Path, contents: &[u8]) -> Result<(), &'static str> {
+    let write = || {
+        if let Some(parent) = path.parent() {
+            make_directory(parent)?;
+        }
+        failpoint::fail("runs.artifact")?;
+        let mut file = fs::File::create(path)?;
+        let written = file.write_all(contents);
+        if written.is_err() {
+            let _ = fs::remove_file(path);
+        }
+        written
+    };
+    write().map_err(|error| {
+        tracing::error!(%error, path = %path.display(), "an artifact can't be kept");
+        match (StorageFault::from_io(&error), error.kind()) {
+            (Some(StorageFault::Full), _) => "the disk of the service was full",
+            (Some(StorageFault::Failed), _) => DISK_FAILED,
+            (None, ErrorKind::InvalidFilename) => "its path is too long",
+            (None, _) => "it could not be written",
+        }
+    })
+}
+
+/// A path below a directory, which need not take all paths that a session can have.
+fn below(root: &Path, path: &str) -> Result<PathBuf, &'static str> {
     let mut out = root.to_owned();
+    if path.len() > MAX_PATH || path.split('/').count() > MAX_DEPTH {
+        return Err("its path is too long");
+    }
     for part in path.split('/') {
-        if part.is_empty() || part == "." || part == ".." {
-            return None;
+        if part.is_empty() || part == "." || part == ".." || part.contains('\0') {
+            return Err("its path is not one inside the workspace");
         }
         out.push(part);
     }
-    Some(out)
+    Ok(out)
 }
 
 /// Where the session of the run with this directory is saved as it was after a cell.

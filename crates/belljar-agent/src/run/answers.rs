@@ -142,6 +142,8 @@ impl Run {
             evidence: evidence.unwrap_or_default(),
             answer,
             artifacts: self.artifacts.values().cloned().collect(),
+            not_kept: Vec::new(),
+            not_kept_more: 0,
         }
     }
 }

@@ -359,4 +359,44 @@ pub struct Ending {
     /// Files that the run made.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
+    /// Files that it made, or that its answer names, and that could not be kept: the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_kept: Vec<NotKept>,
+    /// How many more could not be kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_kept_more: u64,
+}
+
+/// The most files that could not be kept which an ending names.
+const NAMED_NOT_KEPT: usize = 100;
+
+impl Ending {
+    /// Notes a file that could not be kept.
+    pub(crate) fn note_not_kept(&mut self, path: &str, why: &str) {
+        if self.not_kept.len() < NAMED_NOT_KEPT {
+            self.not_kept.push(NotKept {
+                path: path.to_owned(),
+                why: why.to_owned(),
+            });
+        } else {
+            self.not_kept_more += 1;
+        }
+    }
+}
+
+/// A file that could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotKept {
+    /// Its path in the workspace.
+    pub path: String,
+    /// Why it is not there.
+    pub why: String,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -27,7 +27,8 @@ pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
 pub use budget::{Budget, BudgetPart, ExitReason, Raise, Spent};
 pub use event::{
-    CallResult, CellResult, EVENT_VERSION, Ending, Parent, RunEvent, Start, TaskFile, ToolAnswer,
+    CallResult, CellResult, EVENT_VERSION, Ending, NotKept, Parent, RunEvent, Start, TaskFile,
+    ToolAnswer,
 };
 pub use evidence::{Evidence, Seen};
 pub use machine::{Call, Effect, Misfit, Run, Step};

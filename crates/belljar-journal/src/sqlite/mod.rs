@@ -13,12 +13,13 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use serde_json::value::RawValue;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
-    SqliteRow, SqliteSynchronous,
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
+    SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 
 use crate::failpoint;
+use crate::storage::{WriteTransaction, primary_code};
 use crate::store::{Answer, PAGE_BYTES, Store};
 use crate::{AppendError, Entry, Error, NewEvent, RunId, RunSummary, Timestamp, directory};
 
@@ -102,28 +103,9 @@ impl Sqlite {
         expected: u64,
         events: &[NewEvent],
     ) -> Result<u64, AppendError> {
-        failpoint::reach(failpoint::BEFORE_APPEND);
-        let acquired = self.writer.acquire().await;
-        let mut connection = acquired.map_err(|error| fault(&self.path, error))?;
-        let appended = self.append_by(&mut connection, run, expected, events).await;
-        if let Err(AppendError::Journal(_)) = appended {
-            // After some faults (a full disk) SQLite has ended the transaction by itself. sqlx
-            // still counts it, and would refuse to begin another on this connection.
-            connection.close_on_drop();
-        }
-        appended
-    }
-
-    async fn append_by(
-        &self,
-        connection: &mut SqliteConnection,
-        run: &RunId,
-        expected: u64,
-        events: &[NewEvent],
-    ) -> Result<u64, AppendError> {
         let fault = |error| fault(&self.path, error);
-        // Taken at once: a transaction that first reads and then wants to write can fail.
-        let begun = connection.begin_with("BEGIN IMMEDIATE").await;
+        failpoint::reach(failpoint::BEFORE_APPEND);
+        let begun = WriteTransaction::begin(&self.writer, "journal.append").await;
         let mut transaction = begun.map_err(fault)?;
 
         let known = sqlx::query("SELECT number, last_seq FROM runs WHERE id = $1")
@@ -137,6 +119,7 @@ impl Sqlite {
             .map_err(fault)?;
         let actual = known.map_or(0, |(_, last_seq)| last_seq);
         if actual != expected {
+            transaction.roll_back().await.map_err(fault)?;
             return Err(AppendError::Conflict { expected, actual });
         }
 
@@ -181,21 +164,12 @@ impl Sqlite {
     }
 
     async fn remove(&self, run: &RunId) -> sqlx::Result<()> {
-        let mut connection = self.writer.acquire().await?;
-        let removed = async {
-            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-            for query in [REMOVE_EVENTS, "DELETE FROM runs WHERE id = $1"] {
-                let query = sqlx::query(query).bind(run.as_str());
-                query.execute(&mut *transaction).await?;
-            }
-            transaction.commit().await
-        };
-        let removed = removed.await;
-        if removed.is_err() {
-            // As in `append`.
-            connection.close_on_drop();
+        let mut transaction = WriteTransaction::begin(&self.writer, "journal.remove").await?;
+        for query in [REMOVE_EVENTS, "DELETE FROM runs WHERE id = $1"] {
+            let query = sqlx::query(query).bind(run.as_str());
+            query.execute(&mut *transaction).await?;
         }
-        removed
+        transaction.commit().await
     }
 
     async fn each_body(&self, see: &mut (dyn FnMut(&str) + Send)) -> sqlx::Result<()> {
@@ -207,6 +181,7 @@ impl Sqlite {
     }
 
     async fn compact(&self) -> sqlx::Result<()> {
+        failpoint::fail("journal.compact")?;
         let mut connection = self.writer.acquire().await?;
         // The second empties the log that the first has written all of it to.
         for statement in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
@@ -389,12 +364,7 @@ fn entry(run: RunId, row: &SqliteRow, column: usize) -> sqlx::Result<Entry> {
 /// What a fault of the database means for the caller.
 fn fault(path: &Path, error: sqlx::Error) -> Error {
     let path = path.to_owned();
-    let code = match &error {
-        sqlx::Error::Database(database) => database.code().and_then(|code| code.parse().ok()),
-        _ => None,
-    };
-    // The low byte is the kind, the rest says more: https://sqlite.org/rescode.html
-    match (code.map(|code: u32| code & 0xff), error) {
+    match (primary_code(&error), error) {
         (Some(5 | 6), _) | (None, sqlx::Error::PoolTimedOut) => Error::Locked(path),
         (Some(13), _) => Error::DiskFull(path),
         (Some(11 | 26), error)
@@ -404,6 +374,7 @@ fn fault(path: &Path, error: sqlx::Error) -> Error {
                 why: error.to_string(),
             }
         }
+        (None, sqlx::Error::Io(source)) => Error::io(&path, source),
         (_, source) => Error::Database { path, source },
     }
 }

@@ -25,7 +25,7 @@ use crate::openapi::openapi_admin;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
-use crate::tenants::{Act, Amounts, AuditEvent, KeyInfo, Quota, Scope, TenantName, TenantsError};
+use crate::tenants::{Act, Amounts, AuditEvent, KeyInfo, Quota, Scope, TenantName};
 use crate::web;
 use crate::work::work;
 
@@ -68,10 +68,6 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
-}
-
-fn fault(error: TenantsError) -> Problem {
-    Problem::internal("tenants can't be read or written", error)
 }
 
 /// How the service is.
@@ -166,7 +162,7 @@ pub(super) struct TenantList {
 pub(super) async fn list_tenants(
     State(service): State<Arc<Service>>,
 ) -> Result<Answer<TenantList>, Problem> {
-    let names = service.tenants.names().await.map_err(fault)?;
+    let names = service.tenants.names().await?;
     let tenants = names.iter().map(|name| TenantView::of(name, &service));
     Ok(Answer(TenantList {
         tenants: tenants.collect(),
@@ -183,7 +179,7 @@ pub(super) async fn show_tenant(
     State(service): State<Arc<Service>>,
     Named(name): Named<String>,
 ) -> Result<Answer<TenantView>, Problem> {
-    let names = service.tenants.names().await.map_err(fault)?;
+    let names = service.tenants.names().await?;
     let tenant = names.iter().find(|tenant| tenant.as_str() == name);
     let tenant = tenant.ok_or_else(|| {
         let detail = "it has had no key and has no quota";
@@ -220,8 +216,8 @@ pub(super) async fn set_quotas(
     let set = service
         .tenants
         .set_quotas_by(&caller.prefix, &tenant, &asked.quotas);
-    set.await.map_err(fault)?;
-    service.read_quotas().await.map_err(fault)?;
+    set.await?;
+    service.read_quotas().await?;
     Ok(Answer(TenantView::of(&tenant, &service)))
 }
 
@@ -270,7 +266,7 @@ pub(super) struct KeyList {
 pub(super) async fn list_keys(
     State(service): State<Arc<Service>>,
 ) -> Result<Answer<KeyList>, Problem> {
-    let keys = service.tenants.keys().await.map_err(fault)?;
+    let keys = service.tenants.keys().await?;
     let keys = keys.into_iter().map(KeyView::from).collect();
     Ok(Answer(KeyList { keys }))
 }
@@ -317,7 +313,7 @@ pub(super) async fn create_key(
     let made = service
         .tenants
         .create_key_by(&caller.prefix, &tenant, &scopes);
-    let key = made.await.map_err(fault)?;
+    let key = made.await?;
     let made = Answer(CreatedKey {
         key: key.text,
         info: key.info.into(),
@@ -325,7 +321,8 @@ pub(super) async fn create_key(
     Ok((StatusCode::CREATED, made).into_response())
 }
 
-/// Revokes a key; its streams end within two seconds.
+/// Revokes a key; its streams end within two seconds. A fault of the disk does not delay it: the key is refused at once,
+/// and the service tries to write the revocation until it is on disk.
 #[utoipa::path(
     delete, path = "/v1/admin/keys/{prefix}", tag = "keys", operation_id = "revoke_key",
     params(("prefix" = String, Path, description = "The part of the key that names it.")),
@@ -337,7 +334,12 @@ pub(super) async fn revoke_key(
     Named(prefix): Named<String>,
 ) -> Result<StatusCode, Problem> {
     let revoked = service.tenants.revoke_by(&caller.prefix, &prefix).await;
-    if revoked.map_err(fault)? {
+    let revoked = revoked.map_err(|error| {
+        let detail = "the key is refused from now on, but the revocation is not on disk yet: the service tries \
+                      again until it is; if the service restarts before that, revoke the key again";
+        Problem::from(error).because(detail)
+    })?;
+    if revoked {
         return Ok(StatusCode::NO_CONTENT);
     }
     let detail = "no key that is valid has this prefix";
@@ -431,7 +433,7 @@ pub(super) async fn end_session(
         detail: &id,
     };
     // What can't be written down is not done.
-    service.tenants.record(act).await.map_err(fault)?;
+    service.tenants.record(act).await?;
     service.sessions.remove(&tenant, &id)?.close().await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -458,7 +460,7 @@ pub(super) async fn list_audit(
     let limit = page.limit()?;
     let before = number(&page)?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     let found = service.tenants.audit(before, limit + 1).await;
-    let mut events = found.map_err(fault)?;
+    let mut events = found?;
     let more = events.len() > limit;
     events.truncate(limit);
     let last = events.last().map(|event| cursor(&event.id.to_be_bytes()));

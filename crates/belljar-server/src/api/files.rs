@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use belljar_journal::failpoint;
 use belljar_sandbox::{DiskSpace, EntryKind, Error, Session};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
@@ -127,7 +128,7 @@ pub(super) async fn get(
     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
     let file = with_files(&held, move |session| session.open(&path)).await?;
     let size = file.metadata().map(|metadata| metadata.len());
-    let size = size.map_err(|error| Problem::internal("a file of a workspace", error))?;
+    let size = size.map_err(|error| Problem::io("a file of a workspace", error))?;
     let kind = "application/octet-stream";
     Ok(attachment(file, size, &name, kind, transfer))
 }
@@ -194,7 +195,8 @@ pub(super) async fn archive(
     let limit = held.options.limits.workspace_bytes;
     let disk = service.runs.disk(&caller.tenant).await?;
     let (file, size, space) = in_background(move || {
-        let fault = |error| Problem::internal("an archive can't be made", error);
+        let fault = |error| Problem::io("an archive can't be made", error);
+        failpoint::fail("spool.archive").map_err(fault)?;
         let mut space = disk.take(0).map_err(disk_full)?;
         let file = tempfile::tempfile_in(spool).map_err(fault)?;
         let mut file = pack(&session, file, limit, &mut space)?;
@@ -211,7 +213,7 @@ pub(super) async fn archive(
 /// Writes an archive of at most so many bytes of files. What changes meanwhile is as it was found, or not
 /// there.
 fn pack(session: &Session, file: File, limit: u64, space: &mut DiskSpace) -> Result<File, Problem> {
-    let fault = |error| Problem::internal("an archive can't be made", error);
+    let fault = |error| Problem::io("an archive can't be made", error);
     let mut archive = tar::Builder::new(file);
     let mut bytes = 0;
     for entry in session.list("")?.entries {

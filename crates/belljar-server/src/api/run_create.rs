@@ -209,8 +209,7 @@ pub(super) async fn create(
             let (id, tenant) = (runs.new_id()?, &caller.tenant);
             let kept = &service.tenants;
             let kept = kept.keep_run_of_key(tenant, &key.key, &key.fingerprint, id.as_str());
-            kept.await
-                .map_err(|error| Problem::internal("a key of a run", error))?;
+            kept.await?;
             id
         }
     };
@@ -220,8 +219,7 @@ pub(super) async fn create(
 
 /// The run that this request began when it came before, or was about to begin.
 async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<RunId>, Problem> {
-    let found = service.tenants.run_of_key(&caller.tenant, &key.key).await;
-    let found = found.map_err(|error| Problem::internal("a key of a run", error))?;
+    let found = service.tenants.run_of_key(&caller.tenant, &key.key).await?;
     let Some((id, hash)) = found else {
         return Ok(None);
     };
@@ -370,7 +368,7 @@ async fn files(
                 // It may grow meanwhile.
                 let mut file = tokio::fs::File::from_std(file).take(left + 1);
                 let read = file.read_to_end(&mut contents).await;
-                read.map_err(|error| Problem::internal("a file of a workspace", error))?;
+                read.map_err(|error| Problem::io("a file of a workspace", error))?;
                 contents
             }
             _ => return bad("a file has `contents`, or `session_id` and `path`".into()),

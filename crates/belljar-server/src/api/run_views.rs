@@ -1,6 +1,6 @@
 //! What is shown of a run.
 
-use belljar_agent::{Approval, Budget, Evidence, ExitReason, Parent, Policy, Spent};
+use belljar_agent::{Approval, Budget, Evidence, ExitReason, NotKept, Parent, Policy, Spent};
 use belljar_sandbox::protocol::{Artifact, Language};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -45,6 +45,21 @@ pub(super) struct RunView {
     /// Files that it made and that can be downloaded.
     #[schema(schema_with = artifacts_schema)]
     artifacts: Vec<Artifact>,
+    /// Files that it made and that could not be kept: the first 100 of them, each with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = not_kept_schema)]
+    not_kept: Vec<NotKept>,
+    /// How many more could not be kept.
+    #[serde(skip_serializing_if = "is_zero")]
+    not_kept_more: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The run that another one goes on from.
@@ -131,6 +146,10 @@ fn evidence_schema() -> Array {
     list_of("Evidence")
 }
 
+fn not_kept_schema() -> Array {
+    list_of("NotKept")
+}
+
 fn artifacts_schema() -> Array {
     list_of("Artifact")
 }
@@ -167,7 +186,9 @@ impl RunView {
         let ending = run.ending().cloned();
         let (mut reason, mut answer) = (None, None);
         let (mut evidence, mut artifacts) = (Vec::new(), Vec::new());
+        let (mut not_kept, mut not_kept_more) = (Vec::new(), 0);
         if let Some(ending) = ending {
+            (not_kept, not_kept_more) = (ending.not_kept, ending.not_kept_more);
             (reason, answer) = (Some(ending.reason), ending.answer);
             (evidence, artifacts) = (ending.evidence, ending.artifacts);
         }
@@ -190,6 +211,8 @@ impl RunView {
             answer,
             evidence,
             artifacts,
+            not_kept,
+            not_kept_more,
         })
     }
 }

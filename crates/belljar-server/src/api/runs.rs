@@ -250,7 +250,7 @@ pub(super) async fn artifact(
         not_found()
     })?;
     let size = opened.metadata().await.map(|metadata| metadata.len());
-    let size = size.map_err(|error| Problem::internal("a file of a run", error))?;
+    let size = size.map_err(|error| Problem::io("a file of a run", error))?;
     let name = path.rsplit('/').next().unwrap_or(&path);
     let kind = "application/octet-stream";
     Ok(attachment(

@@ -6,6 +6,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use belljar_journal::failpoint;
 use belljar_sandbox::SnapshotReport;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -89,7 +90,8 @@ pub(super) async fn download(
     let session = held.session()?;
     let transfer = service.bounds.transfer(&caller.tenant)?;
     let disk = service.runs.disk(&caller.tenant).await?;
-    let fault = |error| Problem::internal("a snapshot can't be kept", error);
+    let fault = |error| Problem::io("a snapshot can't be kept", error);
+    failpoint::fail("spool.snapshot").map_err(fault)?;
     let directory = tempfile::tempdir_in(&service.spool).map_err(fault)?;
     let path = directory.path().join("snapshot");
     let report = session.snapshot(&path).await;

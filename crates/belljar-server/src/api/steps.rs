@@ -171,7 +171,7 @@ fn understood(recorded: &Recorded) -> Result<Vec<StepView>, Problem> {
 
 async fn read(outcome: &BlobRef, blobs: &Blobs) -> Result<Box<Outcome>, Problem> {
     let bytes = blobs.get(outcome).await;
-    let bytes = bytes.map_err(|error| Problem::internal("an outcome of a run", error))?;
+    let bytes = bytes.map_err(|error| fault(error.into()))?;
     let outcome = serde_json::from_slice(&bytes);
     let mut outcome: Box<Outcome> =
         outcome.map_err(|error| Problem::internal("an outcome of a run", error))?;

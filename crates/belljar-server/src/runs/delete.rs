@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use belljar_agent::RunError;
+use belljar_journal::RunId;
 use tokio::sync::RwLock;
 
 use super::reach::{LOOK, PATIENCE};
@@ -21,27 +22,43 @@ impl Runs {
         id: &str,
     ) -> Result<(), Problem> {
         let (id, directory) = self.find(tenant, id).await?;
-        if !last_event(directory.journal(), &id).await?.is_end {
+        if !last_event(directory.journal(), &id).await?.is_end
+            && !self.is_unreadable(tenant, &id).await
+        {
             let detail = "cancel it, and delete it when it has ended";
             return Err(Problem::new(Code::RunNotEnded, detail));
         }
-        // First: a request that comes again must not begin it anew.
-        let forgotten = tenants.forget_run(tenant, id.as_str()).await;
-        forgotten.map_err(|error| Problem::internal("a key of a run", error))?;
         let until = Instant::now() + PATIENCE;
-        loop {
-            match directory.delete(&id).await {
+        // Files first: that makes space, where the rest needs some.
+        let held = loop {
+            match directory.delete_files(&id).await {
                 // Its session is just being closed.
                 Err(RunError::Driven(_)) if Instant::now() < until => {
                     tokio::time::sleep(LOOK).await;
                 }
                 Err(RunError::Driven(_)) => return Err(Problem::new(Code::RunBusy, "try again")),
-                deleted => break deleted.map_err(fault)?,
+                held => break held.map_err(fault)?,
             }
-        }
+        };
+        let half_done = |problem: Problem| {
+            problem.because("the files of the run are gone and its events are not; delete it again")
+        };
+        // Before its events: a request that comes again must not begin it anew.
+        let forgotten = tenants.forget_run(tenant, id.as_str()).await;
+        forgotten.map_err(|error| half_done(error.into()))?;
+        let removed = directory.journal().remove(&id).await;
+        removed.map_err(|error| half_done(fault(error.into())))?;
+        drop(held);
         lock(&self.unswept).insert(tenant.clone());
         self.sweep(tenant);
         Ok(())
+    }
+
+    /// Whether a run can't be read, and so can neither go on nor be cancelled: one that a newer version has written, or
+    /// one whose events are damaged.
+    async fn is_unreadable(&self, tenant: &TenantName, id: &RunId) -> bool {
+        let read = self.read(tenant, id.as_str()).await;
+        !self.is_driven(id) && read.is_err_and(|problem| problem.code == Code::Internal)
     }
 
     /// Removes what the deleted runs of a tenant have left, if none of its runs goes on; else it is done when the last
@@ -64,6 +81,9 @@ impl Runs {
                 };
                 if let Err(problem) = swept {
                     tracing::error!(%tenant, problem.detail, "what deleted runs left is there still");
+                    // The next run that ends or is deleted tries again.
+                    lock(&runs.unswept).insert(tenant);
+                    return;
                 }
             }
         });

@@ -113,8 +113,10 @@ impl Runs {
                 ended = Box::pin(live.drive(&mut listener)) => ended.map(drop),
                 () = runs.lets_go_of(&driven) => Ok(()),
             };
+            let mut go_on_later = false;
             if let Err(error) = ended {
                 tracing::error!(run = %driven.id, %error, "a run can't go on");
+                go_on_later = error.storage_fault().is_some();
             }
             // Who hears of its end finds its places free.
             drop(places);
@@ -126,6 +128,9 @@ impl Runs {
                 all.remove(&driven.id);
             }
             drop(all);
+            if go_on_later {
+                runs.go_on_later(&driven.tenant, &driven.id, driven.control.is_stopped());
+            }
             runs.sweep(&driven.tenant);
         };
         self.tasks.spawn(work.with_context(request));

@@ -1,5 +1,7 @@
 //! Runs when a service starts and stops: those that an earlier one was at go on, and all are left.
 
+use std::collections::hash_map::Entry;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,10 +9,14 @@ use belljar_journal::RunId;
 
 use super::{Runs, fault};
 use crate::problem::Problem;
+use crate::sessions::lock;
 use crate::tenants::TenantName;
 
 /// How long it takes until runs that there was no place for are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How many bytes a disk must take before a run that it interrupted goes on.
+const PROBE: usize = 256 << 10;
 
 /// Runs of a page of the journal.
 const PAGE: usize = 200;
@@ -29,32 +35,99 @@ impl Runs {
         });
     }
 
-    async fn resume_all(self: &Arc<Self>) {
-        let mut open = Vec::new();
-        let directories = std::fs::read_dir(&self.directory).into_iter().flatten();
-        for directory in directories.flatten() {
-            let name = directory.file_name();
-            let Some(tenant) = name.to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            match self.unfinished(&tenant).await {
-                Ok(runs) => open.extend(runs.into_iter().map(|run| (tenant.clone(), run))),
-                // One tenant's damage is no other's.
-                Err(problem) => tracing::error!(%tenant, problem.detail, "runs can't be read"),
+    /// Goes on with a run that a fault of the disk has interrupted, as soon as the disk can be written. One that was
+    /// told to stop is stopped then.
+    pub(super) fn go_on_later(self: &Arc<Self>, tenant: &TenantName, id: &RunId, stop: bool) {
+        if !self.note_interrupted(id, stop) {
+            return;
+        }
+        let (runs, tenant, id) = (Arc::clone(self), tenant.clone(), id.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = runs.go_on_when_written(&tenant, &id) => {}
+                () = runs.leave.cancelled() => {}
+                () = runs.abandon.cancelled() => {}
+            }
+        });
+    }
+
+    /// Notes a run that is to be gone on with; false if somebody is about to.
+    fn note_interrupted(&self, id: &RunId, stop: bool) -> bool {
+        match lock(&self.interrupted).entry(id.clone()) {
+            Entry::Occupied(mut noted) => {
+                *noted.get_mut() |= stop;
+                false
+            }
+            Entry::Vacant(free) => {
+                free.insert(stop);
+                true
             }
         }
-        while !open.is_empty() {
-            let mut left = Vec::new();
-            for (tenant, id) in open {
+    }
+
+    async fn go_on_when_written(self: &Arc<Self>, tenant: &TenantName, id: &RunId) {
+        loop {
+            tokio::time::sleep(AGAIN).await;
+            if !self.can_write(tenant).await {
+                continue;
+            }
+            // Before it is taken up: it may be interrupted again at once.
+            let stop = lock(&self.interrupted).remove(id).unwrap_or_default();
+            let taken = if stop {
+                self.cancel(tenant, id).await
+            } else {
+                self.resume(tenant, id).await
+            };
+            match taken {
+                Ok(()) => return tracing::info!(run = %id, "a run goes on"),
+                Err(problem) if problem.code.retry() => {
+                    if !self.note_interrupted(id, stop) {
+                        return;
+                    }
+                }
+                Err(problem) => {
+                    return tracing::error!(run = %id, problem.detail, "a run can't go on");
+                }
+            }
+        }
+    }
+
+    /// Whether the disk takes what a run writes, which is found out without a session.
+    async fn can_write(&self, tenant: &TenantName) -> bool {
+        let directory = self.directory.join(tenant.as_str());
+        let tried = tokio::task::spawn_blocking(move || {
+            let mut file = tempfile::tempfile_in(directory)?;
+            file.write_all(&[0; PROBE])?;
+            file.sync_all()
+        });
+        tried.await.is_ok_and(|tried| tried.is_ok())
+    }
+
+    async fn resume_all(self: &Arc<Self>) {
+        let directories = std::fs::read_dir(&self.directory).into_iter().flatten();
+        let names = directories.flatten().map(|directory| directory.file_name());
+        let mut tenants: Vec<TenantName> = names
+            .filter_map(|name| name.to_str()?.parse().ok())
+            .collect();
+        let mut open = Vec::new();
+        while !tenants.is_empty() || !open.is_empty() {
+            for tenant in std::mem::take(&mut tenants) {
+                match self.unfinished(&tenant).await {
+                    Ok(runs) => open.extend(runs.into_iter().map(|run| (tenant.clone(), run))),
+                    Err(problem) if problem.code.retry() => tenants.push(tenant),
+                    // One tenant's damage is no other's.
+                    Err(problem) => tracing::error!(%tenant, problem.detail, "runs can't be read"),
+                }
+            }
+            for (tenant, id) in std::mem::take(&mut open) {
                 match self.resume(&tenant, &id).await {
                     Ok(()) => tracing::info!(run = %id, "a run goes on"),
-                    Err(problem) if problem.code.retry() => left.push((tenant, id)),
+                    Err(problem) if problem.code.retry() => open.push((tenant, id)),
                     Err(problem) => {
                         tracing::error!(run = %id, problem.detail, "a run can't go on");
                     }
                 }
             }
-            open = left;
             tokio::time::sleep(AGAIN).await;
         }
     }
@@ -70,10 +143,11 @@ impl Runs {
             before = Some(last.first.run.clone());
             for summary in page.iter().filter(|summary| summary.last.kind != "ended") {
                 let id = summary.first.run.clone();
-                let recorded = self.read(tenant, id.as_str()).await;
-                // One that can't be read, such as one of a newer Belljar, hinders no other.
-                if recorded.is_ok_and(|recorded| recorded.run.undecided().is_empty()) {
-                    found.push(id);
+                match self.read(tenant, id.as_str()).await {
+                    Ok(recorded) if recorded.run.undecided().is_empty() => found.push(id),
+                    Err(problem) if problem.code.retry() => return Err(problem),
+                    // One that can't be read, such as one of a newer Belljar, hinders no other.
+                    Ok(_) | Err(_) => {}
                 }
             }
         }

@@ -49,6 +49,8 @@ pub(crate) struct Runs {
     driven: Mutex<HashMap<RunId, Arc<Driven>>>,
     /// Shared by the runs of a tenant that may write. Who has it alone may remove what no event names.
     writing: Mutex<HashMap<TenantName, Arc<RwLock<()>>>>,
+    /// Runs that a fault of the disk has interrupted, and whether they were told to stop.
+    interrupted: Mutex<HashMap<RunId, bool>>,
     /// Whose deleted runs have left something.
     unswept: Mutex<HashSet<TenantName>>,
     tasks: TaskTracker,
@@ -92,6 +94,7 @@ impl Runs {
             readers: Mutex::default(),
             driven: Mutex::default(),
             writing: Mutex::default(),
+            interrupted: Mutex::default(),
             unswept: Mutex::default(),
             tasks: TaskTracker::new(),
             leave: CancellationToken::new(),
@@ -269,6 +272,9 @@ pub(crate) fn fault(error: RunError) -> Problem {
     match error {
         RunError::Session(error) => error.into(),
         RunError::NoStep(_) => Problem::new(Code::StepNotFound, error.to_string()),
-        error => Problem::internal("a run", error),
+        error => {
+            let fault = error.storage_fault();
+            Problem::storage("a run", error, fault)
+        }
     }
 }

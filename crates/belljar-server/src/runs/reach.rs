@@ -21,6 +21,15 @@ enum Reached {
     Taken(Box<LiveRun>, Places),
 }
 
+/// What a run that is taken up is driven with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Model {
+    /// The model that it began with.
+    Its,
+    /// Whichever there is: it will not be asked.
+    Any,
+}
+
 /// What a person wants of a run.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
@@ -69,10 +78,10 @@ impl Runs {
         tenant: &TenantName,
         id: &RunId,
     ) -> Result<(), Problem> {
-        match self.reach(tenant, id).await? {
+        match self.reach_by(tenant, id, Model::Any).await? {
             Reached::Driven(driven) => driven.control.stop(),
-            Reached::Taken(live, places) => {
-                live.control().stop();
+            Reached::Taken(mut live, places) => {
+                live.stop().await.map_err(fault)?;
                 self.drive(*live, places);
             }
         }
@@ -146,6 +155,15 @@ impl Runs {
 
     /// A run that has not ended: whoever drives it, or the run itself.
     async fn reach(self: &Arc<Self>, tenant: &TenantName, id: &RunId) -> Result<Reached, Problem> {
+        self.reach_by(tenant, id, Model::Its).await
+    }
+
+    async fn reach_by(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        id: &RunId,
+        with: Model,
+    ) -> Result<Reached, Problem> {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(driven) = self.driven(id) {
@@ -162,7 +180,13 @@ impl Runs {
                     return Err(ended());
                 }
                 let model = recorded.run.start().map(|start| start.model.as_str());
-                self.agent(tenant, &recorded.directory, self.model(model)?)
+                match self.model(model) {
+                    Ok(model) => self.agent(tenant, &recorded.directory, model),
+                    Err(_) if with == Model::Any => {
+                        self.agent(tenant, &recorded.directory, &crate::demo::model())
+                    }
+                    Err(problem) => return Err(problem),
+                }
             };
             let places = self.places(tenant).await?;
             match agent.resume(id).await {

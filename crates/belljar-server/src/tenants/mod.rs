@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use belljar_journal::{StorageFault, WriteTransaction};
 use sha2::{Digest as _, Sha256};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
@@ -34,6 +35,8 @@ const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The most keys that are remembered between requests.
 const MAX_KNOWN: usize = 10_000;
+
+const READERS: u32 = 2;
 
 const LIST: &str =
     "SELECT prefix, tenant, scopes, created, revoked, hash FROM keys ORDER BY created, prefix";
@@ -64,6 +67,17 @@ pub enum TenantsError {
     /// A newer version has written it.
     #[error("{} was written by a newer version of Belljar", .0.display())]
     Newer(PathBuf),
+}
+
+impl TenantsError {
+    /// The fault of the storage that this is, if it is one: the same may succeed later.
+    pub fn storage_fault(&self) -> Option<StorageFault> {
+        match self {
+            Self::Io { source, .. } => StorageFault::from_io(source),
+            Self::Database { source, .. } => StorageFault::from_database(source),
+            Self::Newer(_) => None,
+        }
+    }
 }
 
 /// A key as it is kept: everything but the secret.
@@ -105,12 +119,26 @@ struct Known {
     seen: Instant,
 }
 
+/// A key that was revoked by this process.
+#[derive(Clone, Debug)]
+struct Revocation {
+    at: i64,
+    actor: String,
+    /// Whether it is on disk.
+    is_kept: bool,
+}
+
 /// The keys of a service.
 #[derive(Debug)]
 pub struct Tenants {
     path: PathBuf,
-    pool: SqlitePool,
+    /// One connection: writes wait for each other here.
+    writer: SqlitePool,
+    /// Never written by, so that no fault of a write reaches those who read.
+    readers: SqlitePool,
     known: Mutex<HashMap<String, Known>>,
+    /// By prefix. A revocation holds from the moment that it is here, whatever the disk does.
+    revocations: Mutex<HashMap<String, Revocation>>,
 }
 
 impl Tenants {
@@ -129,38 +157,41 @@ impl Tenants {
             .busy_timeout(Duration::from_secs(5))
             .disable_statement_logging();
         let pool = SqlitePoolOptions::new()
-            .max_connections(2)
             .idle_timeout(None)
             .max_lifetime(None)
-            .test_before_acquire(false)
-            .connect_with(options)
-            .await;
+            .test_before_acquire(false);
         let fault = |source| TenantsError::Database {
             path: path.clone(),
             source,
         };
-        let pool = pool.map_err(fault)?;
-        match migrate(&pool).await {
+        let writer = pool.clone().max_connections(1);
+        let writer = writer.connect_with(options.clone()).await.map_err(fault)?;
+        match migrate(&writer).await {
             Ok(true) => {}
             Ok(false) => return Err(TenantsError::Newer(path)),
             Err(error) => return Err(fault(error)),
         }
+        let readers = pool.max_connections(READERS);
+        let readers = readers.connect_with(options.read_only(true)).await;
         Ok(Self {
+            readers: readers.map_err(fault)?,
             path,
-            pool,
+            writer,
             known: Mutex::default(),
+            revocations: Mutex::default(),
         })
     }
 
     /// Makes the first key, with all scopes, if there has never been one.
     pub async fn first_key(&self) -> Result<Option<NewKey>, TenantsError> {
         let made = async {
-            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let mut transaction = self.write("tenants.create_key").await?;
             let count: i64 = sqlx::query("SELECT count(*) FROM keys")
                 .fetch_one(&mut *transaction)
                 .await?
                 .try_get(0)?;
             if count > 0 {
+                transaction.roll_back().await?;
                 return Ok(None);
             }
             let tenant = TenantName::FIRST.parse().map_err(decode)?;
@@ -188,7 +219,7 @@ impl Tenants {
         scopes: &[Scope],
     ) -> Result<NewKey, TenantsError> {
         let made = async {
-            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let mut transaction = self.write("tenants.create_key").await?;
             let key = insert(&mut transaction, actor, tenant, scopes).await?;
             transaction.commit().await?;
             Ok(key)
@@ -198,28 +229,75 @@ impl Tenants {
 
     /// All keys, the oldest first.
     pub async fn keys(&self) -> Result<Vec<KeyInfo>, TenantsError> {
-        let rows = sqlx::query(LIST).fetch_all(&self.pool).await;
+        let rows = sqlx::query(LIST).fetch_all(&self.readers).await;
         let rows = rows.map_err(|error| self.fault(error))?;
-        let keys: Result<_, _> = rows.iter().map(|row| Ok(read(row)?.info)).collect();
+        let keys = rows.iter().map(|row| Ok(self.as_revoked(read(row)?).info));
+        let keys: Result<_, _> = keys.collect();
         keys.map_err(|error| self.fault(error))
     }
 
     /// Revokes a key by its prefix. False if there is none, or if it was revoked before.
+    ///
+    /// An error means that it is not on disk. This process refuses the key nonetheless, and
+    /// [`keep_revocations`](Self::keep_revocations) tries again.
     pub async fn revoke(&self, prefix: &str) -> Result<bool, TenantsError> {
         self.revoke_by(records::COMMAND_LINE, prefix).await
     }
 
     pub(crate) async fn revoke_by(&self, actor: &str, prefix: &str) -> Result<bool, TenantsError> {
+        let revocation = Revocation {
+            at: now(),
+            actor: actor.to_owned(),
+            is_kept: false,
+        };
+        // First: from here on the key is refused, whatever becomes of the rest.
+        let revocation = {
+            let mut revocations = self.revocations();
+            let noted = revocations.entry(prefix.to_owned());
+            noted.or_insert(revocation).clone()
+        };
+        // Where nobody can tell whether there is such a key, none with this prefix is let in.
+        if let Ok(found) = self.find(prefix).await
+            && found.is_none_or(|known| known.info.revoked.is_some())
+        {
+            self.revocations().remove(prefix);
+            return Ok(false);
+        }
+        self.keep_revocation(prefix, &revocation).await
+    }
+
+    /// Writes the revocations to disk that could not be written when they were made.
+    pub(crate) async fn keep_revocations(&self) -> Result<(), TenantsError> {
+        let unkept: Vec<(String, Revocation)> = {
+            let revocations = self.revocations();
+            let unkept = revocations.iter().filter(|(_, made)| !made.is_kept);
+            unkept
+                .map(|(prefix, made)| (prefix.clone(), made.clone()))
+                .collect()
+        };
+        for (prefix, revocation) in unkept {
+            self.keep_revocation(&prefix, &revocation).await?;
+        }
+        Ok(())
+    }
+
+    /// False if the disk has no such key, or one that was revoked before.
+    async fn keep_revocation(
+        &self,
+        prefix: &str,
+        Revocation { at, actor, .. }: &Revocation,
+    ) -> Result<bool, TenantsError> {
         let done = async {
-            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let mut transaction = self.write("tenants.revoke_key").await?;
             let revoked = sqlx::query(
                 "UPDATE keys SET revoked = $1 WHERE prefix = $2 AND revoked IS NULL RETURNING tenant",
             )
-            .bind(now())
+            .bind(at)
             .bind(prefix)
             .fetch_optional(&mut *transaction)
             .await?;
             let Some(row) = revoked else {
+                transaction.roll_back().await?;
                 return Ok(false);
             };
             let tenant = row.try_get::<String, _>(0)?.parse().map_err(decode)?;
@@ -234,7 +312,9 @@ impl Tenants {
             Ok(true)
         };
         let done = done.await.map_err(|error| self.fault(error))?;
-        self.known().remove(prefix);
+        if let Some(revocation) = self.revocations().get_mut(prefix) {
+            revocation.is_kept = true;
+        }
         Ok(done)
     }
 
@@ -262,17 +342,11 @@ impl Tenants {
     }
 
     async fn look_up(&self, prefix: &str) -> Result<Option<Known>, TenantsError> {
-        if let Some(known) = self.known().get(prefix)
-            && known.seen.elapsed() < BELIEVED
-        {
-            return Ok(Some(known.clone()));
+        let known = self.known().get(prefix).cloned();
+        if let Some(known) = known.filter(|known| known.seen.elapsed() < BELIEVED) {
+            return Ok(Some(self.as_revoked(known)));
         }
-        let row = sqlx::query(FIND)
-            .bind(prefix)
-            .fetch_optional(&self.pool)
-            .await;
-        let known = row.and_then(|row| row.as_ref().map(read).transpose());
-        let known = known.map_err(|error| self.fault(error))?;
+        let known = self.find(prefix).await?;
         let mut all = self.known();
         match &known {
             Some(found) => {
@@ -283,7 +357,41 @@ impl Tenants {
             }
             None => drop(all.remove(prefix)),
         }
-        Ok(known)
+        drop(all);
+        Ok(known.map(|known| self.as_revoked(known)))
+    }
+
+    /// A key as the disk has it.
+    async fn find(&self, prefix: &str) -> Result<Option<Known>, TenantsError> {
+        let row = sqlx::query(FIND)
+            .bind(prefix)
+            .fetch_optional(&self.readers)
+            .await;
+        let known = row.and_then(|row| row.as_ref().map(read).transpose());
+        known.map_err(|error| self.fault(error))
+    }
+
+    /// A key that the disk, or what is remembered of it, may still have as valid.
+    fn as_revoked(&self, mut known: Known) -> Known {
+        if known.info.revoked.is_none() {
+            let revocation = self
+                .revocations()
+                .get(&known.info.prefix)
+                .map(|made| made.at);
+            known.info.revoked = revocation;
+        }
+        known
+    }
+
+    /// Begins a write; the name is that of its failpoint.
+    async fn write(&self, name: &'static str) -> sqlx::Result<WriteTransaction> {
+        WriteTransaction::begin(&self.writer, name).await
+    }
+
+    fn revocations(&self) -> MutexGuard<'_, HashMap<String, Revocation>> {
+        self.revocations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {

@@ -50,7 +50,7 @@ impl Tenants {
     /// All tenants that have had a key or have a quota.
     pub async fn names(&self) -> Result<Vec<TenantName>, TenantsError> {
         let all = "SELECT tenant FROM keys UNION SELECT tenant FROM quotas ORDER BY tenant";
-        let rows = sqlx::query(all).fetch_all(&self.pool).await;
+        let rows = sqlx::query(all).fetch_all(&self.readers).await;
         let names = rows.and_then(|rows| rows.iter().map(|row| name(row, 0)).collect());
         names.map_err(|error| self.fault(error))
     }
@@ -58,7 +58,7 @@ impl Tenants {
     /// The quotas of all tenants that have any.
     pub async fn quotas(&self) -> Result<HashMap<TenantName, Amounts>, TenantsError> {
         let rows = sqlx::query("SELECT tenant, quota, amount FROM quotas")
-            .fetch_all(&self.pool)
+            .fetch_all(&self.readers)
             .await;
         let all = rows.and_then(|rows| amounts(&rows));
         all.map_err(|error| self.fault(error))
@@ -68,7 +68,7 @@ impl Tenants {
     pub async fn spent(&self, day: i64) -> Result<HashMap<TenantName, Amounts>, TenantsError> {
         let rows = sqlx::query("SELECT tenant, quota, amount FROM spent WHERE day = $1")
             .bind(day)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.readers)
             .await;
         let all = rows.and_then(|rows| amounts(&rows));
         all.map_err(|error| self.fault(error))
@@ -91,7 +91,7 @@ impl Tenants {
         changes: &BTreeMap<Quota, Option<u64>>,
     ) -> Result<(), TenantsError> {
         let done = async {
-            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let mut transaction = self.write("tenants.set_quotas").await?;
             for (quota, amount) in changes {
                 let amount = amount.map(|amount| i64::try_from(amount).unwrap_or(i64::MAX));
                 let query = match amount {
@@ -132,7 +132,7 @@ impl Tenants {
         )
         .bind(before.unwrap_or(i64::MAX))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all(&self.pool)
+        .fetch_all(&self.readers)
         .await;
         let read = |row: &SqliteRow| {
             Ok(AuditEvent {
@@ -160,7 +160,7 @@ impl Tenants {
         .bind(tenant.as_str())
         .bind(key)
         .bind(now() - KEPT)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&self.readers)
         .await;
         let found = row.and_then(|row| {
             row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
@@ -178,7 +178,7 @@ impl Tenants {
         run: &str,
     ) -> Result<(), TenantsError> {
         let done = async {
-            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let mut transaction = self.write("tenants.keep_run_key").await?;
             sqlx::query("DELETE FROM run_keys WHERE at <= $1")
                 .bind(now() - KEPT)
                 .execute(&mut *transaction)
@@ -204,18 +204,22 @@ impl Tenants {
         tenant: &TenantName,
         run: &str,
     ) -> Result<(), TenantsError> {
-        let done = sqlx::query("UPDATE run_keys SET run = '' WHERE tenant = $1 AND run = $2")
-            .bind(tenant.as_str())
-            .bind(run)
-            .execute(&self.pool)
-            .await;
-        done.map(drop).map_err(|error| self.fault(error))
+        let done = async {
+            let mut transaction = self.write("tenants.forget_run").await?;
+            sqlx::query("UPDATE run_keys SET run = '' WHERE tenant = $1 AND run = $2")
+                .bind(tenant.as_str())
+                .bind(run)
+                .execute(&mut *transaction)
+                .await?;
+            transaction.commit().await
+        };
+        done.await.map_err(|error| self.fault(error))
     }
 
     /// The number of the last audit event: who sees another one looks whether quotas have changed.
     pub(crate) async fn last_act(&self) -> Result<i64, TenantsError> {
         let last = sqlx::query("SELECT ifnull(max(id), 0) FROM audit")
-            .fetch_one(&self.pool)
+            .fetch_one(&self.readers)
             .await;
         let last = last.and_then(|row| row.try_get(0));
         last.map_err(|error| self.fault(error))
@@ -223,8 +227,9 @@ impl Tenants {
 
     pub(crate) async fn record(&self, act: Act<'_>) -> Result<(), TenantsError> {
         let done = async {
-            let mut connection = self.pool.acquire().await?;
-            write(&mut connection, act).await
+            let mut transaction = self.write("tenants.record").await?;
+            write(&mut transaction, act).await?;
+            transaction.commit().await
         };
         done.await.map_err(|error| self.fault(error))
     }
@@ -235,7 +240,7 @@ impl Tenants {
         all: &[(i64, TenantName, Amounts)],
     ) -> Result<(), TenantsError> {
         let done = async {
-            let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+            let mut transaction = self.write("tenants.keep_spent").await?;
             for (day, tenant, amounts) in all {
                 for (quota, amount) in amounts {
                     sqlx::query(
@@ -302,11 +307,12 @@ mod tests {
             "PRAGMA user_version = 1",
         ] {
             sqlx::raw_sql(statement)
-                .execute(&tenants.pool)
+                .execute(&tenants.writer)
                 .await
                 .unwrap();
         }
-        tenants.pool.close().await;
+        tenants.readers.close().await;
+        tenants.writer.close().await;
         let tenants = Tenants::open(directory.path()).await.unwrap();
         assert_eq!(tenants.keys().await.unwrap().len(), 1);
         let changes = [(Quota::Tokens, Some(5)), (Quota::Runs, None)].into();
@@ -314,7 +320,7 @@ mod tests {
         let quotas = tenants.quotas().await.unwrap();
         assert_eq!(quotas[&a], Amounts::from([(Quota::Tokens, 5)]));
         for statement in ["DELETE FROM audit", "UPDATE audit SET actor = 'nobody'"] {
-            let done = sqlx::raw_sql(statement).execute(&tenants.pool).await;
+            let done = sqlx::raw_sql(statement).execute(&tenants.writer).await;
             assert!(done.is_err(), "{statement}");
         }
         let audit = tenants.audit(None, 10).await.unwrap();

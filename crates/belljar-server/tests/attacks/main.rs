@@ -43,6 +43,7 @@ mod memory;
 mod record;
 mod small;
 mod smuggling;
+mod stores;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "the tests in `it` use more of it")]
 mod support;

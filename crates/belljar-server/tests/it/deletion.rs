@@ -29,7 +29,7 @@ async fn run_with(client: &Client, contents: &[u8]) -> String {
 }
 
 /// Whether some file below a directory has these bytes, or a name with them.
-fn holds(directory: &Path, bytes: &[u8]) -> bool {
+pub(crate) fn holds(directory: &Path, bytes: &[u8]) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries.flatten().any(|entry| {
         let path = entry.path();

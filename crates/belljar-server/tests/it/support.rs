@@ -108,6 +108,15 @@ impl World {
         }
     }
 
+    /// Somebody with a key that was made before.
+    pub(crate) fn client_by(&self, key: NewKey) -> Client {
+        Client {
+            address: self.address,
+            http: self.http.clone(),
+            key,
+        }
+    }
+
     /// Somebody who asks at the address of those who administer.
     pub(crate) async fn admin(&self, scopes: &[Scope]) -> Client {
         let client = self.client_with("operators", scopes).await;
@@ -150,6 +159,13 @@ impl World {
 }
 
 impl Client {
+    /// The same with another key.
+    pub(crate) fn with_key(&self, text: &str) -> Self {
+        let mut other = self.clone();
+        text.clone_into(&mut other.key.text);
+        other
+    }
+
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("http://{}{path}", self.address);
         self.http.request(method, url).bearer_auth(&self.key.text)

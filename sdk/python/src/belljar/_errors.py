@@ -112,6 +112,7 @@ _BY_STATUS: dict[int, type[BelljarError]] = {
     502: Unavailable,
     503: Unavailable,
     504: Unavailable,
+    507: Unavailable,
 }
 
 

@@ -891,6 +891,16 @@ class Me(Model):
     """Of the service."""
 
 
+class NotKept(Model):
+    """A file that could not be kept."""
+
+    path: str
+    """Its path in the workspace."""
+
+    why: str
+    """Why it is not there."""
+
+
 class ParentView(Model):
     """The run that another one goes on from."""
 
@@ -1024,6 +1034,11 @@ class RunView(RunBrief):
     evidence: list[Evidence]
 
     language: Language
+
+    not_kept: list[NotKept] | None = None
+
+    not_kept_more: int | None = None
+    """How many more could not be kept."""
 
     reason: ExitReason | None = None
 

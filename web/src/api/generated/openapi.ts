@@ -1218,6 +1218,13 @@ export interface components {
              * @default []
              */
             artifacts: components["schemas"]["Artifact"][];
+            /** @description Files that it made, or that its answer names, and that could not be kept: the first of them. */
+            not_kept?: components["schemas"]["NotKept"][];
+            /**
+             * Format: uint64
+             * @description How many more could not be kept.
+             */
+            not_kept_more?: number;
         };
         /** @description One fact about a running cell. The last one is always [`Event::Outcome`]. */
         Event: {
@@ -1580,6 +1587,13 @@ export interface components {
         NetworkAsked: {
             /** @description Entries of the service's own list, as they stand there. */
             allow?: string[];
+        };
+        /** @description A file that could not be kept. */
+        NotKept: {
+            /** @description Its path in the workspace. */
+            path: string;
+            /** @description Why it is not there. */
+            why: string;
         };
         /** @description A body without fields, or none. */
         Nothing: Record<string, never>;
@@ -2080,6 +2094,12 @@ export interface components {
             events: number;
             evidence: components["schemas"]["Evidence"][];
             language: components["schemas"]["Language"];
+            not_kept?: components["schemas"]["NotKept"][];
+            /**
+             * Format: int64
+             * @description How many more could not be kept.
+             */
+            not_kept_more?: number;
             reason?: components["schemas"]["ExitReason"];
             spent: components["schemas"]["Spent"];
             waits_for: components["schemas"]["Approval"][];
