@@ -400,8 +400,9 @@ impl LiveRun {
         match self.record(&[ended], listener).await {
             Err(RunError::Append(AppendError::EventTooLarge { .. })) => {
                 ending.not_kept_more += (ending.artifacts.len() + ending.not_kept.len()) as u64;
-                let answer = ending.answer.as_mut();
-                answer.map(|answer| cut_middle(answer, MOST_LAST_ANSWER, self.run.language()));
+                if let Some(answer) = &mut ending.answer {
+                    cut_middle(answer, MOST_LAST_ANSWER, self.run.language());
+                }
                 let small = Ending {
                     evidence: Vec::new(),
                     artifacts: Vec::new(),

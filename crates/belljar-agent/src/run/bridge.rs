@@ -113,7 +113,9 @@ impl Run {
         let last = self.steps.last().filter(|last| last.number == step);
         let at = usize::try_from(call).unwrap_or(usize::MAX);
         let call = last.and_then(|last| last.calls.get(at));
-        call.is_some_and(|call| call.approved.is_some() && self.needed(0, 0, call).is_some())
+        call.is_some_and(|call| {
+            call.approved.is_some() && self.needed(0, 0, call, &self.earlier()).is_some()
+        })
     }
 
     /// Whether a decision can be taken.
