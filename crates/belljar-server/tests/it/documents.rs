@@ -163,7 +163,7 @@ fn request(
 ) -> reqwest::RequestBuilder {
     let request = client.request(method.clone(), path);
     match operation["operationId"].as_str().unwrap() {
-        "run_cell" => request.json(&json!({"code": "x = 2"})),
+        "run_cell" | "preview_edit" => request.json(&json!({"code": "x = 2"})),
         "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
         "put_file" => request.body("other"),
         "raise_budget" => request.json(&json!({"steps": 20})),
@@ -172,7 +172,6 @@ fn request(
         "branch_run" => request.json(&json!({"step": 1})),
         "log_in" => request.json(&json!({"key": client.key.text})),
         "create_run" => request.json(&json!({"task": "Do it."})),
-        "preview_edit" => request.json(&json!({"code": "x = 2"})),
         "decide_approval" => request.json(&json!({"hash": "0", "decision": {"kind": "accept"}})),
         _ => request,
     }
