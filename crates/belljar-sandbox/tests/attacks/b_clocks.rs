@@ -234,7 +234,7 @@ fn b19_a_machine_that_was_paused() {
                 clock.set(&format!("+{hours}h"));
                 let outcome = run.await.unwrap();
                 assert!(
-                    before.elapsed() > Duration::from_secs(3000),
+                    before.elapsed() > Duration::from_mins(50),
                     "the clock was not set"
                 );
                 assert_eq!(
