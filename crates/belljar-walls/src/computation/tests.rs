@@ -36,12 +36,9 @@ fn attempts() -> String {
     let mapped = libc::MAP_PRIVATE as usize | libc::MAP_ANONYMOUS as usize;
     let execute = read | libc::PROT_EXEC as usize;
     let page = 4096;
+    let here = libc::AT_FDCWD.cast_unsigned() as usize;
     let calls: [(&str, libc::c_long, [usize; 5]); 20] = [
-        (
-            "open",
-            libc::SYS_openat,
-            [-100_isize as usize, path, 0, 0, 0],
-        ),
+        ("open", libc::SYS_openat, [here, path, 0, 0, 0]),
         ("socket", libc::SYS_socket, [2, 1, 0, 0, 0]),
         ("unix socket", libc::SYS_socketpair, [1, 1, 0, path, 0]),
         ("execve", libc::SYS_execve, [program, 0, 0, 0, 0]),
@@ -92,15 +89,11 @@ fn attempts() -> String {
         ("mount", libc::SYS_mount, [path, path, path, 0, 0]),
         ("chdir", libc::SYS_chdir, [path, 0, 0, 0, 0]),
         ("kill", libc::SYS_kill, [0, 0, 0, 0, 0]),
-        (
-            "stat",
-            libc::SYS_statx,
-            [-100_isize as usize, path, 0, 0, 0],
-        ),
+        ("stat", libc::SYS_statx, [here, path, 0, 0, 0]),
         ("bpf", libc::SYS_bpf, [0, 0, 0, 0, 0]),
         ("io_uring", libc::SYS_io_uring_setup, [1, path, 0, 0, 0]),
     ];
-    calls
+    let told: Vec<String> = calls
         .into_iter()
         .map(|(name, number, [a, b, c, d, e])| {
             // SAFETY: the kernel checks every argument; the pointers are to NUL-terminated constants, and none
@@ -116,7 +109,8 @@ fn attempts() -> String {
             }
             format!("{name}: {error}\n")
         })
-        .collect()
+        .collect();
+    told.concat()
 }
 
 fn child(name: &std::ffi::CStr) -> Output {
