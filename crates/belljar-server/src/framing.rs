@@ -61,9 +61,9 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
 
 /// How long the body is; `None` where that, or whom the request is for, is said twice.
 fn body_length(request: &httparse::Request<'_, '_>) -> Option<BodyLength> {
-    let host = at_most_one(request, "host")?;
-    let length = at_most_one(request, "content-length")?;
-    let coding = at_most_one(request, "transfer-encoding")?;
+    let host = at_most_one(request, "host").ok()?;
+    let length = at_most_one(request, "content-length").ok()?;
+    let coding = at_most_one(request, "transfer-encoding").ok()?;
     let method = request.method.unwrap_or_default();
     if !is_for_host(method, request.path.unwrap_or_default(), host) {
         return None;
@@ -101,13 +101,20 @@ fn values<'a>(request: &httparse::Request<'_, 'a>, name: &str) -> Vec<&'a [u8]> 
     named.map(|header| header.value).collect()
 }
 
-fn at_most_one<'a>(request: &httparse::Request<'_, 'a>, name: &str) -> Option<Option<&'a [u8]>> {
+/// The value of a header, if there is one.
+fn at_most_one<'a>(
+    request: &httparse::Request<'_, 'a>,
+    name: &str,
+) -> Result<Option<&'a [u8]>, SaidTwice> {
     match values(request, name)[..] {
-        [] => Some(None),
-        [one] => Some(Some(one.trim_ascii())),
-        _ => None,
+        [] => Ok(None),
+        [one] => Ok(Some(one.trim_ascii())),
+        _ => Err(SaidTwice),
     }
 }
+
+/// A header that must be there once is there more often.
+struct SaidTwice;
 
 fn digits(value: &[u8]) -> Option<u64> {
     let all = !value.is_empty() && value.iter().all(u8::is_ascii_digit);

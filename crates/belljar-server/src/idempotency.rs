@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(repeat(&all, "a", "99").await, Ok(()));
         // Whoever has most makes room.
         assert!(request(&all, "b", "one", 1000).await);
-        for tenant in 0..MAX_BYTES / TENANT_BYTES + 1 {
+        for tenant in 0..=MAX_BYTES / TENANT_BYTES {
             for n in 0..TENANT_BYTES / largest {
                 assert!(request(&all, &format!("t{tenant}"), &n.to_string(), largest).await);
             }

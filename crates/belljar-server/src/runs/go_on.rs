@@ -97,7 +97,7 @@ impl Runs {
         let directory = self.directory.join(tenant.as_str());
         let tried = tokio::task::spawn_blocking(move || {
             let mut file = tempfile::tempfile_in(directory)?;
-            file.write_all(&[0; PROBE])?;
+            file.write_all(&vec![0; PROBE])?;
             file.sync_all()
         });
         tried.await.is_ok_and(|tried| tried.is_ok())

@@ -37,8 +37,8 @@ async fn serving<T>(
     };
     let mut done = None;
     let stop = async { done = Some(act(port, admin_port).await) };
-    let served = server.serve(listener, admin, stop).await;
-    served.map_err(|error| error.to_string())?;
+    let ended = server.serve(listener, admin, stop).await;
+    ended.map_err(|error| error.to_string())?;
     Ok(done.unwrap())
 }
 

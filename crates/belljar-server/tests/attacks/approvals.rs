@@ -54,11 +54,11 @@ async fn until(client: &Client, run: &str, state: &str) -> Value {
 async fn accept(client: &Client, run: &str, rest_of_run: bool) -> Value {
     let waits = until(client, run, "waits").await["waits_for"][0].clone();
     let decision = json!({"kind": "accept", "rest_of_run": rest_of_run});
-    decide(client, run, &waits, decision).with(204).await;
+    decide(client, run, &waits, &decision).with(204).await;
     waits
 }
 
-fn decide(client: &Client, run: &str, asked: &Value, decision: Value) -> reqwest::RequestBuilder {
+fn decide(client: &Client, run: &str, asked: &Value, decision: &Value) -> reqwest::RequestBuilder {
     let path = format!("{run}/approvals/{}", asked["id"].as_str().unwrap());
     client.post(&path, json!({"hash": asked["hash"], "decision": decision}))
 }
@@ -191,7 +191,7 @@ async fn n32_two_branches_share_no_approval() {
     until(&hostile, &first, "answered").await;
     let accept_once = || json!({"kind": "accept"});
     for used in [&first, &run] {
-        decide(&hostile, used, &asked, accept_once())
+        decide(&hostile, used, &asked, &accept_once())
             .problem(404, "approval_not_found")
             .await;
     }

@@ -65,10 +65,21 @@ impl Scopes<'_> {
                 }
                 out
             }
-            "functools.partial" | "functools.cache" | "functools.lru_cache" => first(),
             "vars" | "globals" | "locals" => Values::one(Value::Made(path.to_owned())),
-            "list" | "tuple" | "sorted" | "set" | "frozenset" | "reversed" | "iter"
-            | "tqdm.tqdm" | "collections.deque" | "copy.copy" | "copy.deepcopy" => first(),
+            "functools.partial"
+            | "functools.cache"
+            | "functools.lru_cache"
+            | "list"
+            | "tuple"
+            | "sorted"
+            | "set"
+            | "frozenset"
+            | "reversed"
+            | "iter"
+            | "tqdm.tqdm"
+            | "collections.deque"
+            | "copy.copy"
+            | "copy.deepcopy" => first(),
             "filter" => given.at(1),
             "enumerate" | "zip" | "itertools.product" | "itertools.chain" => {
                 let mut out = Values::default();

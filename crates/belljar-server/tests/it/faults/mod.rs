@@ -49,11 +49,11 @@ pub(crate) fn on_small_disks(test: &str) -> String {
         .arg(test)
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}\n{errors}");
-    assert!(text.contains("1 passed"), "{text}\n{errors}");
-    text
+    assert!(output.status.success(), "{printed}\n{errors}");
+    assert!(printed.contains("1 passed"), "{printed}\n{errors}");
+    printed
 }
 
 /// The table of all of them, which is a page of the documentation.
@@ -139,9 +139,9 @@ impl Fault {
         }
     }
 
-    fn begin(self, desk: &Desk, disk: Disk, point: Option<&'static str>) {
+    fn begin(self, desk: &Desk, on: Disk, point: Option<&'static str>) {
         match self {
-            Self::Full => fill(&desk.ballast(disk)),
+            Self::Full => fill(&ballast(on)),
             Self::Failed => limit_files(Some(0)),
             Self::ReadOnly => {
                 let data = desk.world.data.path();
@@ -152,9 +152,9 @@ impl Fault {
         }
     }
 
-    fn end(self, desk: &Desk, disk: Disk) {
+    fn end(self, desk: &Desk, on: Disk) {
         match self {
-            Self::Full => fs::remove_file(desk.ballast(disk)).unwrap(),
+            Self::Full => fs::remove_file(ballast(on)).unwrap(),
             Self::Failed => limit_files(None),
             Self::ReadOnly => {
                 let data = desk.world.data.path();
@@ -202,14 +202,13 @@ struct Desk {
     _model: ScriptedModel,
 }
 
-impl Desk {
-    fn ballast(&self, disk: Disk) -> PathBuf {
-        let disk = match disk {
-            Disk::Data => std::env::var("DATA_DISK").unwrap().into(),
-            Disk::Engine => std::env::temp_dir(),
-        };
-        disk.join("ballast")
-    }
+/// The file that fills a disk.
+fn ballast(on: Disk) -> PathBuf {
+    let directory: PathBuf = match on {
+        Disk::Data => std::env::var("DATA_DISK").unwrap().into(),
+        Disk::Engine => std::env::temp_dir(),
+    };
+    directory.join("ballast")
 }
 
 /// A cell that takes a moment and writes a file, and an answer once it has run.

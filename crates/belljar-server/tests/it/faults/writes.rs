@@ -350,7 +350,7 @@ impl Write {
     pub(super) async fn act(&self, desk: &Desk, target: &str) -> String {
         let (client, admin) = (&desk.client, &desk.admin);
         match self.act {
-            Act::CreateKey => saw(self.create_key(desk)).await,
+            Act::CreateKey => saw(Self::create_key(desk)).await,
             Act::RevokeKey => {
                 let prefix = target.split('_').nth(1).unwrap();
                 let saw = saw(admin.delete(&format!("/v1/admin/keys/{prefix}"))).await;
@@ -410,7 +410,7 @@ impl Write {
         }
     }
 
-    fn create_key(&self, desk: &Desk) -> RequestBuilder {
+    fn create_key(desk: &Desk) -> RequestBuilder {
         let key = json!({"tenant": "a", "scopes": ["sessions", "runs"]});
         desk.admin.post("/v1/admin/keys", key)
     }
@@ -429,7 +429,7 @@ impl Write {
             Act::CreateKey => {
                 assert!(refused, "{about}: {saw}");
                 assert_eq!(key_count(admin).await.to_string(), target, "{about}");
-                let made = self.create_key(desk).json_with(201).await;
+                let made = Self::create_key(desk).json_with(201).await;
                 let key = made["key"].as_str().map(str::to_owned);
                 let words = "no key was made; the next one is";
                 Held { key, ..held(words) }
@@ -644,8 +644,8 @@ async fn decide(client: &Client, run: &str) -> RequestBuilder {
 
 /// Whether the disk has a key as revoked.
 async fn is_revoked(desk: &Desk, key: &str) -> bool {
-    let disk = Tenants::open(desk.world.data.path()).await.unwrap();
-    let keys = disk.keys().await.unwrap();
+    let stored = Tenants::open(desk.world.data.path()).await.unwrap();
+    let keys = stored.keys().await.unwrap();
     let prefix = key.split('_').nth(1).unwrap();
     let found = keys.iter().find(|key| key.prefix == prefix).unwrap();
     found.revoked.is_some()
@@ -654,13 +654,13 @@ async fn is_revoked(desk: &Desk, key: &str) -> bool {
 /// Whether the disk has all that the service has counted.
 async fn is_counted(desk: &Desk) -> bool {
     let shown = desk.admin.get("/v1/admin/tenants/a").json_with(200).await;
-    let disk = Tenants::open(desk.world.data.path()).await.unwrap();
+    let stored = Tenants::open(desk.world.data.path()).await.unwrap();
     let today = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
         .unwrap()
         .as_secs()
         / 86_400;
-    let spent = disk.spent(today.try_into().unwrap()).await.unwrap();
+    let spent = stored.spent(today.try_into().unwrap()).await.unwrap();
     let output = spent[&"a".parse().unwrap()]
         .get(&Quota::OutputBytes)
         .copied();
