@@ -238,8 +238,8 @@ impl Tenants {
 
     /// Revokes a key by its prefix. False if there is none, or if it was revoked before.
     ///
-    /// An error means that it is not on disk. This process refuses the key nonetheless, and
-    /// [`keep_revocations`](Self::keep_revocations) tries again.
+    /// An error means that it is not on disk. This process refuses the key nonetheless, and the
+    /// service tries again.
     pub async fn revoke(&self, prefix: &str) -> Result<bool, TenantsError> {
         self.revoke_by(records::COMMAND_LINE, prefix).await
     }
