@@ -6,11 +6,11 @@
 #![no_main]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use belljar_walls::{Beneath, BeneathError, EntryKind};
+use belljar_walls::{Beneath, BeneathError, EntryKind, FileWriter};
 use libfuzzer_sys::fuzz_target;
 
 const CANARY: &str = "outside";
@@ -215,12 +215,15 @@ fn put(place: &Place, path: &str, contents: &[u8]) {
         leads => leads,
     };
     let blocked = !matches!(leads, Leads::File | Leads::Nothing);
-    let put = place.beneath.write(path, |file| {
-        file.write_all(contents).map_err(|source| BeneathError::Io {
-            path: path.to_owned(),
-            source,
-        })
-    });
+    let workspace = fs::File::open(&place.inside).expect("it is there");
+    let mut writer = FileWriter::in_thread(workspace.into(), None).expect("a writer");
+    let mut writing = writer.begin(None, 0);
+    let put = writing
+        .file(path, false, |file| file.data(contents))
+        .and_then(|()| writing.finish());
+    if put.is_err() {
+        writing.abandon().expect("the writer is there");
+    }
     match (leads, blocked) {
         (Leads::Bad, _) => assert!(is_refused(&put), "{path:?} {put:?}"),
         (_, true) => assert!(is_blocked(&put), "{path:?} {put:?}"),

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use belljar_walls::Beneath;
+use belljar_walls::FileWriter;
 use libfuzzer_sys::fuzz_target;
 use sha2::{Digest, Sha256};
 
@@ -40,6 +40,12 @@ mod snapshot {
     #[path = "../../crates/belljar-sandbox/src/snapshot/file.rs"]
     pub(crate) mod file;
 }
+
+#[allow(dead_code, reason = "snapshots are only read here")]
+#[path = "../../crates/belljar-sandbox/src/disk.rs"]
+mod disk;
+#[path = "../../crates/belljar-sandbox/src/lock.rs"]
+mod lock;
 
 mod environment {
     #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -272,8 +278,19 @@ fuzz_target!(|input: &[u8]| {
         symlink(target, inside.join(link)).expect("a link");
     }
     let before = (look(&outside), look(place.path()).len());
-    let workspace = Beneath::new(fs::File::open(&inside).expect("it is there").into());
-    let restored = reader.restore_files(&workspace);
+    let workspace = fs::File::open(&inside).expect("it is there");
+    let source = reader.source().expect("it is open");
+    let writer = FileWriter::in_thread(workspace.into(), Some(source.into()));
+    let mut writer = writer.expect("a writer");
+    let mut writing = writer.begin(None, 0);
+    let restored = reader.restore_files(&mut writing);
+    let restored = restored.and_then(|count| {
+        writing.finish()?;
+        Ok(count)
+    });
+    if restored.is_err() {
+        writing.abandon().expect("the writer is there");
+    }
     assert_eq!((look(&outside), look(place.path()).len()), before);
     match (restored, naive(&files)) {
         (Ok(count), Some((expected, contents))) => {

@@ -85,6 +85,17 @@ impl FileWriter {
         }
     }
 
+    /// A writer that is a thread of this process, with what it writes charged to this process: for fuzzing.
+    #[doc(hidden)]
+    pub fn in_thread(workspace: OwnedFd, source: Option<OwnedFd>) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        std::thread::spawn(move || {
+            answer(&theirs, None)?;
+            serve(theirs, &Beneath::new(workspace), source.as_ref())
+        });
+        Self::new(ours)
+    }
+
     /// Whether it is there, and will be for a while.
     pub fn is_ready(&self) -> bool {
         let mut byte = [0];
