@@ -302,7 +302,8 @@ async fn files_and_sleeps_at_once() {
         async move {
             let mut put = 0;
             let started = Instant::now();
-            while put < 200 || started.elapsed() < seconds(1.5) {
+            // Most of them meet a sleep: the first one after each waking takes the longest.
+            while put < 40 || started.elapsed() < seconds(1.5) {
                 match session.put(&format!("{put}"), b"here") {
                     Ok(()) => put += 1,
                     Err(Error::Asleep) => session.wake().await.unwrap(),
