@@ -215,18 +215,20 @@ async fn heavy_n52a_calls_with_long_code() {
     let hostile = case.hostile().await;
     let mcp = Mcp::open(&hostile).await;
     let slow = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "run_python", "arguments": {"code": "import time; time.sleep(8)"}
+        "name": "run_python", "arguments": {"code": "import time; time.sleep(20)"}
     }});
     let slow = mcp.send(&slow).with(200).await;
     let code = format!("x = '{}'", "y".repeat(3 << 20));
-    let mut calls = Vec::new();
-    for id in 2..62 {
+    // All at once, so that the first ones still wait when the last one comes.
+    let calls = (2..62).map(|id| {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
             "name": "run_python", "arguments": {"code": &code}
         }});
-        calls.push(mcp.send(&call).send().await.unwrap());
-    }
-    let refused = calls.iter().filter(|call| call.status() == 429).count();
+        mcp.send(&call).send()
+    });
+    let calls = futures_util::future::join_all(calls).await;
+    let refused = calls.iter().flatten();
+    let refused = refused.filter(|call| call.status() == 429).count();
     assert!(refused > 0, "all were taken");
     case.check_peer().await;
     drop((slow, calls));
