@@ -9,7 +9,6 @@ use utoipa::openapi::{Ref, Type};
 
 use crate::problem::Problem;
 use crate::runs::{Recorded, fault};
-use crate::service::Service;
 
 /// A run.
 #[derive(Debug, Serialize, ToSchema)]
@@ -162,24 +161,24 @@ fn list_of(name: &str) -> Array {
 }
 
 impl RunState {
-    pub(super) fn of(recorded: &Recorded, service: &Service) -> Self {
+    pub(super) fn of(recorded: &Recorded) -> Self {
         match recorded.run.ending() {
             Some(ending) if ending.reason == ExitReason::Answered => Self::Answered,
             Some(_) => Self::Ended,
             None if !recorded.run.undecided().is_empty() => Self::Waits,
-            None if service.runs.is_driven(&recorded.id) => Self::Running,
+            None if recorded.was_driven => Self::Running,
             None => Self::Interrupted,
         }
     }
 }
 
 impl RunView {
-    pub(super) async fn of(recorded: Recorded, service: &Service) -> Result<Self, Problem> {
+    pub(super) async fn of(recorded: Recorded) -> Result<Self, Problem> {
         let journal = recorded.directory.journal();
         let first = journal.read(&recorded.id, 0, 1).await;
         let first = first.map_err(|error| fault(error.into()))?;
         let created = first.first().map_or(0, |entry| entry.at.0 / 1_000_000);
-        let state = RunState::of(&recorded, service);
+        let state = RunState::of(&recorded);
         let (run, last) = (&recorded.run, recorded.last);
         let start = run.start().cloned();
         let start = start.ok_or_else(|| Problem::internal("a run", "it has no beginning"))?;

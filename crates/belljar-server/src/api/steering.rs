@@ -82,7 +82,7 @@ async fn steered(
 ) -> Result<Answer<RunView>, Problem> {
     service.runs.steer(&caller.tenant, run, steering).await?;
     let recorded = service.runs.read(&caller.tenant, run.as_str()).await?;
-    Ok(Answer(RunView::of(recorded, service).await?))
+    Ok(Answer(RunView::of(recorded).await?))
 }
 
 /// A task for after a run.

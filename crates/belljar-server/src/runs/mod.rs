@@ -67,6 +67,8 @@ pub(crate) struct Recorded {
     pub(crate) run: Run,
     /// The number of the last event.
     pub(crate) last: u64,
+    /// Whether something drove it before it was read. One that ends meanwhile was not interrupted.
+    pub(crate) was_driven: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -161,6 +163,7 @@ impl Runs {
         };
         let place = readers.acquire_owned().await;
         let place = place.map_err(|error| Problem::internal("a place to read", error))?;
+        let was_driven = self.is_driven(&id);
         let read = read_events(directory.journal(), &id).await;
         let (mut events, last) = read.map_err(fault)?;
         events.iter_mut().for_each(for_clients);
@@ -171,6 +174,7 @@ impl Runs {
             events,
             run,
             last,
+            was_driven,
             _place: place,
         })
     }
