@@ -387,18 +387,25 @@ fn heavy_hostile_replies_take_linear_time() {
         "<execution-code>(</execution-code>",
         "```python\n(\n```\n",
     ];
-    let seconds = |dialect, text: &str| {
-        let start = Instant::now();
-        let _ = parse(dialect, text, &[], false);
-        start.elapsed().as_secs_f64()
+    // The best of some, unless the first is good enough: others may be busy.
+    let seconds = |dialect, text: &str, enough: f64| {
+        let mut best = f64::MAX;
+        for _ in 0..8 {
+            let start = Instant::now();
+            let _ = parse(dialect, text, &[], false);
+            best = best.min(start.elapsed().as_secs_f64());
+            if best <= enough {
+                break;
+            }
+        }
+        best
     };
     let mut slow = Vec::new();
     for dialect in DIALECTS {
         for piece in most {
             let text = piece.repeat((1 << 20) / piece.len());
-            let took = seconds(dialect, &text);
-            // Once more, in case that others were busy.
-            if took > 1.0 && seconds(dialect, &text) > 1.0 {
+            let took = seconds(dialect, &text, 1.0);
+            if took > 1.0 {
                 slow.push(format!("{took:.2} s {dialect:?} {piece:?}"));
             }
         }
@@ -414,11 +421,10 @@ fn heavy_hostile_replies_take_linear_time() {
                     Dialect::FencedCode => format!("```python\n{many}\n```"),
                 }
             };
-            let (short, long) = (
-                seconds(dialect, &text(1 << 15)),
-                seconds(dialect, &text(1 << 17)),
-            );
-            if long > 0.3 && long > 10.0 * short {
+            let short = seconds(dialect, &text(1 << 15), 0.03);
+            let enough = f64::max(0.3, 10.0 * short);
+            let long = seconds(dialect, &text(1 << 17), enough);
+            if long > enough {
                 slow.push(format!("{short:.3} {long:.3} s {dialect:?} {piece:?}"));
             }
         }

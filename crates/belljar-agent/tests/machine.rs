@@ -210,7 +210,7 @@ fn drive(start: &Start, replies: &[Reply], results: &[CallResult], lose: bool) -
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(30))]
 
     /// A run ends within its budget, its conversation fits the window, and it is what its events say.
     #[test]

@@ -98,8 +98,7 @@ impl Shared {
         });
         let clean = done.as_ref().map_or_else(|_| writing.abandon(), |_| Ok(()));
         match clean {
-            // One with a source would keep that open.
-            Ok(()) => *kept = Some(writer).filter(|_| source.is_none()),
+            Ok(()) => *kept = Some(writer),
             Err(leftover) => {
                 let _ = leftover.map(|path| self.workspace.remove(&path));
                 self.check()?;
@@ -156,6 +155,12 @@ impl Shared {
     /// Where the session may reach some of the network.
     pub(crate) fn proxy(&self) -> Option<&Proxy> {
         self.family.as_ref()?.proxy.as_ref()
+    }
+
+    /// Whether init is gone or on its way.
+    pub(crate) fn init_is_dying(&self) -> bool {
+        let family = self.family.as_ref();
+        family.is_some_and(|family| family.init.is_dying())
     }
 
     pub(crate) fn init_is_gone(&self) -> bool {

@@ -365,7 +365,12 @@ impl SessionCgroup {
                 )?;
                 set(PIDS, "pids.max", processes.to_string())?;
                 set(CPU, "cpu.cfs_period_us", "100000".into())?;
-                set(CPU, "cpu.cfs_quota_us", quota.to_string())?;
+                let limited = set(CPU, "cpu.cfs_quota_us", quota.to_string());
+                // More than a cgroup above has is refused, unlike in version 2; the limit of that one
+                // holds then.
+                if limited.is_err() && !has_quota_above(&directories[CPU]) {
+                    limited?;
+                }
                 (
                     directories[MEMORY].join("memory.usage_in_bytes"),
                     directories[MEMORY].join("memory.max_usage_in_bytes"),
@@ -627,6 +632,14 @@ fn is_inside(pid: i32, inside: i32) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let innermost = ids.and_then(|ids| ids.split_whitespace().last());
     innermost.and_then(|id| id.parse().ok()) == Some(inside)
+}
+
+/// Whether a cgroup above has a limit on processors, in version 1.
+fn has_quota_above(directory: &Path) -> bool {
+    directory.ancestors().skip(1).any(|above| {
+        let quota = fs::read_to_string(above.join("cpu.cfs_quota_us")).ok();
+        quota.is_some_and(|quota| quota.trim().parse().is_ok_and(|quota: i64| quota > 0))
+    })
 }
 
 fn refused(path: &Path, source: io::Error) -> CgroupError {

@@ -58,6 +58,22 @@ impl Process {
         id.trim().parse().ok().filter(|id| *id > 1)
     }
 
+    /// Whether it is gone or on its way. The init of a pid namespace is before any process there dies
+    /// of its death.
+    pub fn is_dying(&self) -> bool {
+        const EXITING: u64 = 4;
+        let Some(id) = self.id() else {
+            return true;
+        };
+        let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else {
+            return self.id().is_none();
+        };
+        // The name may hold anything; the seventh word after it holds the flags.
+        let words = stat.rsplit_once(')').map(|(_, words)| words);
+        let flags = words.and_then(|words| words.split_whitespace().nth(6)?.parse::<u64>().ok());
+        flags.is_some_and(|flags| flags & EXITING != 0)
+    }
+
     /// How readily the kernel ends it for want of memory, in thousandths of what there is: `None`
     /// if that can't be learnt.
     pub fn memory_score(&self) -> Option<i32> {

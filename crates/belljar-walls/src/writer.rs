@@ -91,7 +91,7 @@ impl FileWriter {
         let (ours, theirs) = UnixStream::pair()?;
         std::thread::spawn(move || {
             answer(&theirs, None)?;
-            serve(theirs, &Beneath::new(workspace), source.as_ref())
+            serve(theirs, &Beneath::new(workspace), source)
         });
         Self::new(ours)
     }
@@ -243,7 +243,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Adds a part of the file that the writer was started with.
+    /// Adds a part of the file that the writer was started with, which it has until it finishes once.
     pub fn copy(&mut self, from: u64, bytes: u64) -> Result<(), BeneathError> {
         if bytes > self.looked_for {
             self.check_room(bytes)?;
@@ -304,7 +304,7 @@ pub(crate) fn run(descriptors: Vec<OwnedFd>, has_source: bool) -> ! {
     let (socket, workspace) = (UnixStream::from(socket), Beneath::new(workspace));
     let source = if has_source { descriptors.next() } else { None };
     let done = match prepare(&workspace, descriptors.next()) {
-        Ok(()) => answer(&socket, None).and_then(|()| serve(socket, &workspace, source.as_ref())),
+        Ok(()) => answer(&socket, None).and_then(|()| serve(socket, &workspace, source)),
         Err(step) => answer(&socket, Some((Errno::PERM, &step))),
     };
     sys::exit_now(i32::from(done.is_err()));
@@ -346,7 +346,7 @@ fn prepare(workspace: &Beneath, join: Option<OwnedFd>) -> Result<(), String> {
     sys::die_with_parent().step("tying the writer to the spawner")
 }
 
-fn serve(socket: UnixStream, workspace: &Beneath, source: Option<&OwnedFd>) -> io::Result<()> {
+fn serve(socket: UnixStream, workspace: &Beneath, mut source: Option<OwnedFd>) -> io::Result<()> {
     socket.set_read_timeout(Some(IDLE))?;
     let mut input = BufReader::with_capacity(MAX_FRAME, socket);
     let mut frame = Vec::with_capacity(MAX_FRAME);
@@ -367,11 +367,13 @@ fn serve(socket: UnixStream, workspace: &Beneath, source: Option<&OwnedFd>) -> i
             refused = None;
         }
         if kind == SYNC || kind == ABANDON {
+            // The writer is kept, and would keep that open.
+            source = None;
             let refusal: Option<BeneathError> = refused.take();
             let refusal = refusal.as_ref().map(BeneathError::to_errno);
             answer(input.get_ref(), refusal)?;
         } else if refused.is_none()
-            && let Err(error) = act(kind, &frame, workspace, source, &mut file)
+            && let Err(error) = act(kind, &frame, workspace, source.as_ref(), &mut file)
         {
             // What comes until the host asks is of no use any more.
             file = None;

@@ -8,8 +8,8 @@ mod calls;
 use std::collections::BTreeSet;
 
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Mod, Parameter, Pattern, Stmt};
-use ruff_python_ast::{TypeParam, name::Name};
+use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Identifier, Mod, Parameter};
+use ruff_python_ast::{Pattern, Stmt, TypeParam, name::Name};
 
 use crate::dialect::with_syntax;
 
@@ -122,16 +122,20 @@ impl<'a> Visitor<'a> for Names {
     }
 
     fn visit_pattern(&mut self, pattern: &'a Pattern) {
-        let name = match pattern {
-            Pattern::MatchAs(part) => part.name.as_ref(),
-            Pattern::MatchStar(part) => part.name.as_ref(),
-            Pattern::MatchMapping(part) => part.rest.as_ref(),
-            _ => None,
-        };
-        if let Some(name) = name {
+        if let Some(name) = captured(pattern) {
             self.bind(&name.id);
         }
         visitor::walk_pattern(self, pattern);
+    }
+}
+
+/// The name that a pattern binds by itself.
+pub(super) fn captured(pattern: &Pattern) -> Option<&Identifier> {
+    match pattern {
+        Pattern::MatchAs(part) => part.name.as_ref(),
+        Pattern::MatchStar(part) => part.name.as_ref(),
+        Pattern::MatchMapping(part) => part.rest.as_ref(),
+        _ => None,
     }
 }
 

@@ -39,17 +39,8 @@ impl CellDriver<'_> {
         // A process that is dying by itself gets the time to tell how.
         let mut wait_status = self.guest.wait_status(LAST_WORDS).await;
         let by_itself = wait_status.is_some();
-        // Where init was killed, the kernel kills the interpreter first and init is gone after it.
-        let mut init_died = false;
-        if wait_status.is_some_and(|status| exit_or_signal(status) == Err(9)) {
-            for _ in 0..15 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                init_died = self.shared.init_is_gone();
-                if init_died {
-                    break;
-                }
-            }
-        }
+        let init_died = wait_status.is_some_and(|status| exit_or_signal(status) == Err(9))
+            && self.shared.init_is_dying();
         if !by_itself {
             // Before its init, which may be the one who tells how it ended.
             let _ = self.shared.interpreter().kill();
@@ -236,6 +227,10 @@ impl CellDriver<'_> {
             // Code in the session can't harm its init: this is a fault on our side.
             Err(9) if death.init_died => {
                 return Err(Error::Ended("its init was killed from outside".into()));
+            }
+            // None of the program has run.
+            Err(9) if !self.guest.ready => {
+                return Err(Error::Ended("it was killed while it started".into()));
             }
             // It let go of its channel and lived on, as a program that replaced itself does.
             Err(9) if !death.by_itself => Cause::Protocol {

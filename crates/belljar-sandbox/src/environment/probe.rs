@@ -1,9 +1,10 @@
 //! Asking an interpreter what it is: one short run of it, one line of JSON back.
 
+use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
@@ -12,7 +13,10 @@ use super::{DEFAULT_PRELOAD, EnvironmentError, LockedPackage, PythonVersion};
 
 const SCRIPT: &str = include_str!("probe.py");
 const MARK: &str = "belljar-probe:";
-const DEADLINE: Duration = Duration::from_secs(10);
+/// An answer takes 50 ms, but a minute on a machine that has much else to do, or a slow disk.
+const DEADLINE: Duration = Duration::from_mins(1);
+/// After so long, a person is told what takes so long.
+const LONG: Duration = Duration::from_secs(5);
 /// How much of an interpreter's complaint is shown.
 const SHOWN_CHARACTERS: usize = 2000;
 
@@ -146,7 +150,14 @@ pub(super) fn probe(path: &Path) -> Result<Report, EnvironmentError> {
 
     let mut command = Command::new(&interpreter);
     command.args(["-I", "-c", SCRIPT]).args(DEFAULT_PRELOAD);
-    let finished = process::run_with_deadline(&mut command, DEADLINE).map_err(|failure| {
+    let (begun, warned) = (Instant::now(), Cell::new(false));
+    let wait = |_| {
+        if begun.elapsed() > LONG && !warned.replace(true) {
+            tracing::warn!(python = %interpreter.display(), "still waiting for a Python to start");
+        }
+        true
+    };
+    let finished = process::run_watched(&mut command, DEADLINE, wait).map_err(|failure| {
         failed(match failure {
             Failure::Io(error) => format!("it could not be started: {error}"),
             Failure::Deadline | Failure::Stopped => {

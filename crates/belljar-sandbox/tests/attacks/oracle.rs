@@ -171,11 +171,11 @@ pub(crate) async fn check_processes(before: &BTreeSet<u32>) {
     .await;
 }
 
-/// The sibling answers in under 100 ms (the best of three, since the machine may be busy with
-/// another test).
+/// The sibling answers in under 100 ms; not always, since the machine may be busy with another test,
+/// but soon.
 pub(crate) async fn check_answers(session: &Session) {
-    let mut best = Duration::MAX;
-    for _ in 0..3 {
+    let (mut best, begun) = (Duration::MAX, Instant::now());
+    while best >= Duration::from_millis(100) && begun.elapsed() < seconds(20.0) {
         let started = Instant::now();
         assert_eq!(printed(session, "print(6 * 7)").await, "42\n");
         best = best.min(started.elapsed());

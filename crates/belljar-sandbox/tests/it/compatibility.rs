@@ -1,14 +1,27 @@
 //! Real programs work behind the walls: what the data stack, the standard library and child
 //! programs ask of the kernel is allowed. Each piece of code asserts its own results.
 
-use crate::support::data_session;
+use belljar_sandbox::Cell;
+
+use crate::support::{data_session, seconds};
 
 /// Runs each in one session, one after another, and tells of all that fail.
 async fn all_work(pieces: &[&str]) {
     let session = data_session().await;
     let mut failed = Vec::new();
     for code in pieces {
-        let outcome = session.run(*code).await.unwrap();
+        // On a machine of any speed.
+        let cell = Cell {
+            wall_time: Some(seconds(100.0)),
+            ..Cell::from(*code)
+        };
+        let outcome = match session.run(cell).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                failed.push(error.to_string());
+                break;
+            }
+        };
         if !outcome.is_success() {
             let traceback = outcome.exception.map(|exception| exception.traceback);
             failed.push(format!(

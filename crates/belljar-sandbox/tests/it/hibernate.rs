@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use belljar_sandbox::protocol::{CallId, Cause, Event, Fate, Outcome, Walls};
@@ -297,30 +298,37 @@ async fn cells_and_sleeps_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_and_sleeps_at_once() {
     let session = std::sync::Arc::new(engine().session().await.unwrap());
+    let count = std::sync::Arc::new(AtomicUsize::new(0));
     let writer = tokio::spawn({
         let session = std::sync::Arc::clone(&session);
+        let count = std::sync::Arc::clone(&count);
         async move {
-            let mut put = 0;
-            let started = Instant::now();
-            // Most of them meet a sleep: the first one after each waking takes the longest.
-            while put < 40 || started.elapsed() < seconds(1.5) {
+            while count.load(Ordering::Relaxed) < 200 {
+                let put = count.load(Ordering::Relaxed);
                 match session.put(&format!("{put}"), b"here") {
-                    Ok(()) => put += 1,
+                    Ok(()) => count.store(put + 1, Ordering::Relaxed),
                     Err(Error::Asleep) => session.wake().await.unwrap(),
                     Err(error) => panic!("{error}"),
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            put
         }
     });
+    let mut sleeps = 0;
     while !writer.is_finished() {
+        // One who always slept before the next file is put would keep it away for ever.
+        let put = count.load(Ordering::Relaxed);
+        while count.load(Ordering::Relaxed) == put && !writer.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(sleeps % 16)).await;
         session.hibernate().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(15)).await;
+        sleeps += 1;
     }
-    let put = writer.await.unwrap();
+    writer.await.unwrap();
     session.wake().await.unwrap();
-    assert_eq!(session.list("").unwrap().entries.len(), put);
+    assert_eq!(session.list("").unwrap().entries.len(), 200);
+    assert!(sleeps > 5, "{sleeps} sleeps");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,7 @@ fn reply(request: &Recorded) -> Scripted {
     }
 }
 
-fn offering(model: &ScriptedModel) -> ServerOptions {
+pub(crate) fn offering(model: &ScriptedModel) -> ServerOptions {
     let mut profile = Profile::built_in("llamacpp").unwrap();
     profile.base_url = model.base_url();
     options(|options| {
@@ -39,7 +39,7 @@ fn offering(model: &ScriptedModel) -> ServerOptions {
     })
 }
 
-async fn until(client: &Client, run: &str, state: &str) -> Value {
+pub(crate) async fn until(client: &Client, run: &str, state: &str) -> Value {
     for _ in 0..1500 {
         let shown = client.get(run).json_with(200).await;
         if shown["state"] == state {
@@ -63,7 +63,7 @@ fn decide(client: &Client, run: &str, asked: &Value, decision: &Value) -> reqwes
     client.post(&path, json!({"hash": asked["hash"], "decision": decision}))
 }
 
-fn path(run: &Value) -> String {
+pub(crate) fn path(run: &Value) -> String {
     format!("/v1/runs/{}", run["id"].as_str().unwrap())
 }
 

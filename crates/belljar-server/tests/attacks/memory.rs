@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
+use belljar_server::{Scope, ServerOptions};
+use belljar_test_model::{Recorded, Scripted, ScriptedModel};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::approvals::{offering, path, until};
 use crate::harness::{Case, Severity};
 use crate::mcp_client::Mcp;
 use crate::small::Small;
@@ -24,12 +27,19 @@ fn shows(count: usize) -> String {
 }
 
 async fn begin(id: &'static str, attack: &'static str, expectation: &'static str) -> (Case, Small) {
+    begin_with(options(|_| {}), id, attack, expectation).await
+}
+
+async fn begin_with(
+    mut options: ServerOptions,
+    id: &'static str,
+    attack: &'static str,
+    expectation: &'static str,
+) -> (Case, Small) {
     let small = Small::enter(ROOM);
-    let options = options(|options| {
-        options.session.limits.memory_bytes = 96 << 20;
-        options.session.limits.wall_time = Duration::from_mins(1);
-        options.creates_per_second = 100;
-    });
+    options.session.limits.memory_bytes = 96 << 20;
+    options.session.limits.wall_time = Duration::from_mins(1);
+    options.creates_per_second = 100;
     let case = Case::begin_with(options, id, Severity::HostDos, attack, expectation).await;
     (case, small)
 }
@@ -232,5 +242,73 @@ async fn heavy_n52a_calls_with_long_code() {
     assert!(refused > 0, "all were taken");
     case.check_peer().await;
     drop((slow, calls));
+    end(case, small).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_n43c_snapshots_with_long_headers() {
+    let (case, small) = begin(
+        "N43c",
+        "eight sessions at once from a snapshot whose header has 12 MiB of sources; a service with 640 MiB",
+        "headers are read as far as their memory goes and the others wait; all sessions start",
+    )
+    .await;
+    let hostile = case.hostile().await;
+    let session = hostile.session().await;
+    for n in 0..3 {
+        let code = format!("x{n} = {n}  # {}", "y".repeat(4 << 20));
+        let outcome = hostile.run(&session, &code).await;
+        assert_eq!(outcome["status"], "success", "{outcome:.400}");
+    }
+    let snapshot = hostile.get(&format!("{session}/snapshot")).with(200).await;
+    let snapshot = snapshot.bytes().await.unwrap();
+    hostile.delete(&session).with(204).await;
+    let all = (0..8).map(|_| {
+        let load = hostile.request(reqwest::Method::POST, "/v1/sessions/from-snapshot");
+        let load = load.header("content-type", "application/vnd.belljar.snapshot");
+        load.body(snapshot.clone()).json_with(201)
+    });
+    let (loaded, ()) = tokio::join!(join_all(all), case.check_peer());
+    for loaded in loaded {
+        assert_eq!(loaded["cells"], 3, "{loaded:.400}");
+        let path = format!("/v1/sessions/{}", loaded["id"].as_str().unwrap());
+        assert_eq!(hostile.printed(&path, "print(x2)").await, "2\n");
+    }
+    end(case, small).await;
+}
+
+/// Eight cells with a picture each, then an answer.
+fn pictures(request: &Recorded) -> Scripted {
+    let done = request.json()["messages"].as_array().map_or(0, Vec::len) / 2;
+    if done >= 8 {
+        return Scripted::text("FINAL: all shown.");
+    }
+    Scripted::text(format!("```python\n{}\nprint('shown')\n```", shows(1)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_n43d_runs_that_nobody_reads() {
+    let model = ScriptedModel::react(pictures).unwrap();
+    let (case, small) = begin_with(
+        offering(&model),
+        "N43d",
+        "a run with eight pictures of 6 MiB: its events, its steps and its page, asked for 16 times each and not read; a service with 640 MiB",
+        "so many are read at once as their memory goes, the others wait or get 429; another tenant's cell runs",
+    )
+    .await;
+    let hostile = case.hostile_with(&[Scope::Sessions, Scope::Runs]).await;
+    let asked = json!({"task": "Show.", "approvals": "never"});
+    let run = path(&hostile.post("/v1/runs", asked).json_with(202).await);
+    until(&hostile, &run, "answered").await;
+    let mut open = Vec::new();
+    for part in ["events", "steps", "export?format=html"] {
+        let head = head(&case, &hostile, "GET", &format!("{run}/{part}"), 0);
+        open.extend(join_all((0..16).map(|_| unread(&case, &head, b""))).await);
+    }
+    for _ in 0..5 {
+        case.check_peer().await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    drop(open);
     end(case, small).await;
 }

@@ -6,6 +6,7 @@ use ruff_python_ast::{
     StmtFunctionDef,
 };
 
+use super::super::gate::captured;
 use super::known;
 use super::scope::{Function, Scopes, scope_of};
 use super::value::{HOLE, Value, Values};
@@ -415,13 +416,7 @@ impl<'a> Visitor<'a> for Binder<'_, '_> {
     }
 
     fn visit_pattern(&mut self, pattern: &'a Pattern) {
-        let name = match pattern {
-            Pattern::MatchAs(part) => part.name.as_ref(),
-            Pattern::MatchStar(part) => part.name.as_ref(),
-            Pattern::MatchMapping(part) => part.rest.as_ref(),
-            _ => None,
-        };
-        if let Some(name) = name {
+        if let Some(name) = captured(pattern) {
             self.scopes.bind(&name.id, &Values::any());
         }
         visitor::walk_pattern(self, pattern);

@@ -62,14 +62,14 @@ impl Look<'_> {
             }
         }
         let others = values.iter().any(|value| !matches!(value, Value::Named(_)));
+        let call = Called {
+            path: None,
+            name,
+            receiver,
+            given,
+            at,
+        };
         if is_method || function.is_attribute_expr() && others {
-            let call = Called {
-                path: None,
-                name,
-                receiver,
-                given,
-                at,
-            };
             let leads_out = self.by_address(&call, true);
             if !is_known && !leads_out {
                 self.method(&call);
@@ -77,13 +77,6 @@ impl Look<'_> {
             }
         } else if others {
             let is_local = self.scopes.functions.contains_key(name);
-            let call = Called {
-                path: None,
-                name,
-                receiver,
-                given,
-                at,
-            };
             self.by_address(&call, is_local);
         }
     }
