@@ -24,10 +24,10 @@ const MOST: usize = 4;
 const SOONER: i32 = 500;
 
 /// How long a copy may take to wake; it takes milliseconds.
-const WAKE_TIME: Duration = Duration::from_secs(3);
+const WAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How long the processes of a dead session may take to go.
-const CLEAR_TIME: Duration = Duration::from_secs(2);
+const CLEAR_TIME: Duration = Duration::from_secs(10);
 
 /// A copy that sleeps.
 #[derive(Debug)]

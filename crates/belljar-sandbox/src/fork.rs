@@ -29,7 +29,7 @@ use crate::tools::Toolset;
 use crate::warm::{Offer, PATIENCE, Warm};
 
 /// How long a session may take to let its forks go, and a fork to copy the workspace.
-const FORK_TIME: Duration = Duration::from_secs(20);
+const FORK_TIME: Duration = Duration::from_mins(1);
 
 impl Session {
     /// Makes new sessions that start as copies of this one: all variables, a copy of the workspace,

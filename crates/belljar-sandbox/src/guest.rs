@@ -21,10 +21,10 @@ use crate::error::Error;
 use crate::packages::Layer;
 
 /// How long a guest that runs no cell may take to answer.
-pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// How long a killed process may take to be reported dead; it takes a millisecond.
-pub(crate) const DEATH_TIME: Duration = Duration::from_secs(3);
+pub(crate) const DEATH_TIME: Duration = Duration::from_secs(10);
 
 /// How much is read at once.
 pub(crate) const READ_BYTES: usize = 16 << 10;

@@ -43,7 +43,7 @@ fn heavy_b15_cells() {
         .await;
         let session = case
             .session_with(Limits {
-                grace: seconds(0.2),
+                grace: seconds(3.0),
                 ..Limits::default()
             })
             .await;

@@ -6,7 +6,7 @@ use belljar_sandbox::protocol::{Cause, Event, Fate, Status};
 use belljar_sandbox::{Error, Limits};
 
 use crate::harness::{Case, Severity};
-use crate::support::{eventually, seconds, timed};
+use crate::support::{Stopwatch, eventually, seconds, timed};
 
 fn impatient() -> Limits {
     Limits {
@@ -248,7 +248,7 @@ threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGSTOP)).start()
 ";
     case.printed(&other, later).await;
     tokio::time::sleep(seconds(0.2)).await;
-    let started = Instant::now();
+    let started = Stopwatch::start();
     other.close().await.unwrap();
     assert!(started.elapsed() < seconds(2.0));
     case.end([session]).await;
@@ -277,7 +277,7 @@ clinging = Clinging()
 threading.Thread(target=for_ever).start()
 ";
     case.printed(&session, code).await;
-    let started = Instant::now();
+    let started = Stopwatch::start();
     session.close().await.unwrap();
     assert!(started.elapsed() < seconds(2.0), "{:?}", started.elapsed());
 

@@ -7,7 +7,7 @@ use belljar_sandbox::{EntryKind, Error, Limits, Session};
 
 use crate::f_files::not_regular;
 use crate::harness::{Case, Severity};
-use crate::support::{eventually, seconds};
+use crate::support::{Stopwatch, eventually, seconds};
 
 /// What the host did while a directory and a link changed places.
 #[derive(Debug, Default)]
@@ -353,7 +353,7 @@ for path in TARGETS:
 
 /// All operations end at once, whatever stands there.
 fn at_once<T>(what: &str, operation: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let result = operation();
     assert!(
         started.elapsed() < seconds(2.0),

@@ -1,14 +1,14 @@
 //! L: calls of tools.
 
-use std::time::Instant;
-
 use belljar_sandbox::protocol::{CallDenial, Cause, Event, Fate, ToolStub};
 use belljar_sandbox::{Cell, Error, Limits, Session, SessionOptions};
 use serde_json::json;
 
 use crate::d_channel::{all_break, broken, forging};
 use crate::harness::{Case, Severity};
-use crate::support::{forget_highest_resident, highest_resident, seconds, without_copies};
+use crate::support::{
+    Stopwatch, forget_highest_resident, highest_resident, seconds, without_copies,
+};
 
 /// The driver's own way to call, past the stubs: `make(NAME, JSON)` returns what the host says.
 const MAKE: &str = r"
@@ -219,7 +219,7 @@ async fn l14_a_cell_is_ended_in_a_call() {
             break call;
         }
     };
-    let started = Instant::now();
+    let started = Stopwatch::start();
     assert!(session.interrupt());
     let mut cancelled = Vec::new();
     let outcome = loop {
@@ -251,7 +251,7 @@ async fn l14_a_cell_is_ended_in_a_call() {
     let other = case.session_of(granted(limits)).await;
     let mut run = other.run(calling("tools.count(1)"));
     while !matches!(run.next().await.unwrap().unwrap(), Event::Called { .. }) {}
-    let started = Instant::now();
+    let started = Stopwatch::start();
     other.close().await.unwrap();
     let outcome = run.outcome().await;
     assert!(started.elapsed() < seconds(5.0), "{:?}", started.elapsed());

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use belljar_sandbox::Session;
 
 use crate::support::{
-    Traces, descriptors, name, printed, processes_below, resident, seconds, template, traces,
+    Stopwatch, Traces, descriptors, name, printed, processes_below, resident, seconds, template,
+    traces,
 };
 
 /// Resident memory may grow this much over a case: allocator slack and pages of code that were
@@ -176,7 +177,7 @@ pub(crate) async fn check_processes(before: &BTreeSet<u32>) {
 pub(crate) async fn check_answers(session: &Session) {
     let (mut best, begun) = (Duration::MAX, Instant::now());
     while best >= Duration::from_millis(100) && begun.elapsed() < seconds(20.0) {
-        let started = Instant::now();
+        let started = Stopwatch::start();
         assert_eq!(printed(session, "print(6 * 7)").await, "42\n");
         best = best.min(started.elapsed());
     }
@@ -192,7 +193,7 @@ pub(crate) struct Latencies(Vec<Duration>);
 
 impl Latencies {
     pub(crate) async fn add_cell(&mut self, session: &Session) {
-        let started = Instant::now();
+        let started = Stopwatch::start();
         assert_eq!(printed(session, "print(sum(range(100)))").await, "4950\n");
         self.0.push(started.elapsed());
         self.0.sort();

@@ -8,9 +8,9 @@ use belljar_sandbox::{Error, Limits};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    bare_environment, builder, data_session, descriptors, engine, eventually, good, inits, name,
-    printed, processes_below, resident, seconds, session_with, template, timed, traces,
-    without_copies,
+    Stopwatch, bare_environment, builder, data_session, descriptors, engine, eventually, good,
+    inits, name, printed, processes_below, resident, seconds, session_with, template, timed,
+    traces, without_copies,
 };
 
 /// A number below `limit`, another one each time.
@@ -204,7 +204,7 @@ async fn heavy_two_gigabytes_of_heap() {
     let manifest = session.manifest().await.unwrap();
     let big = manifest.iter().find(|info| info.name == "big").unwrap();
     assert_eq!(big.size_bytes, Some(2 << 30));
-    let started = Instant::now();
+    let started = Stopwatch::start();
     for _ in 0..50 {
         good(&session, "x = 1").await;
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use belljar_sandbox::protocol::{Cause, Fate, Language, Outcome, Status};
 use belljar_sandbox::{Error, Limits};
 
-use crate::support::{good, seconds, session, session_with, timed};
+use crate::support::{Stopwatch, good, seconds, session, session_with, timed};
 
 fn signal(number: i32, name: &str) -> Cause {
     Cause::Signal {
@@ -157,7 +157,7 @@ async fn env_5_a_kill_that_always_works() {
             ..Limits::default()
         };
         let session = session_with(limits).await;
-        let started = Instant::now();
+        let started = Stopwatch::start();
         let outcome = session.run(timed(code, seconds(0.5))).await.unwrap();
         assert!(
             started.elapsed() < seconds(3.0),

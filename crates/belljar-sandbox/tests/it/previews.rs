@@ -1,11 +1,11 @@
 //! What a manifest shows of values, and what a session uses while it lives.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use belljar_sandbox::Session;
 
-use crate::support::{data_session, good, seconds, session, timed};
+use crate::support::{Stopwatch, data_session, good, seconds, session, timed};
 
 /// The previews of a session's names.
 async fn previews(session: &Session) -> HashMap<String, Option<String>> {
@@ -124,7 +124,7 @@ large = "a" * 100_000_000
 bold = "\x1b[2J\x1b]0;x\x07\u202eevil\u2066\u2800"
 "#;
     good(&session, code).await;
-    let asked = Instant::now();
+    let asked = Stopwatch::start();
     let seen = previews(&session).await;
     let took = asked.elapsed();
     assert!(took < seconds(1.0), "{took:?}");

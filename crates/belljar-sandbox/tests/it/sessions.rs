@@ -5,7 +5,8 @@ use belljar_sandbox::{Cell, Error, WhenBusy};
 use serde_json::json;
 
 use crate::support::{
-    bare_environment, builder, data_session, engine, good, inits, printed, seconds, session, timed,
+    Stopwatch, bare_environment, builder, data_session, engine, good, inits, printed, seconds,
+    session, timed,
 };
 
 /// SES-1: names, functions, classes, imports and instances persist.
@@ -238,7 +239,7 @@ async fn ses_6_the_first_cell_can_be_interrupted() {
         let session = engine.session().await.unwrap();
         let mut run = session.run("import time\ntime.sleep(5)");
         while !matches!(run.next().await, Some(Ok(Event::Started { .. }))) {}
-        let began = std::time::Instant::now();
+        let began = Stopwatch::start();
         while !session.interrupt() {
             tokio::task::yield_now().await;
         }

@@ -393,7 +393,7 @@ async fn time_and_size_have_bounds() {
     let started = Instant::now();
     let error = session.snapshot(&place.path()).await.unwrap_err();
     assert!(matches!(error, Error::Unresponsive), "{error:?}");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(30));
     place.holds(0);
     let error = session.snapshot(&place.path()).await.unwrap_err();
     assert!(matches!(error, Error::Ended(_)), "{error:?}");

@@ -211,7 +211,7 @@ async fn hostile_pickles_harm_only_their_own_session() {
             matches!(error, Error::Snapshot(SnapshotError::Lost(_))),
             "{text}: {error:?}"
         );
-        assert!(started.elapsed() < Duration::from_secs(10), "{text}");
+        assert!(started.elapsed() < Duration::from_secs(30), "{text}");
     }
 
     // Those that fail, or are no pickles: told name by name, and the others come back.

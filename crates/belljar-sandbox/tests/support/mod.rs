@@ -1,6 +1,8 @@
 //! What the tests start with, and what they look at.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+mod stopwatch;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use belljar_sandbox::{
     Cell, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentSpec, EnvironmentStore,
     Limits, Session, SessionOptions,
 };
+
+pub(crate) use stopwatch::Stopwatch;
 
 /// The `default` environment; built if it is not there, which takes half a minute.
 pub(crate) fn data_environment() -> Environment {
