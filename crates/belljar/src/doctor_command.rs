@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use belljar_sandbox::{Engine, Environment};
 use belljar_walls::{
-    Cgroups, LANDLOCK_FLOOR, has_admin_capability, landlock_version, remove_tree, seccomp_works,
-    session_ids, user_namespaces_work,
+    COVERS_EMPTYING, Cgroups, LANDLOCK_FLOOR, has_admin_capability, landlock_version, remove_tree,
+    seccomp_works, session_ids, user_namespaces_work,
 };
 use clap::Args;
 use owo_colors::OwoColorize;
@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::{show, start};
 
-/// The oldest kernel: Landlock covers `truncate` since then.
-const OLDEST_KERNEL: (u32, u32) = (6, 2);
+/// The oldest kernel: the first with Landlock 2.
+const OLDEST_KERNEL: (u32, u32) = (5, 19);
 /// The version of Landlock that also keeps signals and abstract sockets inside (Linux 6.12).
 const GOOD_LANDLOCK: u32 = 6;
 /// Descriptors that a session costs the host.
@@ -166,12 +166,12 @@ fn in_json(check: &str, finding: &Finding) -> String {
 fn kernel(release: &str) -> Finding {
     let Some(version) = kernel_version(release) else {
         return Finding::note(format!("{release} (not a version that is known)"))
-            .remedy("make sure that it is Linux 6.2 or later");
+            .remedy("make sure that it is Linux 5.19 or later");
     };
     let found = format!("Linux {release}");
     if version < OLDEST_KERNEL {
-        Finding::missing(format!("{found}; the walls need 6.2 or later"))
-            .remedy("update the kernel to 6.2 or later, 6.12 or later is better")
+        Finding::missing(format!("{found}; the walls need 5.19 or later"))
+            .remedy("update the kernel: 6.1 or later works, 6.12 or later is better")
     } else {
         Finding::ok(found)
     }
@@ -184,8 +184,13 @@ fn landlock(version: Option<u32>) -> Finding {
         ),
         Some(version) if version < LANDLOCK_FLOOR => {
             Finding::missing(format!("version {version}; {LANDLOCK_FLOOR} is needed"))
-                .remedy("update the kernel to 6.2 or later")
+                .remedy("update the kernel: 6.1 or later works, 6.12 or later is better")
         }
+        Some(version) if version < COVERS_EMPTYING => Finding::note(format!(
+            "version {version}: os.truncate(path) is refused, and file.truncate() works; signals and abstract \
+             sockets are covered by the namespaces alone"
+        ))
+        .remedy("nothing has to be done; Linux 6.12 or later has all walls twice"),
         Some(version) if version < GOOD_LANDLOCK => Finding::note(format!(
             "version {version}: files are covered; signals and abstract sockets only by the namespaces"
         ))
@@ -373,7 +378,7 @@ async fn uv() -> Finding {
         .filter(|path| !path.is_empty())
         .map(PathBuf::from);
     let Some(program) = named.or_else(|| find_in_path("uv")) else {
-        return Finding::missing("there is no uv in PATH").remedy(remedy);
+        return Finding::note("there is no uv in PATH").remedy(remedy);
     };
     let shown = program.display();
     let asked = tokio::process::Command::new(&program)
@@ -386,12 +391,12 @@ async fn uv() -> Finding {
             String::from_utf8_lossy(&output.stdout).trim()
         )),
         Ok(Ok(output)) => {
-            Finding::missing(format!("{shown} ended with {}", output.status)).remedy(remedy)
+            Finding::note(format!("{shown} ended with {}", output.status)).remedy(remedy)
         }
         Ok(Err(error)) => {
-            Finding::missing(format!("{shown} could not be started: {error}")).remedy(remedy)
+            Finding::note(format!("{shown} could not be started: {error}")).remedy(remedy)
         }
-        Err(_) => Finding::missing(format!("{shown} gave no answer")).remedy(remedy),
+        Err(_) => Finding::note(format!("{shown} gave no answer")).remedy(remedy),
     }
 }
 
@@ -464,7 +469,7 @@ fn judge_environments<'a>(
         ));
     }
     if names.is_empty() {
-        Finding::missing("none yet")
+        Finding::note("none yet: sessions run with the Python above")
             .remedy("belljar env create (the first command that needs `default` builds it too)")
     } else {
         Finding::ok(names)
@@ -563,8 +568,8 @@ mod tests {
     fn kernels_are_judged_by_number() {
         assert_eq!(kernel("5.11.22").status, Status::Missing);
         assert_eq!(kernel("4.18.0").status, Status::Missing);
-        assert_eq!(kernel("6.1.0").status, Status::Missing);
-        assert_eq!(kernel("6.2.0").status, Status::Ok);
+        assert_eq!(kernel("5.15.0").status, Status::Missing);
+        assert_eq!(kernel("6.1.0").status, Status::Ok);
         assert_eq!(kernel("10.0.0").status, Status::Ok);
         assert_eq!(kernel("strange").status, Status::Note);
     }
@@ -572,7 +577,8 @@ mod tests {
     #[test]
     fn filters_are_judged() {
         assert_eq!(landlock(None).status, Status::Missing);
-        assert_eq!(landlock(Some(2)).status, Status::Missing);
+        assert_eq!(landlock(Some(1)).status, Status::Missing);
+        assert_eq!(landlock(Some(2)).status, Status::Note);
         assert_eq!(landlock(Some(3)).status, Status::Note);
         assert_eq!(landlock(Some(6)).status, Status::Ok);
         assert_eq!(seccomp(false).status, Status::Missing);
@@ -643,7 +649,7 @@ mod tests {
             Finding::ok("default, ml")
         );
         let empty = judge_environments([].into_iter(), &none);
-        assert_eq!(empty.status, Status::Missing);
+        assert_eq!(empty.status, Status::Note);
         assert!(empty.remedies[0].starts_with("belljar env create"));
         assert_eq!(
             judge_environments([].into_iter(), &["'x' cannot be used"]).status,
