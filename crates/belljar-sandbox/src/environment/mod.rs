@@ -10,6 +10,7 @@
 
 mod error;
 mod fonts;
+mod known;
 mod lock;
 mod name;
 mod paths;
@@ -131,7 +132,7 @@ pub struct Environment {
     packages: Vec<LockedPackage>,
     preload: Vec<String>,
     /// Nobody chose the preload list: what can't be imported is left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     preload_is_usual: bool,
     fonts: Vec<PathBuf>,
     read_only_paths: Vec<PathBuf>,
