@@ -13,6 +13,7 @@ use belljar_walls::{
 };
 use clap::Args;
 use owo_colors::OwoColorize;
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::{show, start};
@@ -215,11 +216,15 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
 }
 
 /// What the host says about user namespaces; `None` where it has no such setting.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct NamespaceSettings {
     maximum: Option<u64>,
     unprivileged: Option<u64>,
     apparmor: Option<u64>,
+    /// Whether this process is under a filter of system calls, as in a container.
+    filtered: bool,
+    /// What AppArmor would have to be given.
+    profile: String,
 }
 
 fn user_namespaces() -> Finding {
@@ -231,17 +236,23 @@ fn user_namespaces() -> Finding {
         maximum: setting("user/max_user_namespaces"),
         unprivileged: setting("kernel/unprivileged_userns_clone"),
         apparmor: setting("kernel/apparmor_restrict_unprivileged_userns"),
+        filtered: std::fs::read_to_string("/proc/self/status")
+            .is_ok_and(|status| status.lines().any(|line| line == "Seccomp:\t2")),
+        profile: profile(),
     };
-    judge_namespaces(
-        user_namespaces_work().map_err(|error| error.to_string()),
-        settings,
-        has_admin_capability(),
-    )
+    judge_namespaces(user_namespaces_work(), &settings, has_admin_capability())
+}
+
+/// The profile of AppArmor for this program, wherever it is.
+fn profile() -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "/usr/bin/belljar".into());
+    let text = include_str!("../../../ops/apparmor/belljar");
+    text.replace("/usr/bin/belljar", &program.display().to_string())
 }
 
 fn judge_namespaces(
-    tried: Result<(), String>,
-    settings: NamespaceSettings,
+    tried: std::io::Result<()>,
+    settings: &NamespaceSettings,
     admin: bool,
 ) -> Finding {
     let set = |setting: &str| {
@@ -249,27 +260,38 @@ fn judge_namespaces(
             "sudo sysctl -w {setting} (to keep it: echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf)"
         )
     };
-    let restricted = settings.apparmor == Some(1) && !admin;
-    let mut finding = match tried {
-        // AppArmor lets them be made, and then takes all power inside away.
-        Ok(()) if restricted => {
-            Finding::note("they can be made, but AppArmor keeps ordinary users from using them")
-        }
-        Ok(()) => return Finding::ok("they can be made"),
-        Err(error) => Finding::missing(format!("they can't be made: {error}")),
+    let error = match tried {
+        Ok(()) => return Finding::ok("they can be made and used"),
+        Err(error) => error,
     };
+    let refused = |by: &str| format!("they can't be used: {by} refuses them ({error})");
+    let mut finding = Finding::missing(match Errno::from_io_error(&error) {
+        Some(Errno::ACCESS) => refused("AppArmor"),
+        Some(Errno::PERM) if settings.filtered => refused("the seccomp filter of the container"),
+        _ => format!("they can't be made: {error}"),
+    });
     if settings.maximum == Some(0) {
         finding = finding.remedy(set("user.max_user_namespaces=15000"));
     }
     if settings.unprivileged == Some(0) && !admin {
         finding = finding.remedy(set("kernel.unprivileged_userns_clone=1"));
     }
-    if restricted {
-        finding = finding.remedy(set("kernel.apparmor_restrict_unprivileged_userns=0"));
+    if settings.apparmor == Some(1) {
+        finding = finding
+            .remedy(format!(
+                "install the Debian package, or write this to /etc/apparmor.d/belljar, and then \
+                 `sudo apparmor_parser --replace /etc/apparmor.d/belljar`:\n{}",
+                settings.profile
+            ))
+            .remedy(format!(
+                "or, for all programs: {}",
+                set("kernel.apparmor_restrict_unprivileged_userns=0")
+            ));
     }
     if finding.remedies.is_empty() {
         finding = finding.remedy(
-            "in a container: start it with `--privileged`, or `--security-opt seccomp=unconfined`",
+            "in a container: start it with `--privileged`, or `--security-opt seccomp=unconfined` \
+             and `--security-opt apparmor=unconfined`",
         );
     }
     if !admin {
@@ -587,38 +609,49 @@ mod tests {
 
     #[test]
     fn each_setting_against_user_namespaces_has_its_remedy() {
-        let none = NamespaceSettings::default();
-        let refused = || Err("Operation not permitted".to_owned());
-        let remedies = |settings, admin| {
-            judge_namespaces(refused(), settings, admin)
-                .remedies
-                .join("\n")
+        let none = NamespaceSettings::default;
+        let judge = |settings: &NamespaceSettings, admin| {
+            judge_namespaces(Err(Errno::PERM.into()), settings, admin)
         };
-        assert_eq!(judge_namespaces(Ok(()), none, false).status, Status::Ok);
-        assert_eq!(
-            judge_namespaces(refused(), none, false).status,
-            Status::Missing
-        );
-        assert!(remedies(none, true).contains("--privileged"));
-        assert!(!remedies(none, true).contains("as root"));
+        let remedies =
+            |settings: &NamespaceSettings, admin| judge(settings, admin).remedies.join("\n");
+        assert_eq!(judge_namespaces(Ok(()), &none(), false).status, Status::Ok);
+        assert_eq!(judge(&none(), false).status, Status::Missing);
+        assert!(remedies(&none(), true).contains("--privileged"));
+        assert!(!remedies(&none(), true).contains("as root"));
         let zero = NamespaceSettings {
             maximum: Some(0),
-            ..none
+            ..none()
         };
-        assert!(remedies(zero, true).contains("user.max_user_namespaces=15000"));
+        assert!(remedies(&zero, true).contains("user.max_user_namespaces=15000"));
         let debian = NamespaceSettings {
             unprivileged: Some(0),
-            ..none
+            ..none()
         };
-        assert!(remedies(debian, false).contains("kernel.unprivileged_userns_clone=1"));
+        assert!(remedies(&debian, false).contains("kernel.unprivileged_userns_clone=1"));
+        let container = NamespaceSettings {
+            filtered: true,
+            ..none()
+        };
+        let finding = judge(&container, true);
+        assert!(finding.detail.contains("seccomp"), "{}", finding.detail);
+    }
+
+    /// H8: with a profile all is well, without one the profile is what is told.
+    #[test]
+    fn ubuntu_needs_a_profile() {
         let ubuntu = NamespaceSettings {
             apparmor: Some(1),
-            ..none
+            profile: profile(),
+            ..NamespaceSettings::default()
         };
-        let finding = judge_namespaces(Ok(()), ubuntu, false);
-        assert_eq!(finding.status, Status::Note);
-        assert!(finding.remedies[0].contains("kernel.apparmor_restrict_unprivileged_userns=0"));
-        assert_eq!(judge_namespaces(Ok(()), ubuntu, true).status, Status::Ok);
+        let finding = judge_namespaces(Err(Errno::ACCESS.into()), &ubuntu, false);
+        assert_eq!(finding.status, Status::Missing);
+        assert!(finding.detail.contains("AppArmor"), "{}", finding.detail);
+        let program = std::env::current_exe().unwrap().display().to_string();
+        let profile = format!("profile belljar {program} flags=(unconfined)");
+        assert!(finding.remedies[0].contains(&profile), "{finding:?}");
+        assert_eq!(judge_namespaces(Ok(()), &ubuntu, false).status, Status::Ok);
     }
 
     #[test]
