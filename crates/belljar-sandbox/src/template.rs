@@ -1,6 +1,6 @@
 //! The template: the warmed interpreter that sessions are forked from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::channel::AsyncChannel;
-use crate::environment::Environment;
 use crate::lock::lock;
 use crate::options::Checkpoints;
 use crate::pulse::{Beat, Pulse, TEMPLATE_TICKS};
@@ -105,6 +104,23 @@ pub(crate) struct WarmReport {
     pub(crate) failed: BTreeMap<String, String>,
 }
 
+/// Why a template did not get warm.
+#[derive(Debug)]
+pub(crate) struct ColdTemplate {
+    pub(crate) why: String,
+    /// Modules that can't be imported.
+    pub(crate) failed: BTreeSet<String>,
+}
+
+impl<T: Into<String>> From<T> for ColdTemplate {
+    fn from(why: T) -> Self {
+        Self {
+            why: why.into(),
+            failed: BTreeSet::new(),
+        }
+    }
+}
+
 type Fork = Result<(i32, OwnedFd), String>;
 
 /// A template's process, which ends with this value: one that hangs does not see that nobody talks to it any more.
@@ -133,27 +149,25 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Warms a template that has just been started. The error is in words.
+    /// Warms a template that has just been started, with these modules. The error is in words.
     pub(crate) async fn warm(
         process: Process,
         channel: AsyncChannel,
-        environment: &Environment,
-    ) -> Result<Self, String> {
+        preload: &[String],
+        fonts: &[PathBuf],
+    ) -> Result<Self, ColdTemplate> {
         let process = Ending(process);
-        let request = Request::Warm {
-            preload: environment.preload(),
-            fonts: environment.fonts(),
-        };
+        let request = Request::Warm { preload, fonts };
         let warmed = async {
             channel.send(&request, &[]).await?;
             channel.receive::<Event>().await
         };
         let report = match tokio::time::timeout(WARM_TIME, warmed).await {
             Ok(Ok(Some((Event::Warm(report), _)))) => report,
-            Ok(Ok(Some((other, _)))) => return Err(format!("unexpected answer {other:?}")),
+            Ok(Ok(Some((other, _)))) => return Err(format!("unexpected answer {other:?}").into()),
             Ok(Ok(None)) => return Err("it ended while importing the preload list".into()),
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => return Err(format!("importing took longer than {WARM_TIME:?}")),
+            Ok(Err(error)) => return Err(error.to_string().into()),
+            Err(_) => return Err(format!("importing took longer than {WARM_TIME:?}").into()),
         };
         if report.threads != 1 {
             // A thread is not copied by a fork, and a lock that it held would never be released.
@@ -161,13 +175,14 @@ impl Template {
                 "it has {} threads after importing the preload list, but a template must have \
                  one; take the module that starts threads off the list",
                 report.threads
-            ));
+            )
+            .into());
         }
         if let Some((module, error)) = report.failed.iter().next() {
             // A module that is half imported would fail in every session in stranger ways.
-            return Err(format!(
-                "`{module}` of its preload list can't be imported: {error}"
-            ));
+            let why = format!("`{module}` of its preload list can't be imported: {error}");
+            let failed = report.failed.into_keys().collect();
+            return Err(ColdTemplate { why, failed });
         }
         Ok(Self {
             channel,

@@ -29,7 +29,7 @@ use crate::options::{Backend, Rotation, SessionOptions};
 use crate::packages::{self, PackageStore};
 use crate::pulse::{Beat, Pulse, SPAWNER_TICKS};
 use crate::starting::group_of;
-use crate::template::Template;
+use crate::template::{ColdTemplate, Template};
 use crate::templates::Templates;
 
 /// How long a process behind the walls may take to answer; it takes milliseconds.
@@ -79,6 +79,8 @@ pub(crate) type Offer = oneshot::Receiver<Result<Vec<OwnedFd>, String>>;
 pub(crate) struct Warm {
     engine: WeakEngine,
     environment: Environment,
+    /// What templates import ahead: the environment's list, without what could not be imported.
+    preload: Mutex<Vec<String>>,
     spawner: Arc<AsyncChannel>,
     waits: Mutex<Waits>,
     templates: Templates,
@@ -148,6 +150,7 @@ impl Warm {
         let (up, is_up) = oneshot::channel();
         let warm = Arc::new(Self {
             engine,
+            preload: Mutex::new(environment.preload().to_vec()),
             environment,
             spawner: Arc::clone(&spawner),
             waits: Mutex::new(Waits {
@@ -259,15 +262,31 @@ impl Warm {
             (Some(cgroups), Some(tenant)) => Some(cgroups.template(&group_of(tenant))?),
             _ => None,
         };
-        self.try_start_template(join)
-            .await
-            .map_err(|why| Error::Template {
-                environment: self.environment.name().to_owned(),
-                why,
-            })
+        loop {
+            let preload = lock(&self.preload).clone();
+            let ColdTemplate { why, failed } =
+                match self.try_start_template(join.as_ref(), &preload).await {
+                    Ok(template) => return Ok(template),
+                    Err(cold) => cold,
+                };
+            let wanted = |module: &String| !failed.contains(module);
+            if !self.environment.preload_is_usual() || preload.iter().all(wanted) {
+                return Err(Error::Template {
+                    environment: self.environment.name().to_owned(),
+                    why,
+                });
+            }
+            // Anew: a module that is half imported would fail in every session in stranger ways.
+            tracing::warn!(%why, "sessions start without a module that is usually imported ahead");
+            lock(&self.preload).retain(wanted);
+        }
     }
 
-    async fn try_start_template(&self, join: Option<OwnedFd>) -> Result<Template, String> {
+    async fn try_start_template(
+        &self,
+        join: Option<&OwnedFd>,
+        preload: &[String],
+    ) -> Result<Template, ColdTemplate> {
         let (ours, theirs) = Channel::pair().map_err(|error| error.to_string())?;
         let log = tempfile::tempfile().map_err(|error| error.to_string())?;
         let (sender, started) = oneshot::channel();
@@ -290,7 +309,7 @@ impl Warm {
             environment: template_environment(),
         };
         let mut carried = vec![theirs.as_fd(), log.as_fd()];
-        carried.extend(join.as_ref().map(AsFd::as_fd));
+        carried.extend(join.map(AsFd::as_fd));
         self.spawner
             .send(&request, &carried)
             .await
@@ -301,12 +320,14 @@ impl Warm {
             .map_err(|_| "the spawner did not answer".to_owned())?
             .map_err(|_| "the spawner died".to_owned())?;
         let channel = AsyncChannel::new(ours).map_err(|error| error.to_string())?;
-        Template::warm(Process::new(process), channel, &self.environment)
+        let fonts = self.environment.fonts();
+        Template::warm(Process::new(process), channel, preload, fonts)
             .await
-            .map_err(|error| {
-                format!("{error}\n{}", last_lines(&log))
+            .map_err(|cold| ColdTemplate {
+                why: format!("{}\n{}", cold.why, last_lines(&log))
                     .trim_end()
-                    .to_owned()
+                    .to_owned(),
+                ..cold
             })
     }
 

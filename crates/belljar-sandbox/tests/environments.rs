@@ -247,6 +247,14 @@ fn any_python_can_be_used() {
             by_directory.read_only_paths()
         );
     }
+
+    // What it said is kept, and not believed once a package more is there.
+    assert_eq!(Environment::from_python(&venv).unwrap(), by_directory);
+    let another = Path::new(&site).join("pandas");
+    fs::create_dir(&another).unwrap();
+    fs::write(another.join("__init__.py"), "").unwrap();
+    let changed = Environment::from_python(&venv).unwrap();
+    assert_eq!(changed.preload(), ["numpy", "pandas"]);
 }
 
 /// ENV-3, ENV-4: the default environment imports the common libraries and draws Chinese in plots.

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
+use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
 use crate::landlock;
@@ -26,17 +27,19 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
-/// Runs in the process that was cloned into [`NAMESPACES`]; never returns. The channel for watches
-/// was made before: one that is made here would be seen among the session's own sockets.
+/// Runs in the process that was cloned into [`NAMESPACES`]; never returns. `mapper` leads to the process
+/// that does [`map_ids`]. The channels were made before: one that is made here would be seen among
+/// the session's own sockets.
 pub(crate) fn run(
     request: &InitRequest,
     spec: &RootSpec,
     host: &Channel,
+    mapper: Channel,
     (watches, theirs): (Channel, Channel),
 ) -> ! {
     let prepared = sys::die_with_parent()
         .step("tying init to the spawner")
-        .and_then(|()| prepare(request, spec));
+        .and_then(|()| prepare(request, spec, mapper));
     let id = request.id;
     let sent = match prepared {
         Ok(mut offer) => {
@@ -109,7 +112,11 @@ fn move_process(pid: i32, cgroups: &[OwnedFd]) -> io::Result<()> {
 
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
 /// mount, net, ipc, uts, Landlock's rules, and, if it asked for one, a listener for its proxy.
-fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, String> {
+fn prepare(
+    request: &InitRequest,
+    spec: &RootSpec,
+    mapper: Channel,
+) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
@@ -122,7 +129,7 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, Strin
         Mode::empty(),
     )
     .step("opening the workspace")?;
-    enter_user_namespace(request.owner)?;
+    enter_user_namespace(mapper)?;
     let this = rustix::process::pidfd_open(
         rustix::process::getpid(),
         rustix::process::PidfdFlags::empty(),
@@ -154,17 +161,46 @@ fn prepare(request: &InitRequest, spec: &RootSpec) -> Result<Vec<OwnedFd>, Strin
 
 /// Makes the session's user namespace. It comes last and owns none of the others, so that even a
 /// regained capability in it has no power over the session's mounts or network.
-fn enter_user_namespace(owner: u32) -> Result<(), String> {
-    sys::set_ids(owner, owner).step("becoming the session's owner")?;
-    // Changed ids made this process undumpable, and its own maps unwritable.
-    sys::set_dumpable(true).step("opening init's maps")?;
+///
+/// This process becomes the session's owner after that, not before: Ubuntu's kernel restricts those who
+/// make one without capabilities, and all that they do in it.
+fn enter_user_namespace(mapper: Channel) -> Result<(), String> {
     sys::unshare(libc::CLONE_NEWUSER).step("making the user namespace")?;
-    fs::write("/proc/self/setgroups", "deny").step("denying setgroups")?;
-    fs::write("/proc/self/uid_map", format!("{GUEST_ID} {owner} 1")).step("mapping the user")?;
-    fs::write("/proc/self/gid_map", format!("{GUEST_ID} {owner} 1")).step("mapping the group")?;
+    // So that the mapper sees its maps. Nothing of the session runs yet.
+    sys::set_dumpable(true).step("opening init's maps")?;
+    mapper.send(&(), &[]).step("asking for the session's ids")?;
+    match mapper.receive().step("waiting for the session's ids")? {
+        Some((Mapped(None), _)) => {}
+        Some((Mapped(Some(error)), _)) => return Err(error),
+        None => return Err("the process that maps the session's ids is gone".into()),
+    }
+    drop(mapper);
     // A namespace inside would give back capabilities, over itself alone, but with them a part of
     // the kernel that a session has no use for.
     fs::write("/proc/sys/user/max_user_namespaces", "0")
         .step("forbidding user namespaces inside")?;
+    sys::set_ids(GUEST_ID, GUEST_ID).step("becoming the session's owner")?;
+    // It was tied to its parent before its ids changed.
     sys::die_with_parent().step("tying init to the spawner")
+}
+
+/// What became of the ids; the error if they could not be mapped.
+#[derive(Serialize, Deserialize)]
+struct Mapped(Option<String>);
+
+/// The whole life of the process that maps the ids of one session's user namespace, once init has made that: it
+/// takes capabilities outside of it.
+pub(crate) fn map_ids(pid: libc::pid_t, owner: u32, init: &Channel) -> ! {
+    let map = || -> Result<(), String> {
+        sys::die_with_parent().step("tying the mapper to the spawner")?;
+        let write = |file: &str, text: &str| fs::write(format!("/proc/{pid}/{file}"), text);
+        let ids = format!("{GUEST_ID} {owner} 1");
+        write("setgroups", "deny").step("denying setgroups")?;
+        write("uid_map", &ids).step("mapping the user")?;
+        write("gid_map", &ids).step("mapping the group")
+    };
+    if let Ok(Some(((), _))) = init.receive() {
+        let _ = init.send(&Mapped(map().err()), &[]);
+    }
+    sys::exit_now(0);
 }

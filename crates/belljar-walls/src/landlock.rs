@@ -12,10 +12,13 @@ use landlock::{
 use crate::message::FORKS;
 use crate::sys::Step;
 
-/// The least version that sessions start with. Below 3 (Linux 6.2) the rules don't cover
-/// `truncate`, and a file that may only be read could be emptied if the mount failed to be
-/// read-only.
-pub const LANDLOCK_FLOOR: u32 = 3;
+/// The least version that sessions start with (Linux 5.19): before it, no file can be renamed into
+/// another directory.
+pub const LANDLOCK_FLOOR: u32 = 2;
+
+/// The version since which (Linux 6.2) a file that may only be read can't be emptied either. Before it, the filter
+/// of system calls sees to that.
+pub const COVERS_EMPTYING: u32 = 3;
 
 /// The newest version whose rights are known here; more than the host has is left out.
 const NEWEST: ABI = ABI::V7;
@@ -40,7 +43,7 @@ pub(crate) fn check_host() -> Result<(), String> {
     match landlock_version() {
         Some(version) if version >= LANDLOCK_FLOOR => Ok(()),
         Some(version) => Err(format!(
-            "this kernel has version {version} of Landlock, and {LANDLOCK_FLOOR} is needed (Linux 6.2 or later)"
+            "this kernel has version {version} of Landlock, and {LANDLOCK_FLOOR} is needed (Linux 5.19 or later)"
         )),
         None => {
             Err("this kernel has no Landlock, or it is off (see `lsm=` of its command line)".into())

@@ -36,7 +36,7 @@ pub use channel::{Channel, receive_message, send_message};
 pub use computation::{ComputationLimits, ConfineError, compute_confined};
 pub use identity::session_ids;
 pub use keeper::{KeeperPlan, WallsSpec};
-pub use landlock::{LANDLOCK_FLOOR, landlock_version};
+pub use landlock::{COVERS_EMPTYING, LANDLOCK_FLOOR, landlock_version};
 pub use message::{
     GUEST_ID, InitEvent, InitRequest, InitTask, MOST_FORKS, PROXY_PORT, Report, Request,
     RoomRequest,

@@ -33,7 +33,7 @@ const PRIVATE: [&str; 3] = ["/tmp", "/workspace", "/dev/shm"];
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// What programs read of `/etc`; the rest of the host's is not shown.
-const ETC: [&str; 8] = [
+const ETC: [&str; 9] = [
     "/etc/ld.so.cache",
     "/etc/ssl",
     "/etc/pki",
@@ -41,6 +41,7 @@ const ETC: [&str; 8] = [
     "/etc/fonts",
     "/etc/alternatives",
     "/etc/localtime",
+    "/etc/matplotlibrc",
     "/etc/mime.types",
 ];
 

@@ -32,7 +32,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
     }
     let children = sys::child_signal_descriptor().step("watching children")?;
     let mut inits: HashMap<i32, u64> = HashMap::new();
-    let mut writers: HashSet<i32> = HashSet::new();
+    let mut helpers: HashSet<i32> = HashSet::new();
     host.send(&Report::Up, &[]).step("greeting the host")?;
     loop {
         let mut watched = [
@@ -48,7 +48,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
             !watched[1].revents().is_empty(),
         );
         if ended {
-            reap(&children, &mut inits, &mut writers, host).step("reporting a child")?;
+            reap(&children, &mut inits, &mut helpers, host).step("reporting a child")?;
         }
         if work {
             let Some((request, descriptors)) = host.receive().step("reading a request")? else {
@@ -80,12 +80,13 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                 // Where it can't be started, its socket is closed, which the host sees.
                 Request::Writer { source } => {
                     if let Ok(pid) = start_writer(descriptors, source) {
-                        writers.insert(pid);
+                        helpers.insert(pid);
                     }
                 }
                 Request::Init(request) => match start_init(&request, root, host) {
-                    Ok(pid) => {
+                    Ok((pid, mapper)) => {
                         inits.insert(pid, request.id);
+                        helpers.extend(mapper);
                     }
                     Err(error) => {
                         let error = format!("making the session's namespaces: {error}");
@@ -104,16 +105,27 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
     }
 }
 
+/// Starts init, and the process that maps its ids. Where that one can't be started, init tells.
 fn start_init(
     request: &InitRequest,
     root: Option<&RootSpec>,
     host: &Channel,
-) -> io::Result<libc::pid_t> {
+) -> io::Result<(libc::pid_t, Option<libc::pid_t>)> {
     let root = root.ok_or_else(|| io::Error::other("there are no walls"))?;
     let watches = Channel::pair()?;
-    match sys::clone_process(init::NAMESPACES)? {
-        Forked::Child => init::run(request, root, host, watches),
-        Forked::Parent(pid) => Ok(pid),
+    let (theirs, mapper) = Channel::pair()?;
+    let pid = match sys::clone_process(init::NAMESPACES)? {
+        Forked::Child => {
+            drop(mapper);
+            init::run(request, root, host, theirs, watches)
+        }
+        Forked::Parent(pid) => pid,
+    };
+    drop((theirs, watches));
+    match sys::clone_process(0) {
+        Ok(Forked::Child) => init::map_ids(pid, request.owner, &mapper),
+        Ok(Forked::Parent(mapper)) => Ok((pid, Some(mapper))),
+        Err(_) => Ok((pid, None)),
     }
 }
 
@@ -156,13 +168,13 @@ fn make_room(request: &RoomRequest, host: &Channel) -> Result<(), String> {
 fn reap(
     children: &OwnedFd,
     inits: &mut HashMap<i32, u64>,
-    writers: &mut HashSet<i32>,
+    helpers: &mut HashSet<i32>,
     host: &Channel,
 ) -> io::Result<()> {
     sys::empty_signals(children);
     while let Some((pid, status)) = sys::try_wait_any() {
-        // The host sees the end of its socket.
-        if writers.remove(&pid) {
+        // Who waits for it sees the end of its socket.
+        if helpers.remove(&pid) {
             continue;
         }
         let report = match inits.remove(&pid) {

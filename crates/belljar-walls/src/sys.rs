@@ -181,14 +181,21 @@ pub fn share_heaps() {
     unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps) };
 }
 
-/// Whether an unprivileged process may make a user namespace here: tried in a child.
+/// Whether this process may make a user namespace here, and use it: tried in a child.
 pub fn user_namespaces_work() -> io::Result<()> {
-    // SAFETY: the child only makes one system call and exits, which is allowed after a fork of a
+    // SAFETY: the child only makes a few system calls and exits, which is allowed after a fork of a
     // process with threads.
     match check(unsafe { libc::fork() })? {
         0 => {
-            let code = match unshare(libc::CLONE_NEWUSER) {
-                Ok(()) => 0,
+            let tried = unshare(libc::CLONE_NEWUSER).and_then(|()| {
+                // Where AppArmor restricts them, they can be made, and all power inside is taken away.
+                let flags = rustix::fs::OFlags::WRONLY;
+                let file =
+                    rustix::fs::open(c"/proc/self/setgroups", flags, rustix::fs::Mode::empty())?;
+                Ok(rustix::io::write(file, b"deny")?)
+            });
+            let code = match tried {
+                Ok(_) => 0,
                 Err(error) => error.raw_os_error().unwrap_or(1),
             };
             // SAFETY: ends the child without running anything of the parent's.

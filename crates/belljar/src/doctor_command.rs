@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 
 use belljar_sandbox::{Engine, Environment};
 use belljar_walls::{
-    Cgroups, LANDLOCK_FLOOR, has_admin_capability, landlock_version, remove_tree, seccomp_works,
-    session_ids, user_namespaces_work,
+    COVERS_EMPTYING, Cgroups, LANDLOCK_FLOOR, has_admin_capability, landlock_version, remove_tree,
+    seccomp_works, session_ids, user_namespaces_work,
 };
 use clap::Args;
 use owo_colors::OwoColorize;
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::{show, start};
 
-/// The oldest kernel: Landlock covers `truncate` since then.
-const OLDEST_KERNEL: (u32, u32) = (6, 2);
+/// The oldest kernel: the first with Landlock 2.
+const OLDEST_KERNEL: (u32, u32) = (5, 19);
 /// The version of Landlock that also keeps signals and abstract sockets inside (Linux 6.12).
 const GOOD_LANDLOCK: u32 = 6;
 /// Descriptors that a session costs the host.
@@ -166,12 +167,12 @@ fn in_json(check: &str, finding: &Finding) -> String {
 fn kernel(release: &str) -> Finding {
     let Some(version) = kernel_version(release) else {
         return Finding::note(format!("{release} (not a version that is known)"))
-            .remedy("make sure that it is Linux 6.2 or later");
+            .remedy("make sure that it is Linux 5.19 or later");
     };
     let found = format!("Linux {release}");
     if version < OLDEST_KERNEL {
-        Finding::missing(format!("{found}; the walls need 6.2 or later"))
-            .remedy("update the kernel to 6.2 or later, 6.12 or later is better")
+        Finding::missing(format!("{found}; the walls need 5.19 or later"))
+            .remedy("update the kernel: 6.1 or later works, 6.12 or later is better")
     } else {
         Finding::ok(found)
     }
@@ -184,8 +185,13 @@ fn landlock(version: Option<u32>) -> Finding {
         ),
         Some(version) if version < LANDLOCK_FLOOR => {
             Finding::missing(format!("version {version}; {LANDLOCK_FLOOR} is needed"))
-                .remedy("update the kernel to 6.2 or later")
+                .remedy("update the kernel: 6.1 or later works, 6.12 or later is better")
         }
+        Some(version) if version < COVERS_EMPTYING => Finding::note(format!(
+            "version {version}: os.truncate(path) is refused, and file.truncate() works; signals and abstract \
+             sockets are covered by the namespaces alone"
+        ))
+        .remedy("nothing has to be done; Linux 6.12 or later has all walls twice"),
         Some(version) if version < GOOD_LANDLOCK => Finding::note(format!(
             "version {version}: files are covered; signals and abstract sockets only by the namespaces"
         ))
@@ -210,11 +216,15 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
 }
 
 /// What the host says about user namespaces; `None` where it has no such setting.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct NamespaceSettings {
     maximum: Option<u64>,
     unprivileged: Option<u64>,
     apparmor: Option<u64>,
+    /// Whether this process is under a filter of system calls, as in a container.
+    filtered: bool,
+    /// What AppArmor would have to be given.
+    profile: String,
 }
 
 fn user_namespaces() -> Finding {
@@ -226,17 +236,23 @@ fn user_namespaces() -> Finding {
         maximum: setting("user/max_user_namespaces"),
         unprivileged: setting("kernel/unprivileged_userns_clone"),
         apparmor: setting("kernel/apparmor_restrict_unprivileged_userns"),
+        filtered: std::fs::read_to_string("/proc/self/status")
+            .is_ok_and(|status| status.lines().any(|line| line == "Seccomp:\t2")),
+        profile: profile(),
     };
-    judge_namespaces(
-        user_namespaces_work().map_err(|error| error.to_string()),
-        settings,
-        has_admin_capability(),
-    )
+    judge_namespaces(user_namespaces_work(), &settings, has_admin_capability())
+}
+
+/// The profile of AppArmor for this program, wherever it is.
+fn profile() -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "/usr/bin/belljar".into());
+    let text = include_str!("../../../ops/apparmor/belljar");
+    text.replace("/usr/bin/belljar", &program.display().to_string())
 }
 
 fn judge_namespaces(
-    tried: Result<(), String>,
-    settings: NamespaceSettings,
+    tried: std::io::Result<()>,
+    settings: &NamespaceSettings,
     admin: bool,
 ) -> Finding {
     let set = |setting: &str| {
@@ -244,27 +260,38 @@ fn judge_namespaces(
             "sudo sysctl -w {setting} (to keep it: echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf)"
         )
     };
-    let restricted = settings.apparmor == Some(1) && !admin;
-    let mut finding = match tried {
-        // AppArmor lets them be made, and then takes all power inside away.
-        Ok(()) if restricted => {
-            Finding::note("they can be made, but AppArmor keeps ordinary users from using them")
-        }
-        Ok(()) => return Finding::ok("they can be made"),
-        Err(error) => Finding::missing(format!("they can't be made: {error}")),
+    let error = match tried {
+        Ok(()) => return Finding::ok("they can be made and used"),
+        Err(error) => error,
     };
+    let refused = |by: &str| format!("they can't be used: {by} refuses them ({error})");
+    let mut finding = Finding::missing(match Errno::from_io_error(&error) {
+        Some(Errno::ACCESS) => refused("AppArmor"),
+        Some(Errno::PERM) if settings.filtered => refused("the seccomp filter of the container"),
+        _ => format!("they can't be made: {error}"),
+    });
     if settings.maximum == Some(0) {
         finding = finding.remedy(set("user.max_user_namespaces=15000"));
     }
     if settings.unprivileged == Some(0) && !admin {
         finding = finding.remedy(set("kernel.unprivileged_userns_clone=1"));
     }
-    if restricted {
-        finding = finding.remedy(set("kernel.apparmor_restrict_unprivileged_userns=0"));
+    if settings.apparmor == Some(1) {
+        finding = finding
+            .remedy(format!(
+                "install the Debian package, or write this to /etc/apparmor.d/belljar, and then \
+                 `sudo apparmor_parser --replace /etc/apparmor.d/belljar`:\n{}",
+                settings.profile
+            ))
+            .remedy(format!(
+                "or, for all programs: {}",
+                set("kernel.apparmor_restrict_unprivileged_userns=0")
+            ));
     }
     if finding.remedies.is_empty() {
         finding = finding.remedy(
-            "in a container: start it with `--privileged`, or `--security-opt seccomp=unconfined`",
+            "in a container: start it with `--privileged`, or `--security-opt seccomp=unconfined` \
+             and `--security-opt apparmor=unconfined`",
         );
     }
     if !admin {
@@ -373,7 +400,7 @@ async fn uv() -> Finding {
         .filter(|path| !path.is_empty())
         .map(PathBuf::from);
     let Some(program) = named.or_else(|| find_in_path("uv")) else {
-        return Finding::missing("there is no uv in PATH").remedy(remedy);
+        return Finding::note("there is no uv in PATH").remedy(remedy);
     };
     let shown = program.display();
     let asked = tokio::process::Command::new(&program)
@@ -386,12 +413,12 @@ async fn uv() -> Finding {
             String::from_utf8_lossy(&output.stdout).trim()
         )),
         Ok(Ok(output)) => {
-            Finding::missing(format!("{shown} ended with {}", output.status)).remedy(remedy)
+            Finding::note(format!("{shown} ended with {}", output.status)).remedy(remedy)
         }
         Ok(Err(error)) => {
-            Finding::missing(format!("{shown} could not be started: {error}")).remedy(remedy)
+            Finding::note(format!("{shown} could not be started: {error}")).remedy(remedy)
         }
-        Err(_) => Finding::missing(format!("{shown} gave no answer")).remedy(remedy),
+        Err(_) => Finding::note(format!("{shown} gave no answer")).remedy(remedy),
     }
 }
 
@@ -464,7 +491,7 @@ fn judge_environments<'a>(
         ));
     }
     if names.is_empty() {
-        Finding::missing("none yet")
+        Finding::note("none yet: sessions run with the Python above")
             .remedy("belljar env create (the first command that needs `default` builds it too)")
     } else {
         Finding::ok(names)
@@ -563,8 +590,8 @@ mod tests {
     fn kernels_are_judged_by_number() {
         assert_eq!(kernel("5.11.22").status, Status::Missing);
         assert_eq!(kernel("4.18.0").status, Status::Missing);
-        assert_eq!(kernel("6.1.0").status, Status::Missing);
-        assert_eq!(kernel("6.2.0").status, Status::Ok);
+        assert_eq!(kernel("5.15.0").status, Status::Missing);
+        assert_eq!(kernel("6.1.0").status, Status::Ok);
         assert_eq!(kernel("10.0.0").status, Status::Ok);
         assert_eq!(kernel("strange").status, Status::Note);
     }
@@ -572,7 +599,8 @@ mod tests {
     #[test]
     fn filters_are_judged() {
         assert_eq!(landlock(None).status, Status::Missing);
-        assert_eq!(landlock(Some(2)).status, Status::Missing);
+        assert_eq!(landlock(Some(1)).status, Status::Missing);
+        assert_eq!(landlock(Some(2)).status, Status::Note);
         assert_eq!(landlock(Some(3)).status, Status::Note);
         assert_eq!(landlock(Some(6)).status, Status::Ok);
         assert_eq!(seccomp(false).status, Status::Missing);
@@ -581,38 +609,49 @@ mod tests {
 
     #[test]
     fn each_setting_against_user_namespaces_has_its_remedy() {
-        let none = NamespaceSettings::default();
-        let refused = || Err("Operation not permitted".to_owned());
-        let remedies = |settings, admin| {
-            judge_namespaces(refused(), settings, admin)
-                .remedies
-                .join("\n")
+        let none = NamespaceSettings::default;
+        let judge = |settings: &NamespaceSettings, admin| {
+            judge_namespaces(Err(Errno::PERM.into()), settings, admin)
         };
-        assert_eq!(judge_namespaces(Ok(()), none, false).status, Status::Ok);
-        assert_eq!(
-            judge_namespaces(refused(), none, false).status,
-            Status::Missing
-        );
-        assert!(remedies(none, true).contains("--privileged"));
-        assert!(!remedies(none, true).contains("as root"));
+        let remedies =
+            |settings: &NamespaceSettings, admin| judge(settings, admin).remedies.join("\n");
+        assert_eq!(judge_namespaces(Ok(()), &none(), false).status, Status::Ok);
+        assert_eq!(judge(&none(), false).status, Status::Missing);
+        assert!(remedies(&none(), true).contains("--privileged"));
+        assert!(!remedies(&none(), true).contains("as root"));
         let zero = NamespaceSettings {
             maximum: Some(0),
-            ..none
+            ..none()
         };
-        assert!(remedies(zero, true).contains("user.max_user_namespaces=15000"));
+        assert!(remedies(&zero, true).contains("user.max_user_namespaces=15000"));
         let debian = NamespaceSettings {
             unprivileged: Some(0),
-            ..none
+            ..none()
         };
-        assert!(remedies(debian, false).contains("kernel.unprivileged_userns_clone=1"));
+        assert!(remedies(&debian, false).contains("kernel.unprivileged_userns_clone=1"));
+        let container = NamespaceSettings {
+            filtered: true,
+            ..none()
+        };
+        let finding = judge(&container, true);
+        assert!(finding.detail.contains("seccomp"), "{}", finding.detail);
+    }
+
+    /// H8: with a profile all is well, without one the profile is what is told.
+    #[test]
+    fn ubuntu_needs_a_profile() {
         let ubuntu = NamespaceSettings {
             apparmor: Some(1),
-            ..none
+            profile: profile(),
+            ..NamespaceSettings::default()
         };
-        let finding = judge_namespaces(Ok(()), ubuntu, false);
-        assert_eq!(finding.status, Status::Note);
-        assert!(finding.remedies[0].contains("kernel.apparmor_restrict_unprivileged_userns=0"));
-        assert_eq!(judge_namespaces(Ok(()), ubuntu, true).status, Status::Ok);
+        let finding = judge_namespaces(Err(Errno::ACCESS.into()), &ubuntu, false);
+        assert_eq!(finding.status, Status::Missing);
+        assert!(finding.detail.contains("AppArmor"), "{}", finding.detail);
+        let program = std::env::current_exe().unwrap().display().to_string();
+        let profile = format!("profile belljar {program} flags=(unconfined)");
+        assert!(finding.remedies[0].contains(&profile), "{finding:?}");
+        assert_eq!(judge_namespaces(Ok(()), &ubuntu, false).status, Status::Ok);
     }
 
     #[test]
@@ -643,7 +682,7 @@ mod tests {
             Finding::ok("default, ml")
         );
         let empty = judge_environments([].into_iter(), &none);
-        assert_eq!(empty.status, Status::Missing);
+        assert_eq!(empty.status, Status::Note);
         assert!(empty.remedies[0].starts_with("belljar env create"));
         assert_eq!(
             judge_environments([].into_iter(), &["'x' cannot be used"]).status,

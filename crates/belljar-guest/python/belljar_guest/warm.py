@@ -22,11 +22,16 @@ def warm(preload, fonts):
         except BaseException as error:
             failed[name] = f"{type(error).__name__}: {error}"[:2000]
         import_ms[name] = round((time.perf_counter() - start) * 1000)
-    for step in (_python, _numpy, _pandas, lambda: _matplotlib(fonts)):
+    for name, step in (
+        ("python", _python),
+        ("numpy", _numpy),
+        ("pandas", _pandas),
+        ("matplotlib.pyplot", lambda: _matplotlib(fonts)),
+    ):
         try:
             step()
         except Exception as error:
-            failed[f"warm-up {getattr(step, '__name__', '')}"] = f"{type(error).__name__}: {error}"
+            failed.setdefault(name, f"in its first use: {type(error).__name__}: {error}"[:2000])
     session.prepare()
     reseed.prepare()
     gc.collect()

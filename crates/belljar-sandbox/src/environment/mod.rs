@@ -10,6 +10,7 @@
 
 mod error;
 mod fonts;
+mod known;
 mod lock;
 mod name;
 mod paths;
@@ -130,6 +131,9 @@ pub struct Environment {
     version: PythonVersion,
     packages: Vec<LockedPackage>,
     preload: Vec<String>,
+    /// Nobody chose the preload list: what can't be imported is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    preload_is_usual: bool,
     fonts: Vec<PathBuf>,
     read_only_paths: Vec<PathBuf>,
 }
@@ -139,7 +143,8 @@ impl Environment {
     /// directory.
     ///
     /// Nothing is locked here: the packages are those that happen to be installed, so they carry
-    /// no hashes. The preload list is the usual one, as far as the modules are installed.
+    /// no hashes. The preload list is the usual one, as far as the modules are installed; one that
+    /// can't be imported is left out, with a warning.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -157,12 +162,11 @@ impl Environment {
     /// ```
     pub fn from_python(path: &Path) -> Result<Self, EnvironmentError> {
         let report = probe::probe(path)?;
-        Self::from_report(
-            format!("python:{}", path.display()),
-            &report,
-            report.packages(),
-            report.preload(),
-        )
+        let name = format!("python:{}", path.display());
+        Ok(Self {
+            preload_is_usual: true,
+            ..Self::from_report(name, &report, report.packages(), report.preload())?
+        })
     }
 
     /// The common part of both origins: what a look at the interpreter tells.
@@ -180,6 +184,7 @@ impl Environment {
             version: report.version(),
             packages,
             preload,
+            preload_is_usual: false,
             fonts,
             read_only_paths,
         })
@@ -208,6 +213,10 @@ impl Environment {
     /// The modules that a template imports once, in order.
     pub fn preload(&self) -> &[String] {
         &self.preload
+    }
+
+    pub(crate) fn preload_is_usual(&self) -> bool {
+        self.preload_is_usual
     }
 
     /// The same environment with a shorter preload list: for a template that serves one session,

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use super::known::{recall, remember};
 use super::process::{self, Failure};
 use super::{DEFAULT_PRELOAD, EnvironmentError, LockedPackage, PythonVersion};
 
@@ -22,7 +23,7 @@ const SHOWN_CHARACTERS: usize = 2000;
 
 /// What an interpreter said about itself. It is believed only as far as its own session goes:
 /// every path in it becomes at most a read-only view, after [`super::paths`] has looked at it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Report {
     implementation: String,
     version: String,
@@ -140,15 +141,24 @@ pub(super) fn interpreter_of(path: &Path) -> Result<PathBuf, EnvironmentError> {
     }
 }
 
-/// Runs the interpreter once and checks that sessions can use it.
+/// Asks the interpreter what it is, unless it is known, and checks that sessions can use it.
 pub(super) fn probe(path: &Path) -> Result<Report, EnvironmentError> {
     let interpreter = interpreter_of(path)?;
+    let question = format!("{SCRIPT}{DEFAULT_PRELOAD:?}");
+    if let Some(report) = recall(&interpreter, &question) {
+        return check(report, &interpreter);
+    }
+    let report = check(ask(&interpreter)?, &interpreter)?;
+    remember(&interpreter, &question, &report);
+    Ok(report)
+}
+
+fn ask(interpreter: &Path) -> Result<Report, EnvironmentError> {
     let failed = |reason: String| EnvironmentError::Probe {
-        path: interpreter.clone(),
+        path: interpreter.to_owned(),
         reason,
     };
-
-    let mut command = Command::new(&interpreter);
+    let mut command = Command::new(interpreter);
     command.args(["-I", "-c", SCRIPT]).args(DEFAULT_PRELOAD);
     let (begun, warned) = (Instant::now(), Cell::new(false));
     let wait = |_| {
@@ -172,11 +182,17 @@ pub(super) fn probe(path: &Path) -> Result<Report, EnvironmentError> {
             said(&finished.stderr)
         )));
     }
-    let mut report = parse(&finished.stdout)
-        .map_err(|reason| failed(format!("{reason}{}", said(&finished.stderr))))?;
+    parse(&finished.stdout).map_err(|reason| failed(format!("{reason}{}", said(&finished.stderr))))
+}
 
+/// Whether sessions can use what says this of itself.
+fn check(mut report: Report, interpreter: &Path) -> Result<Report, EnvironmentError> {
+    let failed = |reason: String| EnvironmentError::Probe {
+        path: interpreter.to_owned(),
+        reason,
+    };
     let unsupported = |found: String| EnvironmentError::Unsupported {
-        path: interpreter.clone(),
+        path: interpreter.to_owned(),
         found,
     };
     if report.implementation != "cpython" {

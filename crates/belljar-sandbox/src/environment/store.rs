@@ -496,7 +496,7 @@ impl Environment {
     }
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(super) fn sha256(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
 
     let mut text = String::with_capacity(64);
@@ -543,6 +543,7 @@ mod tests {
                 version: PythonVersion(3, 11, 7),
                 packages: Vec::new(),
                 preload: Vec::new(),
+                preload_is_usual: false,
                 fonts: vec![place.join("venv/a.ttf"), PathBuf::from("/usr/share/b.ttf")],
                 read_only_paths: vec![PathBuf::from("/usr"), place.join("venv")],
             }

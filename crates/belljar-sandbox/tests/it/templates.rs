@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Backend, Engine, Error, Rotation, Session, SessionOptions};
+use belljar_sandbox::{Backend, Engine, Environment, Error, Rotation, Session, SessionOptions};
 
 use crate::support::{
     bare_environment, builder, engine, eventually, good, printed, template, traces,
@@ -248,4 +248,33 @@ async fn a_stopped_keeper_does_not_hold_up_the_end() {
     })
     .await;
     assert_eq!(traces(std::process::id()), before);
+}
+
+/// A Python whose packages read what sessions don't see, as those of distributions do: they start
+/// without what can't be imported, and with the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_usual_module_that_fails_is_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let venv = directory.path().join("venv");
+    let made = std::process::Command::new(bare_environment().python())
+        .args(["-m", "venv", "--without-pip"])
+        .arg(&venv)
+        .status();
+    assert!(made.unwrap().success());
+    let (major, minor, _) = bare_environment().version();
+    let packages = venv.join(format!("lib/python{major}.{minor}/site-packages"));
+    std::fs::write(packages.join("numpy.py"), "open('/etc/no-such-file')").unwrap();
+    std::fs::write(
+        packages.join("networkx.py"),
+        "import time; when = time.time()",
+    )
+    .unwrap();
+    let environment = Environment::from_python(&venv).unwrap();
+    assert_eq!(environment.preload(), ["numpy", "networkx"]);
+    let engine = builder(environment).build();
+    let code = "import sys; print('numpy' in sys.modules, 'networkx' in sys.modules)";
+    for _ in 0..2 {
+        let session = engine.session().await.unwrap();
+        assert_eq!(printed(&session, code).await, "False True\n");
+    }
 }

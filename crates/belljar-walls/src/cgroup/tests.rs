@@ -29,6 +29,20 @@ fn finds_own_directories_in_a_hybrid_host() {
     );
 }
 
+/// A second engine in a container finds this process where the first has moved it.
+#[test]
+fn the_leaf_of_the_host_is_not_its_own_directory() {
+    let mounts = "40 30 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    for (own, directory) in [
+        ("0::/\n", "/sys/fs/cgroup"),
+        ("0::/belljar-host\n", "/sys/fs/cgroup"),
+        ("0::/a.scope/belljar-host\n", "/sys/fs/cgroup/a.scope"),
+    ] {
+        let found = Hierarchies::find(mounts, own).v2.unwrap();
+        assert_eq!(found[0], Path::new(directory), "{own}");
+    }
+}
+
 /// The lowest limit counts, and what is cached of files can be had; by the files of both versions.
 #[test]
 fn memory_that_cgroups_leave() {

@@ -9,7 +9,9 @@ mod computation;
 mod policy;
 
 use computation::COMPUTATION;
-use policy::{LAST_KNOWN, POLICY};
+use policy::{EMPTYING, LAST_KNOWN, POLICY};
+
+use crate::landlock::{COVERS_EMPTYING, landlock_version};
 
 /// A system call of the policy.
 #[derive(Debug)]
@@ -80,9 +82,10 @@ const THIS_ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const THIS_ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// The program as the kernel takes it, for `PR_SET_SECCOMP`: eight bytes an instruction.
+/// The program for this kernel as it takes it, for `PR_SET_SECCOMP`: eight bytes an instruction.
 pub fn seccomp_program() -> Vec<u8> {
-    compile(RETURN_ALLOW)
+    let policy = session_policy(landlock_version().unwrap_or_default());
+    compile(&policy, RETURN_ALLOW)
         .into_iter()
         .flat_map(|step| {
             let mut bytes = step.code.to_ne_bytes().to_vec();
@@ -111,7 +114,8 @@ pub fn seccomp_works() -> bool {
 
 /// The program for a process that only computes.
 pub(crate) fn computation_filter() -> Vec<libc::sock_filter> {
-    let program = compile_policy(COMPUTATION, RETURN_ALLOW).into_iter();
+    let policy: Vec<&Row> = COMPUTATION.iter().collect();
+    let program = compile(&policy, RETURN_ALLOW).into_iter();
     program
         .map(|step| libc::sock_filter {
             code: step.code,
@@ -122,12 +126,18 @@ pub(crate) fn computation_filter() -> Vec<libc::sock_filter> {
         .collect()
 }
 
-/// The policy of sessions as a program. `allowed` is what it returns for a call that may be made.
-fn compile(allowed: u32) -> Vec<Instruction> {
-    compile_policy(POLICY, allowed)
+/// The policy of sessions, where Landlock has this version.
+fn session_policy(landlock: u32) -> Vec<&'static Row> {
+    let instead = match landlock {
+        ..COVERS_EMPTYING => EMPTYING,
+        COVERS_EMPTYING.. => &[],
+    };
+    let kept = |row: &&Row| instead.iter().all(|other| other.number != row.number);
+    POLICY.iter().filter(kept).chain(instead).collect()
 }
 
-fn compile_policy(policy: &[Row], allowed: u32) -> Vec<Instruction> {
+/// A policy as a program. `allowed` is what it returns for a call that may be made.
+fn compile(policy: &[&Row], allowed: u32) -> Vec<Instruction> {
     let mut program = vec![
         load(ARCHITECTURE),
         // Calls of another architecture (`int 0x80`) have other numbers: no program of ours makes
@@ -141,8 +151,8 @@ fn compile_policy(policy: &[Row], allowed: u32) -> Vec<Instruction> {
 }
 
 /// All numbers in order: where a range starts, and what happens from there on.
-fn ranges(policy: &[Row]) -> Vec<(u32, Verdict)> {
-    let mut rows: Vec<&Row> = policy.iter().collect();
+fn ranges(policy: &[&Row]) -> Vec<(u32, Verdict)> {
+    let mut rows = policy.to_vec();
     rows.sort_unstable_by_key(|row| row.number);
     let mut ranges: Vec<(u32, Verdict)> = Vec::new();
     let mut push = |start, verdict| match (ranges.last(), verdict) {

@@ -37,11 +37,20 @@ const MADVISE: [u32; 19] = [
 
 const ALLOW: Verdict = Verdict::Allow;
 
+mod numbers {
+    pub(super) use libc::*;
+
+    /// The same everywhere; the crate lacks it for aarch64.
+    #[cfg(target_arch = "aarch64")]
+    #[allow(non_upper_case_globals, reason = "as the crate would name it")]
+    pub(super) const SYS_fchmodat2: libc::c_long = 452;
+}
+
 macro_rules! rows {
     ($($(#[$attribute:meta])* $number:ident $verdict:expr, $reason:literal;)*) => {
         &[$($(#[$attribute])* Row {
             name: stringify!($number),
-            number: libc::$number as u32,
+            number: numbers::$number as u32,
             verdict: $verdict,
             reason: $reason,
         },)*]
@@ -412,4 +421,25 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_pause ALLOW, "signal.pause";
     #[cfg(target_arch = "x86_64")]
     SYS_time ALLOW, "time";
+};
+
+/// Of the flags of `open`: how it is opened, and `O_TRUNC`.
+const OPENING: u32 = (libc::O_ACCMODE | libc::O_TRUNC) as u32;
+
+/// All but `O_TRUNC` of a file that is opened to be read.
+const WITHOUT_EMPTYING: [u32; 7] = {
+    let truncate = libc::O_TRUNC as u32;
+    [0, 1, 2, 3, truncate | 1, truncate | 2, truncate | 3]
+};
+
+/// Rows in the place of others where Landlock does not cover that a file is emptied (before version 3, Linux
+/// 6.2): what can't be written must not be emptied, and the mount alone would be one wall.
+#[rustfmt::skip]
+#[expect(clippy::cast_possible_truncation, reason = "constants of the kernel's interface, all small and positive")]
+pub(super) const EMPTYING: &[Row] = rows! {
+    #[cfg(target_arch = "x86_64")]
+    SYS_open only!(EPERM: [1 & OPENING => WITHOUT_EMPTYING]), "as openat";
+    SYS_openat only!(EPERM: [2 & OPENING => WITHOUT_EMPTYING]), "files; who empties one opens it for writing";
+    SYS_openat2 Verdict::Answer(libc::ENOSYS), "its flags are out of sight; C libraries take openat then";
+    SYS_truncate Verdict::Answer(libc::EPERM), "file.truncate() works";
 };
