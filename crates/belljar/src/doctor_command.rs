@@ -223,7 +223,7 @@ struct NamespaceSettings {
     apparmor: Option<u64>,
     /// Whether this process is under a filter of system calls, as in a container.
     filtered: bool,
-    /// What AppArmor would have to be given.
+    /// What `AppArmor` would have to be given.
     profile: String,
 }
 
@@ -243,7 +243,7 @@ fn user_namespaces() -> Finding {
     judge_namespaces(user_namespaces_work(), &settings, has_admin_capability())
 }
 
-/// The profile of AppArmor for this program, wherever it is.
+/// The profile of `AppArmor` for this program, wherever it is.
 fn profile() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "/usr/bin/belljar".into());
     let text = include_str!("../../../ops/apparmor/belljar");
