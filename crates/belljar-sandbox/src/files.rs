@@ -35,7 +35,7 @@ impl Session {
     /// the workspace. What is written counts towards the session's memory.
     pub fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
         self.check_size(path, contents.len() as u64)?;
-        self.write(None, |writing| {
+        self.write(path, None, |writing| {
             writing.file(path, false, |file| {
                 file.check_room(contents.len() as u64)?;
                 Ok(file.data(contents)?)
@@ -50,7 +50,7 @@ impl Session {
             path: path.to_owned(),
             source,
         };
-        self.write(None, |writing| {
+        self.write(path, None, |writing| {
             writing.file(path, false, |file| {
                 let (mut chunk, mut bytes) = (vec![0; CHUNK], 0);
                 loop {
@@ -82,7 +82,7 @@ impl Session {
             source.read_exact_at(&mut contents, 0).map_err(failed)?;
             return self.put(path, &contents);
         }
-        self.write(Some(source), |writing| {
+        self.write(path, Some(source), |writing| {
             writing.file(path, false, |file| Ok(file.copy(0, bytes)?))
         })
     }
@@ -142,11 +142,12 @@ impl Session {
     /// The same for what is written. Some memory is left to the session's code.
     fn write(
         &self,
+        path: &str,
         source: Option<&File>,
         act: impl FnOnce(&mut Writing<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let spare = self.limits().spare_bytes();
-        self.with_shared(|shared| shared.write_files(spare, source, act))
+        self.with_shared(|shared| shared.write_files(path, spare, source, act))
     }
 
     fn check_size(&self, path: &str, bytes: u64) -> Result<(), Error> {

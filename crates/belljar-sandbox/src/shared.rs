@@ -1,6 +1,7 @@
 //! What the host keeps of a session, whoever talks to its guest.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{CallId, Walls};
-use belljar_walls::{Beneath, FileWriter, Process, SessionCgroup, Writing};
+use belljar_walls::{Beneath, BeneathError, FileWriter, Process, SessionCgroup, Writing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -75,9 +76,10 @@ impl Shared {
 
     /// Writes files into the workspace: all of `act` is done, and charged to the session. Where the
     /// session has less than `spare` bytes of memory left, files are refused. Parts of the source can
-    /// be copied into them.
+    /// be copied into them. `what` is written, for the error.
     pub(crate) fn write_files<T>(
         &self,
+        what: &str,
         spare: u64,
         source: Option<&File>,
         act: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
@@ -88,7 +90,16 @@ impl Shared {
             _ => {
                 let cgroup = self.cgroup.as_ref();
                 let started = self.warm.start_writer(&self.workspace, cgroup, source);
-                started.map_err(Error::io("starting the process that writes files"))?
+                started.map_err(|error| match (error.kind(), cgroup) {
+                    // It was ended at once, for want of memory, unless all of the session was.
+                    (ErrorKind::UnexpectedEof, Some(cgroup)) => {
+                        self.check().err().unwrap_or_else(|| {
+                            let (path, limit) = (what.to_owned(), cgroup.memory_limit());
+                            BeneathError::NoMemory { path, limit }.into()
+                        })
+                    }
+                    _ => Error::io("starting the process that writes files")(error),
+                })?
             }
         };
         let mut writing = writer.begin(self.cgroup.as_ref(), spare);

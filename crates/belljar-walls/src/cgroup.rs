@@ -464,7 +464,7 @@ impl SessionCgroup {
     }
 
     /// The most memory that it may use.
-    pub(crate) fn memory_limit(&self) -> u64 {
+    pub fn memory_limit(&self) -> u64 {
         self.memory_bytes
     }
 

@@ -240,7 +240,7 @@ pub(crate) async fn fill(live: &Live, mut reader: Reader) -> Result<LoadReport, 
         // All that its memory limit allows: it had them before.
         let source = reader.source().map_err(SnapshotError::from)?;
         let restore = |writing: &mut Writing<'_>| reader.restore_files(writing);
-        let files = workspace.write_files(0, Some(&source), restore)?;
+        let files = workspace.write_files("the snapshot", 0, Some(&source), restore)?;
         Ok((reader, files))
     })
     .await?;

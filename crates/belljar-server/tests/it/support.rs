@@ -341,7 +341,7 @@ pub(crate) async fn taken(world: &World, place: &str) -> u64 {
 }
 
 pub(crate) async fn until_free(world: &World, place: &str) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while taken(world, place).await > 0 {
         assert!(Instant::now() < deadline, "{place} are not given back");
         tokio::time::sleep(Duration::from_millis(50)).await;

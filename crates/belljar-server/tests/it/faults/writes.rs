@@ -661,9 +661,8 @@ async fn is_counted(desk: &Desk) -> bool {
         .as_secs()
         / 86_400;
     let spent = stored.spent(today.try_into().unwrap()).await.unwrap();
-    let output = spent[&"a".parse().unwrap()]
-        .get(&Quota::OutputBytes)
-        .copied();
+    let spent = spent.get(&"a".parse().unwrap());
+    let output = spent.and_then(|spent| spent.get(&Quota::OutputBytes).copied());
     output.is_some() && output == shown["used"]["output_bytes"].as_u64()
 }
 
