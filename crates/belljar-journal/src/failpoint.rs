@@ -1,7 +1,7 @@
 //! Faults for tests: a process that dies in the middle of an append, and writes that fail.
 //!
 //! With the feature `failpoints`, `BELLJAR_JOURNAL_FAILPOINT=NAME:COUNT` aborts the process when
-//! it comes to the failpoint NAME for the COUNT-th time, and [`arm`] makes a write fail. Without the
+//! it comes to the failpoint NAME for the COUNT-th time, and `arm` makes a write fail. Without the
 //! feature there is no such code.
 
 #[cfg(not(feature = "failpoints"))]
