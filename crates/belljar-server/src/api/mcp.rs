@@ -41,7 +41,6 @@ pub(super) async fn handle(
     let peer = request.extensions().get::<Arc<Connection>>().cloned();
     let (parts, body) = request.into_parts();
     let closes = parts.method == Method::DELETE;
-    let is_request = parts.method == Method::POST;
     let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant).await?;
     let (body, held) = upload.into_bytes();
     let opened = service.mcp.of(&service, &caller).await?;
@@ -54,6 +53,8 @@ pub(super) async fn handle(
         (Some(asked), Some(connection)) => Some(opened.ask(connection, asked.id).await?),
         _ => None,
     };
+    // Without a connection, a client cancels a request by hanging up.
+    let to_end = unanswered.is_some() || opens;
     let server = if opens {
         let connection = service.bounds.connection(tenant)?;
         mcp::server(&service, &caller, Some(connection)).await?.0
@@ -81,7 +82,7 @@ pub(super) async fn handle(
     }
     let place = Arc::new(place);
     let until = (unanswered, Arc::clone(&place), held);
-    let answer = answer.map(|body| pass_on(Body::new(body), &caller, &service, is_request, until));
+    let answer = answer.map(|body| pass_on(Body::new(body), &caller, &service, to_end, until));
     Ok(match peer {
         Some(peer) => peer.hold(answer, place),
         None => answer,
@@ -101,9 +102,10 @@ fn request_in(body: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
     }
 }
 
-/// Passes an answer on as it comes, and to its end where it is that of a request: the library keeps something for one whose
-/// answer is not taken. Large parts are counted until the client has them; one that has no room cuts the answer off.
-fn pass_on(body: Body, caller: &Caller, service: &Service, is_request: bool, until: Until) -> Body {
+/// Passes an answer on as it comes, and to its end where it is that of a request on a connection: the library keeps
+/// something for one whose answer is not taken. Large parts are counted until the client has them; one that has no room
+/// cuts the answer off.
+fn pass_on(body: Body, caller: &Caller, service: &Service, to_end: bool, until: Until) -> Body {
     if body
         .size_hint()
         .exact()
@@ -119,7 +121,7 @@ fn pass_on(body: Body, caller: &Caller, service: &Service, is_request: bool, unt
         loop {
             let gone = async {
                 match &sender {
-                    Some(sender) if !is_request => sender.closed().await,
+                    Some(sender) if !to_end => sender.closed().await,
                     _ => std::future::pending().await,
                 }
             };
@@ -144,6 +146,9 @@ fn pass_on(body: Body, caller: &Caller, service: &Service, is_request: bool, unt
                 }
                 _ => None,
             };
+            if sender.is_none() && !to_end {
+                break;
+            }
         }
         drop(until);
     });
