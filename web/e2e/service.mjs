@@ -24,8 +24,9 @@ export async function startService({ model } = {}) {
   const keys = model
     ? { ours: keyOf('ours', 'runs', 'sessions'), theirs: keyOf('theirs', 'runs', 'sessions'), admin: keyOf('operators', 'runs', 'sessions', 'admin') }
     : {};
-  const kind = model ? ['--model', 'llamacpp/local'] : ['--demo'];
-  const child = spawn(belljar, ['serve', ...data, ...kind, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--timeout', '120', '--drain', '1'], {
+  // Whoever opens a demo has its key, so it has no admin API.
+  const kind = model ? ['--model', 'llamacpp/local', '--admin', '127.0.0.1:0'] : ['--demo'];
+  const child = spawn(belljar, ['serve', ...data, ...kind, '--listen', '127.0.0.1:0', '--timeout', '120', '--drain', '1'], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -33,7 +34,9 @@ export async function startService({ model } = {}) {
     let said = '';
     child.stderr.on('data', (part) => {
       said += part;
-      const found = /(?:listening on|open) (http:\S+)\][^]*administered at (http:\S+)\]/.exec(said);
+      const found = (
+        model ? /listening on (http:\S+)\][^]*admin API at (http:\S+)\]/ : /(?:listening on|open) (http:\S+)\]/
+      ).exec(said);
       if (found) resolve(found);
     });
     child.on('error', reject);
