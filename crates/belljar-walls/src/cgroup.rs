@@ -368,8 +368,11 @@ impl SessionCgroup {
                 let limited = set(CPU, "cpu.cfs_quota_us", quota.to_string());
                 // More than a cgroup above has is refused, unlike in version 2; the limit of that one
                 // holds then.
-                if limited.is_err() && !has_quota_above(&directories[CPU]) {
-                    limited?;
+                match limited {
+                    Err(CgroupError::Refused { source, .. })
+                        if source.kind() == io::ErrorKind::InvalidInput
+                            && has_quota_above(&directories[CPU]) => {}
+                    limited => limited?,
                 }
                 (
                     directories[MEMORY].join("memory.usage_in_bytes"),

@@ -90,7 +90,7 @@ fn enter(limits: ComputationLimits) -> Result<(), String> {
         }
         Forked::Parent(child) => {
             drop(read_go);
-            let mapped = map_ids(&child.to_string(), uid, gid, 1, ids.is_some());
+            let mapped = map_ids(&child.to_string(), 0, uid, gid, 1, ids.is_some());
             if mapped.is_ok() {
                 let _ = rustix::io::write(&write_go, b"1");
             }

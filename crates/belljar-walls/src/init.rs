@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
+use crate::keeper::map_ids;
 use crate::landlock;
 use crate::message::{GUEST_ID, InitEvent, InitRequest, InitTask, PROXY_PORT, Report};
 use crate::root::{self, RootSpec};
@@ -28,7 +29,7 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWUTS;
 
 /// Runs in the process that was cloned into [`NAMESPACES`]; never returns. `mapper` leads to the process
-/// that does [`map_ids`]. The channels were made before: one that is made here would be seen among
+/// that is [`run_mapper`]. The channels were made before: one that is made here would be seen among
 /// the session's own sockets.
 pub(crate) fn run(
     request: &InitRequest,
@@ -190,17 +191,12 @@ struct Mapped(Option<String>);
 
 /// The whole life of the process that maps the ids of one session's user namespace, once init has made that: it
 /// takes capabilities outside of it.
-pub(crate) fn map_ids(pid: libc::pid_t, owner: u32, init: &Channel) -> ! {
-    let map = || -> Result<(), String> {
-        sys::die_with_parent().step("tying the mapper to the spawner")?;
-        let write = |file: &str, text: &str| fs::write(format!("/proc/{pid}/{file}"), text);
-        let ids = format!("{GUEST_ID} {owner} 1");
-        write("setgroups", "deny").step("denying setgroups")?;
-        write("uid_map", &ids).step("mapping the user")?;
-        write("gid_map", &ids).step("mapping the group")
-    };
+pub(crate) fn run_mapper(pid: libc::pid_t, owner: u32, init: &Channel) -> ! {
     if let Ok(Some(((), _))) = init.receive() {
-        let _ = init.send(&Mapped(map().err()), &[]);
+        let mapped = sys::die_with_parent()
+            .step("tying the mapper to the spawner")
+            .and_then(|()| map_ids(&pid.to_string(), GUEST_ID, owner, owner, 1, false));
+        let _ = init.send(&Mapped(mapped.err()), &[]);
     }
     sys::exit_now(0);
 }

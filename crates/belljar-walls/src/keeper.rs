@@ -170,7 +170,7 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
             rustix::process::getgid().as_raw(),
         );
         sys::unshare(libc::CLONE_NEWUSER).step("making a user namespace (see `belljar doctor`)")?;
-        map_ids("self", uid, gid, 1, false)?;
+        map_ids("self", 0, uid, gid, 1, false)?;
     }
     sys::unshare(libc::CLONE_NEWNS).step("making a mount namespace")?;
     root::enter(&spec.root, &spec.root_directory)?;
@@ -196,7 +196,7 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
                 Some(base) => (base, identity::COUNT),
                 None => (0, 1),
             };
-            map_ids(&pid.to_string(), base, base, count, privileged)?;
+            map_ids(&pid.to_string(), 0, base, base, count, privileged)?;
             rustix::io::write(&write_go, b"1").step("starting the spawner")?;
             Ok(pid)
         }
@@ -235,8 +235,10 @@ fn end_descendants() {
     }
 }
 
+/// Maps so many ids of a process's user namespace, from `inside` on, to those from `uid` and `gid` on.
 pub(crate) fn map_ids(
     process: &str,
+    inside: u32,
     uid: u32,
     gid: u32,
     count: u32,
@@ -247,12 +249,12 @@ pub(crate) fn map_ids(
     }
     fs::write(
         format!("/proc/{process}/uid_map"),
-        format!("0 {uid} {count}"),
+        format!("{inside} {uid} {count}"),
     )
     .step("mapping users")?;
     fs::write(
         format!("/proc/{process}/gid_map"),
-        format!("0 {gid} {count}"),
+        format!("{inside} {gid} {count}"),
     )
     .step("mapping groups")
 }

@@ -123,7 +123,7 @@ fn start_init(
     };
     drop((theirs, watches));
     match sys::clone_process(0) {
-        Ok(Forked::Child) => init::map_ids(pid, request.owner, &mapper),
+        Ok(Forked::Child) => init::run_mapper(pid, request.owner, &mapper),
         Ok(Forked::Parent(mapper)) => Ok((pid, Some(mapper))),
         Err(_) => Ok((pid, None)),
     }
