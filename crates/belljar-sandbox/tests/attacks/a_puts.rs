@@ -188,10 +188,10 @@ thread.start()
         }
     }
     assert!(in_use(&session) <= MEMORY);
-    let files = held(&session);
-    assert!(files <= MEMORY, "{files}");
-    let done = case.run(&session, "stop = True\nthread.join()").await;
-    assert!(done.is_ok(), "{done:?}");
+    // Not the sizes of the files: one that was emptied under the writer is long and mostly a hole.
+    let code = "stop = True\nthread.join()\nplace = os.statvfs('.')\nprint((place.f_blocks - place.f_bfree) * place.f_frsize)";
+    let files: u64 = case.printed(&session, code).await.trim().parse().unwrap();
+    assert!((1..=MEMORY).contains(&files), "{files}");
     let session = Arc::into_inner(session).unwrap();
     case.end([session]).await;
 }

@@ -45,7 +45,7 @@ pub(crate) fn holds(directory: &Path, bytes: &[u8]) -> bool {
 }
 
 async fn soon_gone(world: &World, bytes: &[u8]) {
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if !holds(world.data.path(), bytes) {
             return;
         }

@@ -317,9 +317,9 @@ impl Events {
     }
 }
 
-/// Waits until it is so.
+/// Waits until it is so, with time for a machine that is starved.
 pub(crate) async fn soon(mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..100 {
+    for _ in 0..600 {
         if holds().await {
             return;
         }

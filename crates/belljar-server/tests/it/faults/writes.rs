@@ -667,7 +667,7 @@ async fn is_counted(desk: &Desk) -> bool {
 }
 
 async fn soon(mut holds: impl AsyncFnMut() -> bool, about: &str) {
-    for _ in 0..100 {
+    for _ in 0..600 {
         if holds().await {
             return;
         }
