@@ -18,7 +18,7 @@ use crate::snapshot::SnapshotError;
 pub enum Error {
     /// Limits can't be enforced, so nothing runs.
     #[error(
-        "this host can't limit what a session uses: {0}\nhint: run as root, or in a scope of your own (`systemd-run --user --scope -p Delegate=yes …`); `belljar doctor` tells more"
+        "this host can't limit what a session uses: {0}\nhint: `belljar doctor` says what is missing here. An ordinary user needs cgroup version 2 and a scope of systemd (`systemd-run --user --scope -p Delegate=yes …`); a container needs the settings in docs/operations.md"
     )]
     Cgroup(#[from] CgroupError),
     /// A process behind the walls could not be started.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use belljar_walls::{
     Beneath, Cgroups, Channel, FileWriter, InitRequest, Keeper, KeeperPlan, Process, Report,
-    Request, RoomRequest, RootSpec, SessionCgroup, WallsSpec, remove_tree, session_ids,
+    Request, RoomRequest, RootSpec, SessionCgroup, SessionIds, WallsSpec, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -89,7 +89,8 @@ pub(crate) struct Warm {
     cgroups: Option<Cgroups>,
     /// None where sessions may have no packages.
     package_store: Option<Arc<PackageStore>>,
-    privileged: bool,
+    /// None where all sessions run as the host's own user.
+    ids: Option<SessionIds>,
     next_id: AtomicU64,
     /// Cgroups of dead sessions, removed by a thread of their own since the kernel may need time.
     rubbish: Mutex<Option<mpsc::Sender<Vec<PathBuf>>>>,
@@ -135,14 +136,14 @@ impl Warm {
         if let Some(store) = &package_store {
             root.mounts.push(packages::mount(store)?);
         }
-        let uid_base = session_ids();
+        let ids = session_ids();
         keeper.raise(&WallsSpec {
             root: RootSpec {
                 read_only: environment.read_only_paths().to_vec(),
                 ..root
             },
             root_directory: directory.path().join("root"),
-            uid_base,
+            ids,
             none: !walls,
         })?;
         let spawner = AsyncChannel::new(channel).map_err(Error::io("the spawner's channel"))?;
@@ -161,7 +162,7 @@ impl Warm {
             backend,
             cgroups,
             package_store: package_store.map(Arc::new),
-            privileged: uid_base.is_some(),
+            ids,
             next_id: AtomicU64::new(1),
             rubbish: Mutex::new(Some(start_rubbish_thread())),
             keeper: Mutex::new(Some(keeper)),
@@ -422,11 +423,10 @@ impl Warm {
 
     /// The owner of a session's files and processes, as an id of the spawner's user namespace.
     pub(crate) fn owner(&self, id: u64) -> u32 {
-        if self.privileged {
-            1 + u32::try_from(id % 65_000).unwrap_or(0)
-        } else {
-            0
-        }
+        // The first is that of the spawner and the template.
+        self.ids.map_or(0, |ids| {
+            1 + u32::try_from(id % u64::from(ids.count - 1)).unwrap_or(0)
+        })
     }
 
     /// Forgets a session that is gone.

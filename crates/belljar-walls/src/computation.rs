@@ -9,9 +9,9 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::identity::map_ids;
 use crate::identity::session_ids;
 use crate::init::NAMESPACES;
-use crate::keeper::map_ids;
 use crate::root;
 use crate::seccomp;
 use crate::sys::{self, Forked, Step};
@@ -73,7 +73,7 @@ fn enter(limits: ComputationLimits) -> Result<(), String> {
                 rustix::process::getgid().as_raw(),
             )
         },
-        |first| (first, first),
+        |ids| (ids.first, ids.first),
     );
     let (read_go, write_go) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("making a pipe")?;

@@ -1,41 +1,114 @@
-//! User ids of the host that sessions can have.
+//! User ids of the host that sessions can have, and how a user namespace gets them.
 
-use crate::sys::has_admin_capability;
+use std::fs;
 
-/// How many ids an engine has for its sessions.
-pub(crate) const COUNT: u32 = 1 << 16;
+use serde::{Deserialize, Serialize};
+
+use crate::channel::Channel;
+use crate::sys::{Step, has_admin_capability};
+
+/// A range of user and group ids that belong to nobody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionIds {
+    /// The first of them: that of the spawner and the template.
+    pub first: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+/// How many an engine has on a host.
+const COUNT: u32 = 1 << 16;
 
 /// Above those that distributions and systemd hand out.
 const FIRST: u32 = 0x7000_0000;
 const RANGES: u32 = 0x0fff;
 
-/// The first of 65,536 user and group ids that belong to nobody, by chance others than those of any
-/// other engine. None for an ordinary user, and for the root of a container that has few ids.
-pub fn session_ids() -> Option<u32> {
+/// For a container that has 65,536 ids: between those of its users and those that systemd hands out.
+const IN_CONTAINER: SessionIds = SessionIds {
+    first: 0x8000,
+    count: 0x6000,
+};
+
+/// Ids for the sessions of an engine: on a host by chance others than those of any other engine. None for an ordinary
+/// user, and for the root of a container that has few ids.
+pub fn session_ids() -> Option<SessionIds> {
+    if !has_admin_capability() {
+        return None;
+    }
     let mut bytes = [0; 4];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    let first = FIRST + u32::from_ne_bytes(bytes) % RANGES * COUNT;
-    let mapped = |file: &str| {
-        let maps = std::fs::read_to_string(file).unwrap_or_default();
-        covers(&maps, first)
+    let drawn = SessionIds {
+        first: FIRST + u32::from_ne_bytes(bytes) % RANGES * COUNT,
+        count: COUNT,
     };
-    let all =
-        has_admin_capability() && mapped("/proc/self/uid_map") && mapped("/proc/self/gid_map");
-    all.then_some(first)
+    let maps = ["/proc/self/uid_map", "/proc/self/gid_map"]
+        .map(|file| fs::read_to_string(file).unwrap_or_default());
+    [drawn, IN_CONTAINER]
+        .into_iter()
+        .find(|ids| maps.iter().all(|map| ids.are_in(map)))
 }
 
-/// Whether a map of this process's user namespace has all of the range.
-fn covers(maps: &str, first: u32) -> bool {
-    maps.lines().any(|line| {
-        let mut fields = line
-            .split_whitespace()
-            .map(|field| field.parse::<u64>().unwrap_or(0));
-        let (inside, _, count) = (fields.next(), fields.next(), fields.next());
-        let (Some(inside), Some(count)) = (inside, count) else {
-            return false;
-        };
-        inside <= u64::from(first) && u64::from(first) + u64::from(COUNT) <= inside + count
-    })
+impl SessionIds {
+    /// Whether a map of this process's user namespace has all of them.
+    fn are_in(self, map: &str) -> bool {
+        map.lines().any(|line| {
+            let mut fields = line
+                .split_whitespace()
+                .map(|field| field.parse::<u64>().unwrap_or(0));
+            let (inside, _, count) = (fields.next(), fields.next(), fields.next());
+            let (Some(inside), Some(count)) = (inside, count) else {
+                return false;
+            };
+            inside <= u64::from(self.first)
+                && u64::from(self.first) + u64::from(self.count) <= inside + count
+        })
+    }
+}
+
+/// Maps so many ids of a process's user namespace, from `inside` on, to those from `uid` and `gid` on.
+pub(crate) fn map_ids(
+    process: &str,
+    inside: u32,
+    uid: u32,
+    gid: u32,
+    count: u32,
+    keep_setgroups: bool,
+) -> Result<(), String> {
+    if !keep_setgroups {
+        fs::write(format!("/proc/{process}/setgroups"), "deny").step("denying setgroups")?;
+    }
+    fs::write(
+        format!("/proc/{process}/uid_map"),
+        format!("{inside} {uid} {count}"),
+    )
+    .step("mapping users")?;
+    fs::write(
+        format!("/proc/{process}/gid_map"),
+        format!("{inside} {gid} {count}"),
+    )
+    .step("mapping groups")
+}
+
+/// What became of the ids; the error if they could not be mapped.
+#[derive(Serialize, Deserialize)]
+struct Mapped(Option<String>);
+
+/// Has the ids of the user namespace that this process has just made mapped by the process at the other end, which
+/// has capabilities outside of it, and waits until it is done.
+pub(crate) fn ask_for_ids(mapper: &Channel) -> Result<(), String> {
+    mapper.send(&(), &[]).step("asking for ids")?;
+    match mapper.receive().step("waiting for ids")? {
+        Some((Mapped(None), _)) => Ok(()),
+        Some((Mapped(Some(error)), _)) => Err(error),
+        None => Err("the process that maps the ids is gone".into()),
+    }
+}
+
+/// Maps the ids of the process at the other end, once it asks for them. Where it never does, it tells why itself.
+pub(crate) fn give_ids(asker: &Channel, map: impl FnOnce() -> Result<(), String>) {
+    if let Ok(Some(((), _))) = asker.receive() {
+        let _ = asker.send(&Mapped(map().err()), &[]);
+    }
 }
 
 #[cfg(test)]
@@ -44,10 +117,18 @@ mod tests {
 
     #[test]
     fn containers_have_fewer_ids() {
-        assert!(covers("         0          0 4294967295\n", FIRST));
-        assert!(!covers("0 100000 65536\n", FIRST));
-        assert!(!covers("0 1000 1\n", FIRST));
-        assert!(covers("0 1000 1\n1 1 4294967294\n", FIRST));
-        assert!(!covers("", FIRST));
+        let host = SessionIds {
+            first: FIRST,
+            count: COUNT,
+        };
+        assert!(host.are_in("         0          0 4294967295\n"));
+        assert!(!host.are_in("0 100000 65536\n"));
+        assert!(host.are_in("0 1000 1\n1 1 4294967294\n"));
+        assert!(IN_CONTAINER.are_in("0 100000 65536\n"));
+        assert!(IN_CONTAINER.are_in("0 1000 1\n1 100000 65536\n"));
+        for ids in [host, IN_CONTAINER] {
+            assert!(!ids.are_in("0 1000 1\n"));
+            assert!(!ids.are_in(""));
+        }
     }
 }

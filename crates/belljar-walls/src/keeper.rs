@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
 use crate::channel::Channel;
+use crate::identity::{SessionIds, ask_for_ids, give_ids, map_ids};
 use crate::message::Report;
 use crate::spawner;
 use crate::sys::{self, Forked, Step};
-use crate::{identity, init, landlock, root};
+use crate::{init, landlock, root};
 
 /// Where a keeper finds its end of the channel.
 pub(crate) const CHANNEL: i32 = 3;
@@ -38,9 +39,9 @@ pub struct WallsSpec {
     pub root: root::RootSpec,
     /// An empty directory on which the root is built.
     pub root_directory: PathBuf,
-    /// The first of 65,536 user and group ids for sessions, where the host may give them away;
-    /// else all sessions run as the host's own user.
-    pub uid_base: Option<u32>,
+    /// The user and group ids for sessions, where the host may give them away; else all sessions run as the host's
+    /// own user.
+    pub ids: Option<SessionIds>,
     /// `--walls=none`: nothing of the above is made, and code runs as an ordinary process.
     pub none: bool,
 }
@@ -163,7 +164,7 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
         return start_without_walls(host);
     }
     landlock::check_host()?;
-    let privileged = spec.uid_base.is_some();
+    let privileged = spec.ids.is_some();
     if !privileged {
         let (uid, gid) = (
             rustix::process::getuid().as_raw(),
@@ -175,32 +176,39 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
     sys::unshare(libc::CLONE_NEWNS).step("making a mount namespace")?;
     root::enter(&spec.root, &spec.root_directory)?;
 
-    let (read_go, write_go) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("making a pipe")?;
-    let flags = libc::CLONE_NEWUSER | init::NAMESPACES | libc::CLONE_PARENT;
-    match sys::clone_process(flags).step("making the outer namespaces")? {
+    let (mapper, theirs) = Channel::pair().step("making a channel")?;
+    let flags = libc::CLONE_NEWPID | libc::CLONE_PARENT;
+    match sys::clone_process(flags).step("making the outer pid namespace")? {
         Forked::Child => {
-            drop(write_go);
-            let mut go = [0];
-            if rustix::io::read(&read_go, &mut go) != Ok(1) {
-                sys::exit_now(1);
-            }
-            drop(read_go);
-            let result =
-                become_spawner(privileged).and_then(|()| spawner::run(Some(&spec.root), host));
+            drop(mapper);
+            let entered = enter_namespaces(&theirs);
+            drop(theirs);
+            let result = entered
+                .and_then(|()| become_spawner(privileged))
+                .and_then(|()| spawner::run(Some(&spec.root), host));
             tell_failure(&result, host);
             sys::exit_now(i32::from(result.is_err()));
         }
         Forked::Parent(pid) => {
-            let (base, count) = match spec.uid_base {
-                Some(base) => (base, identity::COUNT),
-                None => (0, 1),
-            };
-            map_ids(&pid.to_string(), 0, base, base, count, privileged)?;
-            rustix::io::write(&write_go, b"1").step("starting the spawner")?;
+            drop(theirs);
+            let ids = spec.ids.unwrap_or(SessionIds { first: 0, count: 1 });
+            give_ids(&mapper, || {
+                let (first, count) = (ids.first, ids.count);
+                map_ids(&pid.to_string(), 0, first, first, count, privileged)
+            });
             Ok(pid)
         }
     }
+}
+
+/// Makes the other namespaces of the spawner. Its `/proc` is made before the user namespace and shown in it: inside,
+/// the kernel refuses one where a part of the one outside is hidden, as in a container.
+fn enter_namespaces(mapper: &Channel) -> Result<(), String> {
+    let proc = root::detached_proc().step("mounting /proc for the template")?;
+    sys::unshare(libc::CLONE_NEWUSER | (init::NAMESPACES & !libc::CLONE_NEWPID))
+        .step("making the outer namespaces")?;
+    ask_for_ids(mapper)?;
+    root::show_proc(&proc).step("showing /proc to the template")
 }
 
 /// The spawner as an ordinary process: no pid namespace ends what it leaves.
@@ -233,30 +241,6 @@ fn end_descendants() {
             return;
         }
     }
-}
-
-/// Maps so many ids of a process's user namespace, from `inside` on, to those from `uid` and `gid` on.
-pub(crate) fn map_ids(
-    process: &str,
-    inside: u32,
-    uid: u32,
-    gid: u32,
-    count: u32,
-    keep_setgroups: bool,
-) -> Result<(), String> {
-    if !keep_setgroups {
-        fs::write(format!("/proc/{process}/setgroups"), "deny").step("denying setgroups")?;
-    }
-    fs::write(
-        format!("/proc/{process}/uid_map"),
-        format!("{inside} {uid} {count}"),
-    )
-    .step("mapping users")?;
-    fs::write(
-        format!("/proc/{process}/gid_map"),
-        format!("{inside} {gid} {count}"),
-    )
-    .step("mapping groups")
 }
 
 fn become_spawner(privileged: bool) -> Result<(), String> {

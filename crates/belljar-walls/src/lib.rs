@@ -34,7 +34,7 @@ pub use cgroup::{
 };
 pub use channel::{Channel, receive_message, send_message};
 pub use computation::{ComputationLimits, ConfineError, compute_confined};
-pub use identity::session_ids;
+pub use identity::{SessionIds, session_ids};
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{COVERS_EMPTYING, LANDLOCK_FLOOR, landlock_version};
 pub use message::{

@@ -8,7 +8,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, open};
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
@@ -101,8 +104,8 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
     let forks = inside(at, Path::new(FORKS));
     fs::create_dir(&forks).step("making rooms for forks")?;
     make_places(&forks).step("making rooms for forks")?;
-    // Shown until the spawner mounts its own: the kernel allows a new one in a user namespace
-    // only where one is already visible. It stays below the later ones, locked there.
+    // Shown until the spawner has its own: for an ordinary user the kernel allows a new one only where one is already
+    // visible. It stays below the later ones, locked there.
     let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     show(Path::new("/proc"), &at.join("proc"), attributes).step("showing /proc")?;
     for device in DEVICES {
@@ -230,6 +233,27 @@ fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
 pub(crate) fn mount_proc() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     sys::mount_new(c"proc", Path::new("/proc"), flags, "hidepid=invisible")
+}
+
+/// The same, not shown anywhere yet.
+pub(crate) fn detached_proc() -> io::Result<OwnedFd> {
+    let proc = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(proc.as_fd(), "hidepid", "invisible")?;
+    fsconfig_create(proc.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(
+        proc.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
+}
+
+/// Shows what [`detached_proc`] made.
+pub(crate) fn show_proc(proc: &OwnedFd) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(move_mount(proc, "", CWD, "/proc", flags)?)
 }
 
 /// Makes a mount namespace that holds nothing. A session's processes are in it, with their root in the session's

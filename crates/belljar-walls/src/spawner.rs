@@ -27,7 +27,6 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
     if root.is_some() {
         // Libraries ask for it while they are imported, and every session has the template's memory.
         rustix::system::sethostname(b"belljar").step("setting the template's host name")?;
-        root::mount_proc().step("mounting /proc for the template")?;
         empty = Some(root::empty_namespace()?);
     }
     let children = sys::child_signal_descriptor().step("watching children")?;

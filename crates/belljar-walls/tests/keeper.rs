@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use belljar_walls::{
-    Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RootSpec, WallsSpec,
-    has_admin_capability,
+    Channel, InitRequest, Keeper, KeeperPlan, Report, Request, RootSpec, WallsSpec, session_ids,
 };
 
 fn start(directory: &Path) -> (Keeper, Channel) {
@@ -20,7 +19,7 @@ fn start(directory: &Path) -> (Keeper, Channel) {
         none: false,
         root: RootSpec::default(),
         root_directory: directory.join("root"),
-        uid_base: has_admin_capability().then_some(0x7000_0000),
+        ids: session_ids(),
     };
     let log = std::fs::File::create(directory.join("keeper.log")).unwrap();
     let (mut keeper, channel) = Keeper::start(&plan, log.into()).unwrap();
@@ -34,7 +33,7 @@ fn start(directory: &Path) -> (Keeper, Channel) {
 fn start_init(channel: &Channel, id: u64) -> Vec<OwnedFd> {
     let request = Request::Init(InitRequest {
         id,
-        owner: u32::from(has_admin_capability()),
+        owner: u32::from(session_ids().is_some()),
         workspace_bytes: 1 << 20,
         temporary_bytes: 1 << 20,
         proxy: false,

@@ -345,7 +345,13 @@ fn cgroups() -> Finding {
                     "boot with systemd.unified_cgroup_hierarchy=1 (cgroup version 2), then: {scope}"
                 ))
             };
-            finding.remedy("or run belljar as root; in a container: start it with `--privileged`")
+            let finding =
+                finding.remedy("in a container: start it with the settings in docs/operations.md");
+            if has_admin_capability() {
+                finding
+            } else {
+                finding.remedy("or run belljar as root")
+            }
         }
     }
 }

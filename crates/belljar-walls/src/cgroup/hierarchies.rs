@@ -2,19 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::claim::{self, HOST_LEAF};
 use super::{CgroupError, Version, refused, unique};
 
 /// Version 1 has no word for no limit, but the largest number of pages.
 const UNLIMITED: u64 = 1 << 60;
-
-/// Where the host's own processes go, since a cgroup has either processes or children with controllers.
-const HOST_LEAF: &str = "/belljar-host";
-
-/// How often processes that have just been started are moved, too.
-const MOVES: usize = 100;
 
 pub(super) const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
 const V2_CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
@@ -31,6 +25,18 @@ impl Hierarchies {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self::find(&mounts, &own)
+    }
+
+    /// The same, after asking the host for a cgroup of version 2 that this process may use, where it has none.
+    pub(super) fn claimed() -> Self {
+        let found = Self::of_this_process();
+        let asked = matches!(found.choose(), Ok((Version::Two, _)))
+            && found.v2.as_deref().is_some_and(claim::ask);
+        if asked {
+            Self::of_this_process()
+        } else {
+            found
+        }
     }
 
     /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
@@ -242,67 +248,12 @@ pub(super) fn delegate(directory: &Path) -> Result<(), CgroupError> {
         .join(" ");
     match fs::write(&control, &wanted) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            if !is_ours(directory) {
+            if !claim::is_ours(directory) {
                 return Err(refused(&control, error));
             }
-            let moved = move_to_leaf(directory).and_then(|()| fs::write(&control, &wanted));
+            let moved = claim::move_to_leaf(directory).and_then(|()| fs::write(&control, &wanted));
             moved.map_err(|source| refused(&control, source))
         }
         other => other.map_err(|source| refused(&control, source)),
     }
-}
-
-/// Whether all processes of a cgroup may be moved: it is that of our container, it was handed to us, or nobody else is
-/// in it (as in a scope made for this process).
-fn is_ours(directory: &Path) -> bool {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = own.lines().find_map(|line| line.strip_prefix("0::"));
-    // The root of the machine has no type; that of a cgroup namespace, as containers have one, does.
-    let of_container = own.is_some_and(|own| own == "/" || own == HOST_LEAF)
-        && directory.join("cgroup.type").exists();
-    of_container || is_delegated(directory) || {
-        let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-        processes.split_whitespace().all(is_family)
-    }
-}
-
-/// Whether systemd or its like has handed a cgroup to who runs this.
-fn is_delegated(directory: &Path) -> bool {
-    let marked = ["user.delegate", "trusted.delegate"].iter().any(|name| {
-        let mut value = [0; 8];
-        let read = rustix::fs::getxattr(directory, *name, &mut value);
-        read.is_ok_and(|length| &value[..length] == b"1")
-    });
-    let user = rustix::process::geteuid();
-    let owned = fs::metadata(directory).is_ok_and(|data| data.uid() == user.as_raw());
-    // Root owns those of the machine, too.
-    marked || owned && !user.is_root()
-}
-
-fn move_to_leaf(directory: &Path) -> io::Result<()> {
-    let leaf = directory.join(HOST_LEAF.trim_start_matches('/'));
-    fs::create_dir_all(&leaf)?;
-    let join = leaf.join("cgroup.procs");
-    for _ in 0..MOVES {
-        let processes = fs::read_to_string(directory.join("cgroup.procs"))?;
-        if processes.is_empty() {
-            break;
-        }
-        for process in processes.split_whitespace() {
-            match fs::write(&join, process) {
-                // It has ended meanwhile.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                moved => moved?,
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether a process is this one or its child.
-fn is_family(process: &str) -> bool {
-    let this = std::process::id().to_string();
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-    process == this || parent.is_some_and(|parent| parent.trim() == this)
 }

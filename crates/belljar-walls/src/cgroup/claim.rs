@@ -1,0 +1,149 @@
+//! Gets a cgroup of version 2 that this process may divide among sessions.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sys;
+
+/// Where the host's own processes go, since a cgroup has either processes or children with controllers.
+pub(super) const HOST_LEAF: &str = "/belljar-host";
+
+/// How often processes that have just been started are moved, too.
+const MOVES: usize = 100;
+
+/// How long systemd may take for a scope.
+const SCOPE_TIME: Duration = Duration::from_secs(10);
+
+/// Asks for what is missing of this process's own cgroup, the first of these, and of its mount, the last. Says
+/// whether anything has changed; where it has not, the error is that of the first use.
+pub(super) fn ask(candidates: &[PathBuf]) -> bool {
+    let (Some(own), Some(top)) = (candidates.first(), candidates.last()) else {
+        return false;
+    };
+    if is_of_container(own) {
+        return make_writable(top).is_ok();
+    }
+    // systemd removes what it does not know at the top of its hierarchy, which root could use.
+    Path::new("/run/systemd/system").exists() && !is_ours(own) && move_to_scope()
+}
+
+/// Container runtimes mount the cgroups of a container read-only, which whoever may mount there can change.
+fn make_writable(top: &Path) -> io::Result<()> {
+    let flags = libc::MS_REMOUNT
+        | libc::MS_BIND
+        | libc::MS_NOSUID
+        | libc::MS_NODEV
+        | libc::MS_NOEXEC
+        | libc::MS_RELATIME;
+    if !rustix::fs::statvfs(top)?
+        .f_flag
+        .contains(rustix::fs::StatVfsMountFlags::RDONLY)
+    {
+        return Ok(());
+    }
+    sys::mount_new(c"none", top, flags, "")
+}
+
+/// Has systemd move this process into a scope of its own, as `systemd-run --scope -p Delegate=yes` does, that of the
+/// machine for root and that of the user for others.
+fn move_to_scope() -> bool {
+    let before = own_cgroup();
+    let process = std::process::id().to_string();
+    let mut command = Command::new("busctl");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--user");
+    }
+    let manager = "org.freedesktop.systemd1";
+    command.args([
+        "call",
+        manager,
+        "/org/freedesktop/systemd1",
+        "org.freedesktop.systemd1.Manager",
+        "StartTransientUnit",
+        "ssa(sv)a(sa(sv))",
+    ]);
+    command.args([&format!("belljar-{process}.scope"), "fail"]);
+    // Three properties, and no other units.
+    command.args(["3", "PIDs", "au", "1", &process, "Delegate", "b", "1"]);
+    command.args(["CollectMode", "s", "inactive-or-failed", "0"]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if !command.status().is_ok_and(|status| status.success()) {
+        return false;
+    }
+    let asked = Instant::now();
+    while own_cgroup() == before && asked.elapsed() < SCOPE_TIME {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    own_cgroup() != before
+}
+
+/// Whether all processes of a cgroup may be moved: it is that of our container, it was handed to us, or nobody else is
+/// in it (as in a scope made for this process).
+pub(super) fn is_ours(directory: &Path) -> bool {
+    is_of_container(directory) || is_delegated(directory) || {
+        let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+        processes.split_whitespace().all(is_family)
+    }
+}
+
+/// Whether a cgroup, the one of this process, is the root of a cgroup namespace, as containers have one.
+fn is_of_container(directory: &Path) -> bool {
+    // The root of the machine has no type.
+    matches!(own_cgroup().as_deref(), Some("/" | HOST_LEAF))
+        && directory.join("cgroup.type").exists()
+}
+
+/// This process's cgroup of version 2, as it is named in its cgroup namespace.
+fn own_cgroup() -> Option<String> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(own.to_owned())
+}
+
+/// Whether systemd or its like has handed a cgroup to who runs this.
+fn is_delegated(directory: &Path) -> bool {
+    let marked = ["user.delegate", "trusted.delegate"].iter().any(|name| {
+        let mut value = [0; 8];
+        let read = rustix::fs::getxattr(directory, *name, &mut value);
+        read.is_ok_and(|length| &value[..length] == b"1")
+    });
+    let user = rustix::process::geteuid();
+    let owned = fs::metadata(directory).is_ok_and(|data| data.uid() == user.as_raw());
+    // Root owns those of the machine, too.
+    marked || owned && !user.is_root()
+}
+
+pub(super) fn move_to_leaf(directory: &Path) -> io::Result<()> {
+    let leaf = directory.join(HOST_LEAF.trim_start_matches('/'));
+    fs::create_dir_all(&leaf)?;
+    let join = leaf.join("cgroup.procs");
+    for _ in 0..MOVES {
+        let processes = fs::read_to_string(directory.join("cgroup.procs"))?;
+        if processes.is_empty() {
+            break;
+        }
+        for process in processes.split_whitespace() {
+            match fs::write(&join, process) {
+                // It has ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                moved => moved?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a process is this one or its child.
+fn is_family(process: &str) -> bool {
+    let this = std::process::id().to_string();
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    process == this || parent.is_some_and(|parent| parent.trim() == this)
+}
