@@ -1,5 +1,5 @@
 //! G18: hosts that lack a wall. The test binary starts itself again under such conditions, and an
-//! engine there must refuse to start a session, say why, and leave nothing.
+//! engine there must refuse to start a session, say why, and leave nothing. G19: containers.
 
 use std::process::Command;
 
@@ -8,10 +8,10 @@ use belljar_sandbox::Engine;
 use crate::harness::{Case, Severity};
 use crate::support::{bare_environment, eventually, processes_below, traces};
 
-/// What the tests below start: an engine under conditions that it must not accept.
+/// What the tests below start: an engine under such conditions.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a part of the tests below, which start it"]
-async fn refused() {
+async fn there() {
     let before = traces(std::process::id());
     let engine = Engine::builder(bare_environment()).build();
     let started = match engine.session().await {
@@ -44,8 +44,8 @@ enum Host<'a> {
     },
 }
 
-/// Starts an engine on such a host; returns what it says.
-fn refusal(host: &Host<'_>) -> String {
+/// Starts an engine on such a host; returns what it says, `REFUSED` or `STARTED` first.
+fn on(host: &Host<'_>) -> String {
     let mut command = match host {
         Host::Script(script) => {
             let mut command = Command::new("unshare");
@@ -73,7 +73,7 @@ fn refusal(host: &Host<'_>) -> String {
     };
     let output = command
         .arg(std::env::current_exe().unwrap())
-        .args(["g_hosts::refused", "--exact", "--ignored", "--nocapture"])
+        .args(["g_hosts::there", "--exact", "--ignored", "--nocapture"])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -82,8 +82,8 @@ fn refusal(host: &Host<'_>) -> String {
         "{text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let start = text.find("REFUSED ").unwrap_or_else(|| panic!("{text}"));
-    text[start..].to_owned()
+    let start = text.find("REFUSED ").or_else(|| text.find("STARTED "));
+    text[start.unwrap_or_else(|| panic!("{text}"))..].to_owned()
 }
 
 /// A case on such a host: its refusal names each of these.
@@ -95,7 +95,8 @@ async fn refuses(
     names: &[&str],
 ) {
     let case = Case::begin(id, Severity::Escape, attack, expectation).await;
-    let message = refusal(&host);
+    let message = on(&host);
+    assert!(message.starts_with("REFUSED"), "{message}");
     for name in names {
         assert!(message.contains(name), "{message}");
     }
@@ -224,4 +225,28 @@ async fn g18g_without_joining_namespaces() {
         &["mount namespace", "belljar doctor"],
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g19_parts_of_proc_hidden() {
+    let case = Case::begin(
+        "G19",
+        Severity::Escape,
+        "a container whose runtime hides parts of `/proc`",
+        "as root: sessions behind all walls; else no session, and the error names `/proc`",
+    )
+    .await;
+    let message = on(&Host::Script(
+        "mount -t tmpfs none /proc/fs; mount --bind /dev/null /proc/keys; exec \"$@\"",
+    ));
+    let expected = if belljar_walls::has_admin_capability() {
+        ["STARTED", "RAN"]
+    } else {
+        ["REFUSED", "mounting /proc for the template"]
+    };
+    for part in expected {
+        assert!(message.contains(part), "{message}");
+    }
+    let session = case.session().await;
+    case.end([session]).await;
 }
