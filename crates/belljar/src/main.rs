@@ -4,6 +4,7 @@ mod approve;
 mod bench_command;
 mod bench_packages;
 mod bench_snapshot;
+mod completions_command;
 mod config_command;
 mod doctor_command;
 mod env_command;
@@ -112,6 +113,11 @@ Examples:
     Doctor(doctor_command::DoctorArgs),
     /// Measure sessions and cells beside their references
     Bench(bench_command::BenchArgs),
+    /// Print a script that completes commands and options in your shell
+    Completions(completions_command::CompletionsArgs),
+    /// Write the manual pages, for packages
+    #[command(hide = true)]
+    Manual(completions_command::ManualArgs),
     /// The child that evaluates one expression for `compute_with_python`
     #[command(hide = true)]
     Compute,
@@ -158,6 +164,8 @@ fn main() -> ExitCode {
             .map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => start::block_on(doctor_command::run(args)),
         Command::Bench(args) => start::block_on(bench_command::run(args)),
+        Command::Completions(args) => completions_command::run(&args, Cli::command()),
+        Command::Manual(args) => completions_command::write_manual(&args, Cli::command()),
         Command::Compute => belljar_agent::serve_computation()
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),

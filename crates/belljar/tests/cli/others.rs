@@ -195,3 +195,17 @@ fn every_command_explains_itself() {
     let ended = scratch.belljar(&["exce", "1"]).exits_with(2);
     ended.says("unrecognized subcommand 'exce'").says("exec");
 }
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = scratch.belljar(&["completions", shell]).exits_with(0);
+        for word in ["doctor", "snapshot-out", "completions"] {
+            assert!(script.stdout.contains(word), "{shell}: {word}");
+        }
+    }
+    scratch.belljar(&["manual", "pages"]).exits_with(0);
+    let page = scratch.read("pages/belljar-exec.1");
+    assert!(page.contains("\\-\\-snapshot\\-out"), "{page}");
+}
