@@ -18,7 +18,7 @@ use crate::oracle::{self, Baseline, Kernel, Latencies};
 use crate::record::Record;
 pub(crate) use crate::record::Severity;
 use crate::support::{
-    bare_environment, eventually, good, printed, processes_below, without_copies,
+    bare_environment, eventually, good, printed, processes_below, seconds, timed, without_copies,
 };
 
 /// The environment variable that holds a canary.
@@ -257,7 +257,9 @@ impl Case {
     /// A session for the attack with options of its own.
     pub(crate) async fn session_of(&self, options: SessionOptions) -> Session {
         let mut session = self.engine.session_with(options).await.unwrap();
-        good(&session, "pass").await;
+        // Whatever the time that the attack has.
+        let ready = session.run(timed("pass", seconds(60.0))).await.unwrap();
+        assert!(ready.is_success(), "{ready:#?}");
         match On::chosen() {
             On::New => {}
             // The fork lives on in its parent's namespaces.

@@ -234,11 +234,11 @@ async fn within_two_seconds<T: std::fmt::Debug>(
     what: &str,
     mut done: impl FnMut() -> Result<(), T>,
 ) {
-    let deadline = Instant::now() + seconds(2.0);
+    let begun = Stopwatch::start();
     loop {
         match done() {
             Ok(()) => return,
-            Err(left) if Instant::now() > deadline => {
+            Err(left) if begun.elapsed() > seconds(2.0) => {
                 panic!("oracle: {what}: not within two seconds; left: {left:#?}")
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
