@@ -329,13 +329,14 @@ impl<'a> CellDriver<'a> {
                     match guest.control.try_write(outgoing.as_slices().0) {
                         Ok(written) => drop(outgoing.drain(..written)),
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                        Err(_) => return End::Died,
+                        // It has ended, and may have said why: that is read, up to the end of the channel.
+                        Err(_) => outgoing.clear(),
                     }
                 }
                 // A copy holds the channel open when the interpreter is gone.
                 () = exited(&mut guest.exit), if !guest.copies.is_empty() => {
                     gone = true;
-                    // Its last words, as far as they came.
+                    // What it said last, as far as it came.
                     while guest.read_some() {}
                 }
                 // There may be memory again for what it says.
