@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::io::BufRead;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
 use crate::channel::Channel;
-use crate::identity::{SessionIds, ask_for_ids, give_ids, map_ids};
+use crate::identity::{SessionIds, map_ids};
 use crate::message::Report;
 use crate::spawner;
 use crate::sys::{self, Forked, Step};
@@ -176,15 +177,18 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
     sys::unshare(libc::CLONE_NEWNS).step("making a mount namespace")?;
     root::enter(&spec.root, &spec.root_directory)?;
 
-    let (mapper, theirs) = Channel::pair().step("making a channel")?;
-    let flags = libc::CLONE_NEWPID | libc::CLONE_PARENT;
-    match sys::clone_process(flags).step("making the outer pid namespace")? {
+    let (ours, theirs) = Channel::pair().step("making a channel")?;
+    let flags = libc::CLONE_NEWUSER | init::NAMESPACES | libc::CLONE_PARENT;
+    match sys::clone_process(flags).step("making the outer namespaces")? {
         Forked::Child => {
-            drop(mapper);
-            let entered = enter_namespaces(&theirs);
+            drop(ours);
+            let proc = wait_for_proc(&theirs);
             drop(theirs);
-            let result = entered
-                .and_then(|()| become_spawner(privileged))
+            let result = proc
+                .and_then(|proc| {
+                    become_spawner(privileged)?;
+                    root::show_proc(&proc).step("showing /proc to the template")
+                })
                 .and_then(|()| spawner::run(Some(&spec.root), host));
             tell_failure(&result, host);
             sys::exit_now(i32::from(result.is_err()));
@@ -192,23 +196,45 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
         Forked::Parent(pid) => {
             drop(theirs);
             let ids = spec.ids.unwrap_or(SessionIds { first: 0, count: 1 });
-            give_ids(&mapper, || {
-                let (first, count) = (ids.first, ids.count);
-                map_ids(&pid.to_string(), 0, first, first, count, privileged)
-            });
+            let (first, count) = (ids.first, ids.count);
+            map_ids(&pid.to_string(), 0, first, first, count, privileged)?;
+            give_proc(pid, &ours)?;
             Ok(pid)
         }
     }
 }
 
-/// Makes the other namespaces of the spawner. Its `/proc` is made before the user namespace and shown in it: inside,
-/// the kernel refuses one where a part of the one outside is hidden, as in a container.
-fn enter_namespaces(mapper: &Channel) -> Result<(), String> {
-    let proc = root::detached_proc().step("mounting /proc for the template")?;
-    sys::unshare(libc::CLONE_NEWUSER | (init::NAMESPACES & !libc::CLONE_NEWPID))
-        .step("making the outer namespaces")?;
-    ask_for_ids(mapper)?;
-    root::show_proc(&proc).step("showing /proc to the template")
+/// What became of the spawner's `/proc`: the error, or none, and the mount beside it.
+#[derive(Serialize, Deserialize)]
+struct Made(Option<String>);
+
+/// Makes the spawner's `/proc`, by a process in the spawner's pid namespace and in this user namespace: inside of the
+/// spawner's own, the kernel refuses one where a part of the one outside is hidden, as in a container.
+fn give_proc(spawner: i32, to: &Channel) -> Result<(), String> {
+    let namespace = fs::File::open(format!("/proc/{spawner}/ns/pid"))
+        .step("opening the outer pid namespace")?;
+    let kind = Some(LinkNameSpaceType::ProcessID);
+    move_into_link_name_space(namespace.as_fd(), kind).step("joining the outer pid namespace")?;
+    match sys::clone_process(0).step("starting a process")? {
+        Forked::Child => {
+            let sent = match root::detached_proc().step("mounting /proc for the template") {
+                Ok(proc) => to.send(&Made(None), &[proc.as_fd()]),
+                Err(error) => to.send(&Made(Some(error)), &[]),
+            };
+            sys::exit_now(i32::from(sent.is_err()));
+        }
+        Forked::Parent(child) => sys::wait(child).step("waiting for a process").map(drop),
+    }
+}
+
+/// In the spawner: its ids are mapped when this returns.
+fn wait_for_proc(from: &Channel) -> Result<OwnedFd, String> {
+    match from.receive().step("waiting for /proc")? {
+        Some((Made(None), mut descriptors)) => descriptors.pop().ok_or("no /proc came".into()),
+        Some((Made(Some(error)), _)) => Err(error),
+        // The builder tells why.
+        None => sys::exit_now(1),
+    }
 }
 
 /// The spawner as an ordinary process: no pid namespace ends what it leaves.

@@ -222,7 +222,7 @@ async fn g18g_without_joining_namespaces() {
             mask: 0,
             value: 0,
         },
-        &["mount namespace", "belljar doctor"],
+        &["pid namespace", "belljar doctor"],
     )
     .await;
 }
