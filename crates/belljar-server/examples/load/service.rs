@@ -171,8 +171,14 @@ fn launch(binary: &str, arguments: &[String], model: &str, cgroup: Option<&Cgrou
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let listens = |line: std::io::Result<String>| line.is_ok_and(|line| line.contains("listening"));
-    assert!(lines.by_ref().any(listens), "the service did not start");
+    let mut said = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .inspect(|line| println!("the service says: {line}"));
+    assert!(
+        said.any(|line| line.contains("listening")),
+        "the service did not start"
+    );
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             println!("the service says: {line}");
