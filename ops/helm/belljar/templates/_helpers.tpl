@@ -21,7 +21,7 @@ privileged: true
 {{- else -}}
 capabilities:
   drop: [ALL]
-  add: [SYS_ADMIN, SETUID, SETGID, CHOWN, DAC_OVERRIDE, FOWNER, KILL, SYS_RESOURCE]
+  add: [SYS_ADMIN, SETUID, SETGID, CHOWN, DAC_OVERRIDE, FOWNER, KILL]
 seccompProfile:
   type: Localhost
   localhostProfile: {{ .Values.isolation.seccompProfile }}
