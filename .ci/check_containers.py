@@ -42,16 +42,14 @@ def check_apparmor():
 
 
 def check_compose():
-    compose = yaml.safe_load(pathlib.Path("ops/container/compose.yaml").read_text())
-    belljar = compose["services"]["belljar"]
+    belljar = yaml.safe_load(pathlib.Path("ops/container/compose.yaml").read_text())["services"]["belljar"]
     assert belljar["image"] == f"belljar:{VERSION}", "the compose file names another version"
-    for volume in belljar["volumes"]:
-        name = volume.split(":")[0]
-        assert name.startswith("/") or name in compose["volumes"]
-    for option in belljar.get("security_opt", []):
-        kind, value = option.split("=", 1)
-        assert kind != "seccomp" or (pathlib.Path("ops/container") / value).is_file(), f"there is no {value}"
-    return belljar
+    assert "seccomp=seccomp.json" in belljar["security_opt"]
+    # The same as in the chart and in the documentation.
+    added = set(belljar["cap_add"])
+    context = container_of(render("isolation.mode=capabilities"))["securityContext"]
+    documented = pathlib.Path("docs/operations.md").read_text()
+    assert added == set(context["capabilities"]["add"]) == set(re.findall(r"--cap-add ([A-Z_]+)", documented))
 
 
 def check_chart():
@@ -59,7 +57,7 @@ def check_chart():
     for mode in ("privileged", "capabilities", "userNamespace"):
         resources = render(f"isolation.mode={mode}")
         pod = resources["StatefulSet"]["spec"]["template"]["spec"]
-        (container,) = pod["containers"]
+        container = container_of(resources)
         context = container["securityContext"]
         assert context.get("privileged", False) == (mode == "privileged")
         assert pod.get("hostUsers", True) == (mode != "userNamespace")
@@ -77,7 +75,7 @@ def check_chart():
         "storage.storageClass=fast", "imagePullSecrets[0].name=registry", "nodeSelector.disk=ssd",
         json=[f"networkPolicy.monitoring={peer}", 'networkPolicy.egress=[{"ports":[{"port":443}]}]'],
     )
-    (container,) = resources["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    container = container_of(resources)
     assert resources["Secret"]["stringData"] == {"OPENAI_API_KEY": "key"}
     assert container["envFrom"] == [{"secretRef": {"name": "test-belljar-models"}}]
     assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
@@ -88,7 +86,6 @@ def check_chart():
     # A setting that does not exist is an error.
     for wrong in ("isolation.mode=none", "replicas=3"):
         assert subprocess.run([HELM, "template", CHART, "--set", wrong], capture_output=True).returncode != 0, wrong
-    return container
 
 
 def render(*settings, json=()):
@@ -100,6 +97,11 @@ def render(*settings, json=()):
         for version in ("1.33", "1.37") if settings[0].endswith("userNamespace") else ("1.30", "1.37"):
             kubernetes_validate.validate(resource, version, strict=True)
     return {resource["kind"]: resource for resource in resources}
+
+
+def container_of(resources):
+    (container,) = resources["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    return container
 
 
 def helm(*arguments):
