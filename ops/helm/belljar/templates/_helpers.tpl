@@ -1,0 +1,44 @@
+{{- define "belljar.name" -}}
+{{- if contains "belljar" .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-belljar{{ end -}}
+{{- end }}
+
+{{- define "belljar.selector" -}}
+app.kubernetes.io/name: belljar
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "belljar.labels" -}}
+{{ include "belljar.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- /* What the pod may do beyond others, by the mode of isolation. */ -}}
+{{- define "belljar.securityContext" -}}
+{{- if eq .Values.isolation.mode "privileged" -}}
+privileged: true
+{{- else -}}
+capabilities:
+  drop: [ALL]
+  add: [SYS_ADMIN, SETUID, SETGID, CHOWN, DAC_OVERRIDE, FOWNER, KILL]
+seccompProfile:
+  type: Localhost
+  localhostProfile: {{ .Values.isolation.seccompProfile }}
+{{- if eq .Values.isolation.mode "userNamespace" }}
+procMount: Unmasked
+{{- else }}
+appArmorProfile:
+  type: Localhost
+  localhostProfile: {{ .Values.isolation.appArmorProfile }}
+{{- end }}
+{{- end }}
+readOnlyRootFilesystem: true
+{{- end }}
+
+{{- define "belljar.probe" -}}
+httpGet:
+  path: /healthz
+  port: admin
+  scheme: {{ empty .Values.tlsSecret | ternary "HTTP" "HTTPS" }}
+{{- end }}
