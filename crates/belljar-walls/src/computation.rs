@@ -6,15 +6,21 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::identity::map_ids;
-use crate::identity::session_ids;
+use crate::identity::{map_ids, session_ids};
 use crate::init::NAMESPACES;
 use crate::root;
 use crate::seccomp;
 use crate::sys::{self, Forked, Step};
+
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// What a computation may use.
 #[derive(Clone, Copy, Debug)]
@@ -85,16 +91,16 @@ fn enter(limits: ComputationLimits) -> Result<(), String> {
             if rustix::io::read(&read_go, &mut go) != Ok(1) {
                 return Err("its user could not be mapped".into());
             }
-            drop(read_go);
-            confine(limits, ids.is_some())
+            confine(limits, ids.is_some(), read_go)
         }
         Forked::Parent(child) => {
             drop(read_go);
             let mapped = map_ids(&child.to_string(), 0, uid, gid, 1, ids.is_some());
-            if mapped.is_ok() {
-                let _ = rustix::io::write(&write_go, b"1");
+            // Held to the end where it goes on: that is how the child sees that this process lives.
+            let held = mapped.is_ok().then_some(write_go);
+            if let Some(go) = &held {
+                let _ = rustix::io::write(go, b"1");
             }
-            drop(write_go);
             let ended = sys::wait(child);
             mapped?;
             match ended.step("waiting for the process that computes")? {
@@ -107,12 +113,20 @@ fn enter(limits: ComputationLimits) -> Result<(), String> {
     }
 }
 
-fn confine(limits: ComputationLimits, privileged: bool) -> Result<(), String> {
+/// `parent` is a pipe whose other end the parent has, for as long as it lives.
+fn confine(limits: ComputationLimits, privileged: bool, parent: OwnedFd) -> Result<(), String> {
     if privileged {
         sys::clear_groups().step("leaving all groups")?;
     }
     sys::set_ids(0, 0).step("becoming another user")?;
     sys::die_with_parent().step("tying it to its parent")?;
+    // It may have died before that.
+    let mut watched = [PollFd::new(&parent, PollFlags::empty())];
+    let lives = poll(&mut watched, Some(&NOW)).step("looking for its parent")? == 0;
+    if !lives {
+        return Err("its parent is gone".into());
+    }
+    drop(parent);
     root::enter_empty()?;
     sys::close_from(3).step("closing descriptors")?;
     for (what, resource, most) in [

@@ -281,7 +281,7 @@ async fn the_child_ends_with_the_host() {
     let child = computing_process().await;
     computing.abort();
     let path = format!("/proc/{child}");
-    for _ in 0..300 {
+    for _ in 0..600 {
         if !std::fs::exists(&path).unwrap() {
             return;
         }

@@ -359,7 +359,8 @@ fn heavy_a_run_survives_kills_at_random_moments() {
             let mut moments = Vec::new();
             loop {
                 let chance = RandomState::new().hash_one(kill) % 1000;
-                let moment = whole * u32::try_from(chance).unwrap() / 1000;
+                // Two at a time take longer than one alone.
+                let moment = whole * u32::try_from(chance).unwrap() / 500;
                 moments.push(moment);
                 let death = if kill < kills {
                     Death::After(moment)
