@@ -104,6 +104,8 @@ def supported(checks):
     words = [word for word, _, _ in checks.values()]
     if "failed" in words:
         return "no: " + ", ".join(CHECKS.get(check, check) for check, result in checks.items() if result[0] == "failed")
+    if words and "leftovers" not in checks and "not possible" not in words:
+        return "not finished"
     return "yes" if "held" in words and "not possible" not in words else "not possible"
 
 
