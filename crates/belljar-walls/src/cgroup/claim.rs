@@ -4,8 +4,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::sys;
 
@@ -15,20 +13,13 @@ pub(super) const HOST_LEAF: &str = "/belljar-host";
 /// How often processes that have just been started are moved, too.
 const MOVES: usize = 100;
 
-/// How long systemd may take for a scope.
-const SCOPE_TIME: Duration = Duration::from_secs(10);
-
 /// Asks for what is missing of this process's own cgroup, the first of these, and of its mount, the last. Says
 /// whether anything has changed; where it has not, the error is that of the first use.
 pub(super) fn ask(candidates: &[PathBuf]) -> bool {
     let (Some(own), Some(top)) = (candidates.first(), candidates.last()) else {
         return false;
     };
-    if is_of_container(own) {
-        return make_writable(top).is_ok();
-    }
-    // systemd removes what it does not know at the top of its hierarchy, which root could use.
-    Path::new("/run/systemd/system").exists() && !is_ours(own) && move_to_scope()
+    is_of_container(own) && make_writable(top).is_ok()
 }
 
 /// Container runtimes mount the cgroups of a container read-only, which whoever may mount there can change.
@@ -46,42 +37,6 @@ fn make_writable(top: &Path) -> io::Result<()> {
         return Ok(());
     }
     sys::mount_new(c"none", top, flags, "")
-}
-
-/// Has systemd move this process into a scope of its own, as `systemd-run --scope -p Delegate=yes` does, that of the
-/// machine for root and that of the user for others.
-fn move_to_scope() -> bool {
-    let before = own_cgroup();
-    let process = std::process::id().to_string();
-    let mut command = Command::new("busctl");
-    if !rustix::process::geteuid().is_root() {
-        command.arg("--user");
-    }
-    let manager = "org.freedesktop.systemd1";
-    command.args([
-        "call",
-        manager,
-        "/org/freedesktop/systemd1",
-        "org.freedesktop.systemd1.Manager",
-        "StartTransientUnit",
-        "ssa(sv)a(sa(sv))",
-    ]);
-    command.args([&format!("belljar-{process}.scope"), "fail"]);
-    // Three properties, and no other units.
-    command.args(["3", "PIDs", "au", "1", &process, "Delegate", "b", "1"]);
-    command.args(["CollectMode", "s", "inactive-or-failed", "0"]);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    if !command.status().is_ok_and(|status| status.success()) {
-        return false;
-    }
-    let asked = Instant::now();
-    while own_cgroup() == before && asked.elapsed() < SCOPE_TIME {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    own_cgroup() != before
 }
 
 /// Whether all processes of a cgroup may be moved: it is that of our container, it was handed to us, or nobody else is
