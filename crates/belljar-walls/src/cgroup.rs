@@ -163,14 +163,14 @@ impl Version {
 impl Cgroups {
     /// All directories that [`Self::create`] may make under this name.
     pub fn plan(name: &str) -> Result<Vec<PathBuf>, CgroupError> {
-        let (_, parents) = Hierarchies::claimed().choose()?;
+        let (_, parents) = Hierarchies::of_this_process().choose()?;
         let trees: Vec<PathBuf> = parents.iter().flatten().map(|p| p.join(name)).collect();
         Ok(unique(&trees))
     }
 
     /// Makes an engine's cgroups below the caller's own.
     pub fn create(name: &str) -> Result<Self, CgroupError> {
-        let (version, trees) = Hierarchies::claimed().make(name)?;
+        let (version, trees) = Hierarchies::of_this_process().make(name)?;
         Ok(Self {
             version,
             trees,

@@ -96,7 +96,7 @@ fn enter(limits: ComputationLimits) -> Result<(), String> {
         Forked::Parent(child) => {
             drop(read_go);
             let mapped = map_ids(&child.to_string(), 0, uid, gid, 1, ids.is_some());
-            // Held to the end where it goes on: that is how the child sees that this process lives.
+            // Open for as long as this process lives: the child checks for that.
             let held = mapped.is_ok().then_some(write_go);
             if let Some(go) = &held {
                 let _ = rustix::io::write(go, b"1");

@@ -4,7 +4,6 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::Channel;
 use crate::sys::{Step, has_admin_capability};
 
 /// A range of user and group ids that belong to nobody else.
@@ -87,28 +86,6 @@ pub(crate) fn map_ids(
         format!("{inside} {gid} {count}"),
     )
     .step("mapping groups")
-}
-
-/// What became of the ids; the error if they could not be mapped.
-#[derive(Serialize, Deserialize)]
-struct Mapped(Option<String>);
-
-/// Has the ids of the user namespace that this process has just made mapped by the process at the other end, which
-/// has capabilities outside of it, and waits until it is done.
-pub(crate) fn ask_for_ids(mapper: &Channel) -> Result<(), String> {
-    mapper.send(&(), &[]).step("asking for ids")?;
-    match mapper.receive().step("waiting for ids")? {
-        Some((Mapped(None), _)) => Ok(()),
-        Some((Mapped(Some(error)), _)) => Err(error),
-        None => Err("the process that maps the ids is gone".into()),
-    }
-}
-
-/// Maps the ids of the process at the other end, once it asks for them. Where it never does, it tells why itself.
-pub(crate) fn give_ids(asker: &Channel, map: impl FnOnce() -> Result<(), String>) {
-    if let Ok(Some(((), _))) = asker.receive() {
-        let _ = asker.send(&Mapped(map().err()), &[]);
-    }
 }
 
 #[cfg(test)]

@@ -12,9 +12,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
+use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
-use crate::identity::{ask_for_ids, give_ids, map_ids};
+use crate::identity::map_ids;
 use crate::landlock;
 use crate::message::{GUEST_ID, InitEvent, InitRequest, InitTask, PROXY_PORT, Report};
 use crate::root::{self, RootSpec};
@@ -168,7 +169,12 @@ fn enter_user_namespace(mapper: Channel) -> Result<(), String> {
     sys::unshare(libc::CLONE_NEWUSER).step("making the user namespace")?;
     // So that the mapper sees its maps. Nothing of the session runs yet.
     sys::set_dumpable(true).step("opening init's maps")?;
-    ask_for_ids(&mapper)?;
+    mapper.send(&(), &[]).step("asking for the session's ids")?;
+    match mapper.receive().step("waiting for the session's ids")? {
+        Some((Mapped(None), _)) => {}
+        Some((Mapped(Some(error)), _)) => return Err(error),
+        None => return Err("the process that maps the session's ids is gone".into()),
+    }
     drop(mapper);
     // A namespace inside would give back capabilities, over itself alone, but with them a part of
     // the kernel that a session has no use for.
@@ -179,12 +185,18 @@ fn enter_user_namespace(mapper: Channel) -> Result<(), String> {
     sys::die_with_parent().step("tying init to the spawner")
 }
 
+/// What became of the ids; the error if they could not be mapped.
+#[derive(Serialize, Deserialize)]
+struct Mapped(Option<String>);
+
 /// The whole life of the process that maps the ids of one session's user namespace, once init has made that: it
 /// takes capabilities outside of it.
 pub(crate) fn run_mapper(pid: libc::pid_t, owner: u32, init: &Channel) -> ! {
-    give_ids(init, || {
-        sys::die_with_parent().step("tying the mapper to the spawner")?;
-        map_ids(&pid.to_string(), GUEST_ID, owner, owner, 1, false)
-    });
+    if let Ok(Some(((), _))) = init.receive() {
+        let mapped = sys::die_with_parent()
+            .step("tying the mapper to the spawner")
+            .and_then(|()| map_ids(&pid.to_string(), GUEST_ID, owner, owner, 1, false));
+        let _ = init.send(&Mapped(mapped.err()), &[]);
+    }
     sys::exit_now(0);
 }

@@ -102,9 +102,9 @@ fn request_in(body: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
     }
 }
 
-/// Passes an answer on as it comes, and to its end where it is that of a request on a connection: the library keeps
-/// something for one whose answer is not taken. Large parts are counted until the client has them; one that has no room
-/// cuts the answer off.
+/// Forwards an answer as it arrives. The answer to a request on a connection is read to its end even when the client
+/// hangs up, because the library keeps state for an answer that nobody reads. Large parts count against the tenant until
+/// the client has them; a part that finds no room ends the answer.
 fn pass_on(body: Body, caller: &Caller, service: &Service, to_end: bool, until: Until) -> Body {
     if body
         .size_hint()

@@ -13,30 +13,23 @@ pub(super) const HOST_LEAF: &str = "/belljar-host";
 /// How often processes that have just been started are moved, too.
 const MOVES: usize = 100;
 
-/// Asks for what is missing of this process's own cgroup, the first of these, and of its mount, the last. Says
-/// whether anything has changed; where it has not, the error is that of the first use.
-pub(super) fn ask(candidates: &[PathBuf]) -> bool {
+/// Remounts the cgroups of our own container, the last of these, which container runtimes mount read-only. Where that is
+/// refused, the first use says so.
+pub(super) fn make_writable(candidates: &[PathBuf]) {
     let (Some(own), Some(top)) = (candidates.first(), candidates.last()) else {
-        return false;
+        return;
     };
-    is_of_container(own) && make_writable(top).is_ok()
-}
-
-/// Container runtimes mount the cgroups of a container read-only, which whoever may mount there can change.
-fn make_writable(top: &Path) -> io::Result<()> {
-    let flags = libc::MS_REMOUNT
-        | libc::MS_BIND
-        | libc::MS_NOSUID
-        | libc::MS_NODEV
-        | libc::MS_NOEXEC
-        | libc::MS_RELATIME;
-    if !rustix::fs::statvfs(top)?
-        .f_flag
-        .contains(rustix::fs::StatVfsMountFlags::RDONLY)
-    {
-        return Ok(());
+    let read_only = rustix::fs::statvfs(top)
+        .is_ok_and(|place| place.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));
+    if is_of_container(own) && read_only {
+        let flags = libc::MS_REMOUNT
+            | libc::MS_BIND
+            | libc::MS_NOSUID
+            | libc::MS_NODEV
+            | libc::MS_NOEXEC
+            | libc::MS_RELATIME;
+        let _ = sys::mount_new(c"none", top, flags, "");
     }
-    sys::mount_new(c"none", top, flags, "")
 }
 
 /// Whether all processes of a cgroup may be moved: it is that of our container, it was handed to us, or nobody else is

@@ -27,18 +27,6 @@ impl Hierarchies {
         Self::find(&mounts, &own)
     }
 
-    /// The same, after asking the host for a cgroup of version 2 that this process may use, where it has none.
-    pub(super) fn claimed() -> Self {
-        let found = Self::of_this_process();
-        let asked = matches!(found.choose(), Ok((Version::Two, _)))
-            && found.v2.as_deref().is_some_and(claim::ask);
-        if asked {
-            Self::of_this_process()
-        } else {
-            found
-        }
-    }
-
     /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
     pub(super) fn find(mounts: &str, own: &str) -> Self {
         let mut found = Self::default();
@@ -132,6 +120,11 @@ impl Hierarchies {
     /// Makes an engine's directory for each controller.
     pub(super) fn make(&self, name: &str) -> Result<(Version, Vec<PathBuf>), CgroupError> {
         let (version, parents) = self.choose()?;
+        if version == Version::Two {
+            for candidates in &parents {
+                claim::make_writable(candidates);
+            }
+        }
         let make = match version {
             Version::One => make_v1_tree,
             Version::Two => make_v2_tree,

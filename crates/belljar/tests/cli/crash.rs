@@ -348,7 +348,7 @@ fn heavy_a_run_survives_kills_at_random_moments() {
     let started = Instant::now();
     assert!(whole.go_on(Death::None));
     let whole = started.elapsed();
-    let (killed, within) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let killed = AtomicUsize::new(0);
     let next = || killed.fetch_add(1, Ordering::Relaxed);
     // Each worker has runs of its own, until all kills are done.
     side_by_side([0_usize; 2].into_iter(), |_| {
@@ -370,15 +370,12 @@ fn heavy_a_run_survives_kills_at_random_moments() {
                 if desk.go_on(death) {
                     break;
                 }
-                // Not before it had begun, and not after its end.
+                // One before it had begun or after its end does not count.
                 if desk.before.last().is_some_and(|last| !ends(last)) {
-                    within.fetch_add(1, Ordering::Relaxed);
+                    kill = next();
                 }
-                kill = next();
             }
             desk.check(&format!("killed after {moments:?}"));
         }
     });
-    let within = within.into_inner();
-    assert!(within * 3 > kills, "{within} of {kills} kills met a run");
 }
