@@ -1,8 +1,10 @@
 //! The typed result of a cell.
 
 use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::JsonSchema;
+use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{Artifact, Changes, Traffic};
@@ -169,7 +171,7 @@ pub struct DisplayData {
     pub data: Vec<u8>,
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "DisplayData")]
 struct DisplayDataWire {
     mime: String,
@@ -181,13 +183,23 @@ struct DisplayDataWire {
 
 impl Serialize for DisplayData {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = std::str::from_utf8(&self.data).ok().map(str::to_owned);
-        DisplayDataWire {
-            mime: self.mime.clone(),
-            base64: text.is_none().then(|| BASE64.encode(&self.data)),
-            text,
+        // As `DisplayDataWire`, without another copy of what may be many bytes.
+        let mut wire = serializer.serialize_struct("DisplayData", 2)?;
+        wire.serialize_field("mime", &self.mime)?;
+        match std::str::from_utf8(&self.data) {
+            Ok(text) => wire.serialize_field("text", text)?,
+            Err(_) => wire.serialize_field("base64", &Base64(&self.data))?,
         }
-        .serialize(serializer)
+        wire.end()
+    }
+}
+
+/// Bytes that are encoded as they are written.
+struct Base64<'a>(&'a [u8]);
+
+impl Serialize for Base64<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Base64Display::new(self.0, &BASE64))
     }
 }
 

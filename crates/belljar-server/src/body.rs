@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::bounds::Place;
 use crate::held::{self, Charge, SMALL};
+use crate::offload::offload;
 use crate::pace::Pace;
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::Service;
@@ -37,6 +38,9 @@ const PAUSE: Duration = Duration::from_secs(10);
 const PATIENCE_JSON: Duration = Duration::from_secs(30);
 const PATIENCE_FILE: Duration = Duration::from_mins(10);
 
+/// A body that comes fast lets other requests run after so many bytes: some 0.2 ms.
+const YIELD_AFTER: usize = 256 << 10;
+
 /// The type of a snapshot.
 pub(crate) const SNAPSHOT: &str = "application/vnd.belljar.snapshot";
 
@@ -52,7 +56,6 @@ pub(crate) enum Takes {
 #[derive(Debug)]
 pub(crate) struct Upload {
     contents: Contents,
-    pub(crate) hash: [u8; 32],
     held: Held,
 }
 
@@ -72,13 +75,14 @@ enum Contents {
 }
 
 impl Upload {
-    /// Reads a body. A file goes to the disk, in a directory of ours.
+    /// Reads a body, and adds it to the fingerprint. A file goes to the disk, in a directory of ours.
     pub(crate) async fn read(
         headers: &HeaderMap,
         mut body: Body,
         takes: Takes,
         service: &Service,
         tenant: &TenantName,
+        mut fingerprint: Option<&mut Sha256>,
     ) -> Result<Self, Problem> {
         let (limit, patience) = match takes {
             Takes::Json => (MAX_JSON, PATIENCE_JSON),
@@ -106,7 +110,7 @@ impl Upload {
             }
         };
         let deadline = Instant::now() + patience;
-        let (mut bytes, mut hash) = (0, Sha256::new());
+        let (mut bytes, mut since_yield) = (0, 0);
         let late = || Problem::new(Code::BodyTimeout, "send it faster");
         let mut pace = Pace::default();
         loop {
@@ -138,7 +142,9 @@ impl Upload {
             if bytes > SMALL as u64 && held.place.is_none() {
                 held.place = Some(service.bounds.transfer(tenant)?);
             }
-            hash.update(&data);
+            if let Some(fingerprint) = &mut fingerprint {
+                fingerprint.update(&data);
+            }
             match &mut contents {
                 Contents::Memory(memory) => {
                     if bytes > SMALL as u64 {
@@ -149,18 +155,22 @@ impl Upload {
                 // A few kilobytes into the page cache.
                 Contents::File(file) => file.write_all(&data).map_err(fault)?,
             }
+            since_yield += data.len();
+            if since_yield > YIELD_AFTER {
+                since_yield = 0;
+                tokio::task::yield_now().await;
+            }
         }
-        if let Contents::Memory(memory) = &contents
-            && count_values(memory) > MAX_VALUES
-        {
-            let detail = format!("a body has at most {MAX_VALUES} values");
-            return Err(Problem::new(Code::BadBody, detail));
+        if let Contents::Memory(memory) = contents {
+            let count = offload(memory.len(), move || (count_values(&memory), memory));
+            let (values, memory) = count.await;
+            if values > MAX_VALUES {
+                let detail = format!("a body has at most {MAX_VALUES} values");
+                return Err(Problem::new(Code::BadBody, detail));
+            }
+            contents = Contents::Memory(memory);
         }
-        Ok(Self {
-            contents,
-            hash: hash.finalize().into(),
-            held,
-        })
+        Ok(Self { contents, held })
     }
 
     /// The file that it is.
@@ -185,16 +195,23 @@ impl Upload {
         (memory, self.held)
     }
 
-    fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        let Contents::Memory(memory) = &self.contents else {
+    async fn json<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
+        let Contents::Memory(memory) = self.contents else {
             return Err(Problem::internal(
                 "a body",
                 "it is a file where JSON is taken",
             ));
         };
-        let empty = memory.is_empty().then_some(b"{}".as_slice());
-        serde_json::from_slice(empty.unwrap_or(memory))
-            .map_err(|error| Problem::new(Code::BadBody, error.to_string()))
+        let (length, held) = (memory.len(), self.held);
+        let parse = move || {
+            let empty = memory.is_empty().then_some(b"{}".as_slice());
+            let parsed = serde_json::from_slice(empty.unwrap_or(&memory));
+            // The bytes are counted for as long as they are there.
+            drop((memory, held));
+            parsed
+        };
+        let parsed = offload(length, parse).await;
+        parsed.map_err(|error| Problem::new(Code::BadBody, error.to_string()))
     }
 }
 
@@ -243,12 +260,12 @@ impl Shared {
 /// A body of JSON; none at all is an object without fields.
 pub(crate) struct Json<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Json<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequestParts<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let upload = Upload::from_request_parts(parts, state).await?;
-        upload.json().map(Self)
+        upload.json().await.map(Self)
     }
 }
 

@@ -4,20 +4,23 @@
 //! A reader holds a number and nothing else, so one that does not read costs nothing.
 
 use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use belljar_sandbox::CellRun;
-use belljar_sandbox::protocol::{Event, Fate, Outcome};
+use belljar_sandbox::protocol::{Display, Event, Fate, Outcome};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::bounds::Place;
-use crate::held::{Charge, HeldBytes, IsCharged};
+use crate::held::{Charge, ChargedWriter, HeldBytes, IsCharged};
 use crate::metrics::status_name;
+use crate::offload::offload;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::Held;
@@ -26,6 +29,9 @@ use crate::tenants::{Quota, TenantName};
 
 /// What is kept of the events of one cell; when there is more, the oldest are given up.
 const MAX_CELL_BYTES: usize = 4 << 20;
+
+/// What most events fit in.
+const SMALL_EVENT: usize = 512;
 
 /// The place of a cell that runs or waits, and the memory of its code where that is long.
 pub(crate) type CellPlace = (Place, Option<Charge>);
@@ -82,7 +88,7 @@ impl CellRecord {
             memory: Arc::clone(&service.bounds.held),
             tenant: held.tenant.clone(),
         });
-        record.tell("started", &Event::Started { cell: number });
+        record.tell(Event::Started { cell: number }).await;
         held.keep(&record);
         tracing::Span::current().record("cell", number);
         let pump = pump(
@@ -169,23 +175,40 @@ impl CellRecord {
         })
     }
 
-    fn tell(&self, kind: &str, event: &impl serde::Serialize) {
-        match serde_json::to_string(event) {
-            Ok(json) => self.add(kind, &json, None),
-            Err(error) => tracing::error!(%error, "an event can't be written"),
-        }
+    async fn tell(self: &Arc<Self>, event: Event) {
+        let size = match &event {
+            Event::Display(display) => size(slice::from_ref(display)),
+            Event::Output { text, .. } => text.len(),
+            _ => 0,
+        };
+        let add = self.add(kind(&event), size, None, move |writer| {
+            serde_json::to_writer(writer, &event).map_err(Into::into)
+        });
+        add.await;
     }
 
-    /// The last event goes in with the end: who sees the one sees the other.
-    fn add(&self, kind: &str, json: &str, end: Option<CellEnd>) {
+    /// Writes an event of about so many bytes. The last one goes in with the end: who sees the one sees the other.
+    async fn add(
+        self: &Arc<Self>,
+        kind: &'static str,
+        size: usize,
+        end: Option<CellEnd>,
+        write: impl FnOnce(&mut ChargedWriter) -> io::Result<()> + Send + 'static,
+    ) {
         let number = self.last_event() + 1;
-        let rendered = streams::event(number, kind, json);
-        let charge = self.memory.charge(&self.tenant, rendered.len());
+        let mut writer = self.memory.writer(&self.tenant, size + SMALL_EVENT);
+        let render = move || {
+            writer.write_all(streams::event_head(number, kind).as_bytes())?;
+            write(&mut writer)?;
+            writer.write_all(streams::EVENT_END.as_bytes())?;
+            io::Result::Ok(writer.finish())
+        };
+        let rendered = offload(size, render).await;
         {
             let mut log = self.log();
-            if let Some(charge) = charge {
+            if let Ok(rendered) = rendered {
                 log.bytes += rendered.len();
-                log.events.push_back(charge.hold(rendered));
+                log.events.push_back(rendered);
             } else {
                 // Nothing after a gap is told: who reads asks for the outcome.
                 *log = Log {
@@ -204,28 +227,36 @@ impl CellRecord {
     }
 
     /// An outcome as JSON that is counted: without displays where the tenant holds as much as it may.
-    fn counted(&self, mut outcome: Box<Outcome>) -> Result<Bytes, Problem> {
-        let write = |outcome: &Outcome| {
-            let json = serde_json::to_vec(outcome);
-            json.map_err(|error| Problem::internal("an outcome can't be written", error))
-        };
-        let json = write(&outcome)?;
-        if let Some(charge) = self.memory.charge(&self.tenant, json.len()) {
-            return Ok(charge.hold(json));
-        }
-        drop(json);
-        let count = std::mem::take(&mut outcome.displays).len();
-        if count > 0 {
-            outcome.dropped.push(format!(
-                "{count} displays: the service holds as many bytes for the tenant as it may"
-            ));
-        }
-        let json = write(&outcome)?;
-        Ok(match self.memory.charge(&self.tenant, json.len()) {
-            Some(charge) => charge.hold(json),
+    async fn counted(&self, outcome: Box<Outcome>) -> Result<Bytes, Problem> {
+        let text = outcome.stdout.text.len() + outcome.stderr.text.len();
+        let size = size(&outcome.displays) + text;
+        let (memory, tenant) = (Arc::clone(&self.memory), self.tenant.clone());
+        offload(size, move || {
+            let mut outcome = outcome;
+            let write = |outcome: &Outcome, size: usize| {
+                let mut writer = memory.writer(&tenant, size + SMALL_EVENT);
+                let written = serde_json::to_writer(&mut writer, outcome);
+                written.is_ok().then(|| writer.finish())
+            };
+            if let Some(json) = write(&outcome, size) {
+                return Ok(json);
+            }
+            let count = std::mem::take(&mut outcome.displays).len();
+            if count > 0 {
+                outcome.dropped.push(format!(
+                    "{count} displays: the service holds as many bytes for the tenant as it may"
+                ));
+            }
+            if let Some(json) = write(&outcome, text) {
+                return Ok(json);
+            }
             // Text within the limits of outputs, which a client waits for.
-            None => json.into(),
+            let json = serde_json::to_vec(&outcome);
+            let json =
+                json.map_err(|error| Problem::internal("an outcome can't be written", error));
+            json.map(Into::into)
         })
+        .await
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -253,28 +284,31 @@ async fn pump(
     let end = loop {
         match run.next().await {
             Some(Ok(Event::Outcome(outcome))) => break Ok(outcome),
-            Some(Ok(event)) => record.tell(kind(&event), &event),
+            Some(Ok(event)) => record.tell(event).await,
             Some(Err(error)) => break Err(held.explain(error)),
             None => break Err(Problem::internal("a cell", "it ended without an outcome")),
         }
     };
-    let end = end.and_then(|mut outcome| {
-        without_host_paths(&mut outcome);
-        if outcome.state == Fate::Lost {
-            held.is_over();
+    let end = match end {
+        Ok(mut outcome) => {
+            without_host_paths(&mut outcome);
+            if outcome.state == Fate::Lost {
+                held.is_over();
+            }
+            service.metrics.cell(&outcome);
+            span.record("belljar.outcome.status", status_name(outcome.status));
+            span.record("belljar.outcome.cpu_us", outcome.durations.cpu_us);
+            span.record("belljar.outcome.duration_us", outcome.durations.total_us);
+            service.bounds.spend_cell(&held.tenant, &outcome);
+            tracing::info!(
+                status = ?outcome.status,
+                duration_us = outcome.durations.total_us,
+                "a cell ended"
+            );
+            record.counted(outcome).await
         }
-        service.metrics.cell(&outcome);
-        span.record("belljar.outcome.status", status_name(outcome.status));
-        span.record("belljar.outcome.cpu_us", outcome.durations.cpu_us);
-        span.record("belljar.outcome.duration_us", outcome.durations.total_us);
-        service.bounds.spend_cell(&held.tenant, &outcome);
-        tracing::info!(
-            status = ?outcome.status,
-            duration_us = outcome.durations.total_us,
-            "a cell ended"
-        );
-        record.counted(outcome)
-    });
+        Err(problem) => Err(problem),
+    };
     drop(span);
     let events = record.last_event() + 1;
     service
@@ -283,19 +317,32 @@ async fn pump(
     // Who hears of the end finds the place free.
     held.cell_ended();
     drop(place);
-    let (kind, event, end) = match end {
+    match end {
         Ok(json) => {
-            // An outcome is an object: the event is the same with a type.
-            let rest = String::from_utf8_lossy(&json[1..]);
-            let event = format!("{{\"type\":\"outcome\",{rest}");
-            ("outcome", event, CellEnd::Outcome(json))
+            let end = Some(CellEnd::Outcome(json.clone()));
+            let add = record.add("outcome", json.len(), end, move |writer| {
+                // An outcome is an object: the event is the same with a type.
+                writer.write_all(b"{\"type\":\"outcome\",")?;
+                writer.write_all(&json[1..])
+            });
+            add.await;
         }
         Err(problem) => {
-            let event = serde_json::to_string(&problem.body()).unwrap_or_default();
-            ("fault", event, CellEnd::Fault(problem))
+            let end = Some(CellEnd::Fault(problem.clone()));
+            let add = record.add("fault", 0, end, move |writer| {
+                serde_json::to_writer(writer, &problem.body()).map_err(Into::into)
+            });
+            add.await;
         }
-    };
-    record.add(kind, &event, Some(end));
+    }
+}
+
+/// About how many bytes displays are as JSON.
+fn size(displays: &[Display]) -> usize {
+    let parts = displays.iter().flat_map(|display| &display.parts);
+    parts
+        .map(|part| part.data.len() / 3 * 4 + SMALL_EVENT)
+        .sum()
 }
 
 fn kind(event: &Event) -> &'static str {

@@ -3,6 +3,7 @@
 //! Counted in bytes, of each tenant and of all. A charge lives as long as the bytes do, whoever still reads them.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, Bytes, HttpBody as _};
@@ -49,6 +50,14 @@ pub(crate) struct Charge {
     bytes: usize,
 }
 
+/// Bytes that are counted as they are written. Writing fails where there may be no more of them.
+#[derive(Debug)]
+pub(crate) struct ChargedWriter {
+    charge: Charge,
+    expected: usize,
+    bytes: Vec<u8>,
+}
+
 /// Marks an answer whose bytes are counted already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IsCharged;
@@ -66,12 +75,25 @@ impl HeldBytes {
 
     /// Counts bytes; `None` where the tenant or all of them hold as much as they may.
     pub(crate) fn charge(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Charge> {
-        let mut charge = Charge {
+        let mut charge = self.nothing(tenant);
+        charge.grow(bytes).then_some(charge)
+    }
+
+    /// Counts what is written, which is about as much as expected.
+    pub(crate) fn writer(self: &Arc<Self>, tenant: &TenantName, expected: usize) -> ChargedWriter {
+        ChargedWriter {
+            charge: self.nothing(tenant),
+            expected,
+            bytes: Vec::new(),
+        }
+    }
+
+    fn nothing(self: &Arc<Self>, tenant: &TenantName) -> Charge {
+        Charge {
             held: Arc::clone(self),
             tenant: tenant.clone(),
             bytes: 0,
-        };
-        charge.grow(bytes).then_some(charge)
+        }
     }
 
     /// The same, for a request that is refused where it can't be.
@@ -151,6 +173,31 @@ impl Drop for Charge {
     }
 }
 
+impl ChargedWriter {
+    pub(crate) fn finish(self) -> Bytes {
+        self.charge.hold(self.bytes)
+    }
+}
+
+impl io::Write for ChargedWriter {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        let (held, needed) = (self.bytes.capacity(), self.bytes.len() + part.len());
+        if needed > held {
+            let capacity = needed.max(2 * held).max(self.expected);
+            if !self.charge.grow(capacity - held) {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 struct Counted<T>(T, #[expect(dead_code, reason = "for its end")] Charge);
 
 impl<T: AsRef<[u8]>> AsRef<[u8]> for Counted<T> {
@@ -186,5 +233,25 @@ mod tests {
         drop(clone);
         assert_eq!(held.totals(), (0, 0));
         assert!(lock(&held.used).tenants.is_empty());
+    }
+
+    /// Text of zeros is six times as long as JSON: what counts is what is written, not what was expected.
+    #[test]
+    fn writing_fails_past_the_bytes_of_a_tenant() {
+        let held = HeldBytes::new(None);
+        let tenant: TenantName = "a".parse().unwrap();
+        let text = "\0".repeat(held.tenant_most / 4);
+        let mut writer = held.writer(&tenant, text.len());
+        assert!(serde_json::to_writer(&mut writer, &text).is_err());
+        assert!(held.totals().1 <= held.tenant_most);
+        drop(writer);
+        assert_eq!(held.totals(), (0, 0));
+        let mut writer = held.writer(&tenant, 0);
+        serde_json::to_writer(&mut writer, &text[..1000]).unwrap();
+        let bytes = writer.finish();
+        assert_eq!(bytes.len(), 6002);
+        assert!((6002..=16_384).contains(&held.totals().1), "{held:?}");
+        drop(bytes);
+        assert_eq!(held.totals(), (0, 0));
     }
 }

@@ -28,6 +28,7 @@ mod logins;
 mod mcp;
 mod metrics;
 mod node;
+mod offload;
 mod openapi;
 mod options;
 mod pace;

@@ -82,8 +82,15 @@ pub(crate) fn check_after(after: u64, last: u64) -> Result<(), Problem> {
 
 /// One event as a stream has it. JSON has no line ends of its own.
 pub(crate) fn event(number: u64, kind: &str, json: &str) -> Bytes {
-    format!("id: {number}\nevent: {kind}\ndata: {json}\n\n").into()
+    format!("{}{json}{EVENT_END}", event_head(number, kind)).into()
 }
+
+/// What stands before the JSON of an event, and what after it.
+pub(crate) fn event_head(number: u64, kind: &str) -> String {
+    format!("id: {number}\nevent: {kind}\ndata: ")
+}
+
+pub(crate) const EVENT_END: &str = "\n\n";
 
 /// Number, kind and JSON of an event that was rendered so.
 pub(crate) fn parts(event: &[u8]) -> Option<(&str, &str, &str)> {

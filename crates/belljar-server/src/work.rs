@@ -73,20 +73,24 @@ async fn carry_out(
     let body = std::mem::take(request.body_mut());
     let route = request.extensions().get::<MatchedPath>();
     let takes = takes(route.map_or("", MatchedPath::as_str), &service.options);
-    let upload = Upload::read(request.headers(), body, takes, &service, &caller.tenant).await?;
-    let Some(key) = key else {
+    // Without a key, nobody asks whether it is the same request again.
+    let mut fingerprint = key.is_some().then(Sha256::new);
+    if let Some(fingerprint) = &mut fingerprint {
+        for part in [request.method().as_str(), &request.uri().to_string()] {
+            fingerprint.update(part.as_bytes());
+            fingerprint.update([0]);
+        }
+    }
+    let headers = request.headers();
+    let tenant = &caller.tenant;
+    let upload = Upload::read(headers, body, takes, &service, tenant, fingerprint.as_mut()).await?;
+    let (Some(key), Some(fingerprint)) = (key, fingerprint) else {
         request.extensions_mut().insert(Shared::new(upload));
         return to_its_end(next.run(request), place).await;
     };
-    let mut fingerprint = Sha256::new();
-    for part in [request.method().as_str(), &request.uri().to_string()] {
-        fingerprint.update(part.as_bytes());
-        fingerprint.update([0]);
-    }
-    fingerprint.update(upload.hash);
     let claim = service
         .idempotency
-        .claim(&caller.tenant, &key, fingerprint.finalize().into())?;
+        .claim(tenant, &key, fingerprint.finalize().into())?;
     match claim {
         Claim::Again(slot) => again(&slot, &service, &caller, request.headers()).await,
         Claim::First(slot) => {

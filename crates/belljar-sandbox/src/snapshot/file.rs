@@ -83,6 +83,8 @@ pub(crate) struct Writer {
     hash: Sha256,
     written: u64,
     space: Option<DiskSpace>,
+    /// For the files, which may be many and small: to fill it with zeros takes longer than to read one.
+    chunk: Vec<u8>,
 }
 
 impl Writer {
@@ -98,6 +100,7 @@ impl Writer {
             hash: Sha256::new(),
             written: 0,
             space: disk.map(|disk| disk.take(32)).transpose()?,
+            chunk: vec![0; CHUNK],
         };
         writer.write(MAGIC)?;
         writer.write(&VERSION.to_le_bytes())?;
@@ -188,7 +191,7 @@ impl Writer {
         let kind = if mode & 0o100 == 0 { FILE } else { EXECUTABLE };
         let writing = Error::io("writing the snapshot");
         let mut source = file.take(room);
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = std::mem::take(&mut self.chunk);
         let mut total = 0;
         let mut write = || -> Result<(), io::Error> {
             self.write_entry(path, kind)?;
@@ -203,7 +206,9 @@ impl Writer {
                 total += read as u64;
             }
         };
-        write().map_err(writing)?;
+        let written = write();
+        self.chunk = chunk;
+        written.map_err(writing)?;
         Ok(total)
     }
 

@@ -16,6 +16,7 @@ use crate::body::{Held, MAX_JSON, Takes, Upload};
 use crate::bounds::Place;
 use crate::held::SMALL;
 use crate::mcp::{self, Unanswered};
+use crate::offload::offload;
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -41,10 +42,10 @@ pub(super) async fn handle(
     let peer = request.extensions().get::<Arc<Connection>>().cloned();
     let (parts, body) = request.into_parts();
     let closes = parts.method == Method::DELETE;
-    let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant).await?;
+    let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant, None).await?;
     let (body, held) = upload.into_bytes();
     let opened = service.mcp.of(&service, &caller).await?;
-    let asked = request_in(&body);
+    let (asked, body) = offload(body.len(), move || (request_in(&body), body)).await;
     let opens = asked
         .as_ref()
         .is_some_and(|asked| matches!(asked.request, ClientRequest::InitializeRequest(_)));

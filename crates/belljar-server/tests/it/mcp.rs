@@ -175,7 +175,7 @@ async fn places_are_those_of_the_tenant() {
 async fn what_is_not_used_ends() {
     let options = options(|options| {
         options.mcp_idle = Duration::from_secs(2);
-        options.session.limits.wall_time = Duration::from_secs(1);
+        options.session.limits.wall_time = Duration::from_secs(5);
     });
     let world = world_with(options).await;
     let client = world.client("a").await;

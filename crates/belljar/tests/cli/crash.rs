@@ -343,7 +343,7 @@ fn heavy_a_run_survives_a_death_of_every_host() {
 /// `BELLJAR_KILLS` sets how often (30).
 #[test]
 fn heavy_a_run_survives_kills_at_random_moments() {
-    let kills = std::env::var("BELLJAR_KILLS").map_or(30, |kills| kills.parse().unwrap());
+    let kills = std::env::var("BELLJAR_KILLS").map_or(12, |kills| kills.parse().unwrap());
     let mut whole = Desk::new("full");
     let started = Instant::now();
     assert!(whole.go_on(Death::None));
