@@ -1,4 +1,4 @@
-//! The examples of README.md, docs/cli.md, docs/runs.md, docs/service.md and docs/api.md, as a newcomer would run them.
+//! The examples of README.md and of the pages cli, runs, service and api of docs/, as a newcomer would run them.
 
 use std::fs;
 use std::path::Path;
