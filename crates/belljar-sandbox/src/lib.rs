@@ -99,10 +99,10 @@ pub use session::{Cell, CellRun, OnFailure, Session, WhenBusy};
 pub use snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
 pub use tools::ToolSignature;
 
-/// The example of the README, run as a test.
+/// The example of the page on the library, run as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/library.md")]
+struct LibraryPage;
 
 /// The example of the page on checkpoints, run as a test.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! The examples of README.md, docs/runs.md, docs/service.md and docs/api.md, as a newcomer would run them.
+//! The examples of README.md and of the pages cli, runs, service and api of docs/, as a newcomer would run them.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,13 @@ fn examples_of(page: &str) -> Vec<(String, Option<String>)> {
 #[test]
 fn the_examples_of_the_readme_run() {
     default_environment();
-    run_examples("README.md", 5);
+    run_examples("README.md", 1);
+}
+
+#[test]
+fn the_examples_of_the_command_line_run() {
+    default_environment();
+    run_examples("docs/cli.md", 9);
 }
 
 #[test]
