@@ -340,7 +340,7 @@ fn heavy_a_run_survives_a_death_of_every_host() {
     });
 }
 
-/// `BELLJAR_KILLS` sets how often (30).
+/// `BELLJAR_KILLS` sets how often (12).
 #[test]
 fn heavy_a_run_survives_kills_at_random_moments() {
     let kills = std::env::var("BELLJAR_KILLS").map_or(12, |kills| kills.parse().unwrap());
