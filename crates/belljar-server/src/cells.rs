@@ -175,7 +175,7 @@ impl CellRecord {
         })
     }
 
-    async fn tell(self: &Arc<Self>, event: Event) {
+    async fn tell(&self, event: Event) {
         let size = match &event {
             Event::Display(display) => size(slice::from_ref(display)),
             Event::Output { text, .. } => text.len(),
@@ -189,7 +189,7 @@ impl CellRecord {
 
     /// Writes an event of about so many bytes. The last one goes in with the end: who sees the one sees the other.
     async fn add(
-        self: &Arc<Self>,
+        &self,
         kind: &'static str,
         size: usize,
         end: Option<CellEnd>,

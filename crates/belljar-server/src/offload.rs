@@ -6,8 +6,7 @@ use std::thread::available_parallelism;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Work on fewer bytes takes less time than it takes to hand it to another thread.
-const LARGE: usize = 64 << 10;
+use crate::held::SMALL;
 
 /// Half of the CPUs: the others are for everybody else.
 static PERMITS: LazyLock<Semaphore> = LazyLock::new(|| {
@@ -20,7 +19,8 @@ pub(crate) async fn offload<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes < LARGE {
+    // It takes less time than to hand it to another thread.
+    if bytes <= SMALL {
         return work();
     }
     // Never closed.
