@@ -135,7 +135,7 @@ async fn problems_point_to_their_page() {
         .await;
     let page = page.text().await.unwrap();
     assert!(
-        page.starts_with("## session_not_found\n\nThere is no session"),
+        page.starts_with("## session_not_found\n\nNo session has this id"),
         "{page}"
     );
     assert!(!page.contains("cell_not_found"), "{page}");
