@@ -21,7 +21,7 @@ use crate::guest::{Guest, GuestError};
 use crate::life::Live;
 use crate::network::Proxy;
 use crate::options::SessionOptions;
-use crate::plumbing::Plumbing;
+use crate::pipes::Pipes;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::starting::cgroup_limits;
@@ -125,7 +125,7 @@ async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, G
             cell: guest.cells,
             nonce: beginning.nonce.clone(),
         };
-        let descriptors = wires.plumbing.theirs.iter().chain([&wires.rules]);
+        let descriptors = wires.pipes.theirs.iter().chain([&wires.rules]);
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.map(AsFd::as_fd).collect();
         let control = &guest.control;
         let send = || send_message(control, &told, &descriptors);
@@ -152,7 +152,7 @@ struct Beginning {
 }
 
 struct Wires {
-    plumbing: Plumbing,
+    pipes: Pipes,
     /// Landlock's rules.
     rules: OwnedFd,
     workspace: OwnedFd,
@@ -200,7 +200,7 @@ impl Beginning {
         };
         let limits = cgroup_limits(&shared.limits);
         self.cgroup = Some(cgroups.beside(parent, &self.id.to_string(), limits)?);
-        let plumbing = Plumbing::new().map_err(Error::io("a fork's pipes"))?;
+        let pipes = Pipes::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
             Ok(Ok(offer)) => offer.map_err(Error::Fork)?,
             _ => return Err(Error::Fork("its room was not made".into())),
@@ -209,7 +209,7 @@ impl Beginning {
             return Err(Error::Fork("its room is not whole".into()));
         };
         self.wires = Some(Wires {
-            plumbing,
+            pipes,
             rules,
             workspace,
         });
@@ -227,13 +227,13 @@ impl Beginning {
         ) else {
             return Err(failed("it was not prepared"));
         };
-        let Plumbing {
+        let Pipes {
             control,
             interrupts,
             stdout,
             stderr,
             theirs,
-        } = wires.plumbing;
+        } = wires.pipes;
         // From here on the fork has the only ones.
         drop((theirs, wires.rules));
         // The family's proxy tells the session that it began with.

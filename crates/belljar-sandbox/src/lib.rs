@@ -68,7 +68,7 @@ mod measure;
 mod network;
 mod options;
 mod packages;
-mod plumbing;
+mod pipes;
 mod pulse;
 mod rootfs;
 mod session;

@@ -22,7 +22,7 @@ use crate::life::Live;
 use crate::limits::Limits;
 use crate::network::{Network, Proxy};
 use crate::options::{Backend, Checkpoints, SessionOptions};
-use crate::plumbing::Plumbing;
+use crate::pipes::Pipes;
 use crate::shared::Shared;
 use crate::template::{ForkLimits, ForkWalls, Template};
 use crate::tools::Toolset;
@@ -210,7 +210,7 @@ impl Warm {
         let name = id.to_string();
         let cgroup = cgroups.session(&name, group.as_deref(), cgroup_limits(limits))?;
         let cgroup = starting.cgroup.insert(cgroup);
-        let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
+        let pipes = Pipes::new().map_err(Error::io("a session's pipes"))?;
         let joins = cgroup.joins().map_err(Error::io("a session's cgroups"))?;
 
         let mut offer = match tokio::time::timeout(PATIENCE, offer).await {
@@ -236,7 +236,7 @@ impl Warm {
             starting.listener = walls.pop();
         }
         let mut descriptors: Vec<_> = walls.iter().map(AsFd::as_fd).collect();
-        descriptors.extend(plumbing.theirs.iter().map(AsFd::as_fd));
+        descriptors.extend(pipes.theirs.iter().map(AsFd::as_fd));
         descriptors.extend(joins.iter().map(AsFd::as_fd));
         let walls = ForkWalls::Behind {
             filters,
@@ -244,7 +244,7 @@ impl Warm {
             checkpoints: options.checkpoints,
         };
         let interpreter = self.fork(template, id, limits, walls, &descriptors).await?;
-        Ok(starting.finish(plumbing, interpreter, Beneath::new(workspace), exit))
+        Ok(starting.finish(pipes, interpreter, Beneath::new(workspace), exit))
     }
 
     /// `--walls=none`: an ordinary process in a directory of the host.
@@ -263,13 +263,13 @@ impl Warm {
         let workspace = fs::create_dir_all(&path)
             .and_then(|()| File::open(&path))
             .map_err(Error::io("a session's directory"))?;
-        let plumbing = Plumbing::new().map_err(Error::io("a session's pipes"))?;
-        let descriptors = plumbing.theirs.each_ref().map(AsFd::as_fd);
+        let pipes = Pipes::new().map_err(Error::io("a session's pipes"))?;
+        let descriptors = pipes.theirs.each_ref().map(AsFd::as_fd);
         let walls = ForkWalls::None { workspace: &path };
         let interpreter = self
             .fork(template, id, &options.limits, walls, &descriptors)
             .await?;
-        Ok(starting.finish(plumbing, interpreter, Beneath::new(workspace.into()), exit))
+        Ok(starting.finish(pipes, interpreter, Beneath::new(workspace.into()), exit))
     }
 
     async fn fork(
@@ -336,17 +336,17 @@ impl<'a> Starting<'a> {
     /// From here on the session takes care of itself.
     fn finish(
         mut self,
-        plumbing: Plumbing,
+        pipes: Pipes,
         interpreter: Process,
         workspace: Beneath,
         exit: oneshot::Receiver<i32>,
     ) -> Started {
         let started = Started {
             id: self.id,
-            control: plumbing.control,
-            interrupts: plumbing.interrupts,
-            stdout: plumbing.stdout,
-            stderr: plumbing.stderr,
+            control: pipes.control,
+            interrupts: pipes.interrupts,
+            stdout: pipes.stdout,
+            stderr: pipes.stderr,
             init: self.init.take(),
             interpreter,
             workspace,

@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 /// The pipes and the socket of a session.
-pub(crate) struct Plumbing {
+pub(crate) struct Pipes {
     pub(crate) control: UnixStream,
     pub(crate) interrupts: OwnedFd,
     pub(crate) stdout: pipe::Receiver,
@@ -16,7 +16,7 @@ pub(crate) struct Plumbing {
     pub(crate) theirs: [OwnedFd; 4],
 }
 
-impl Plumbing {
+impl Pipes {
     pub(crate) fn new() -> io::Result<Self> {
         use rustix::pipe::{PipeFlags, pipe_with};
         let (control, their_control) = std::os::unix::net::UnixStream::pair()?;
