@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 
 use crate::allowance;
 use crate::checkpoints::CheckpointRef;
-use crate::family::Orphans;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::host_memory;
+use crate::namespace_group::Orphans;
 use crate::options::Checkpoints;
 use crate::shared::{Shared, is_gone};
 

@@ -16,9 +16,9 @@ use crate::call::{CallRequest, WaitingCall};
 use crate::cell::nonce;
 use crate::copies::Copies;
 use crate::error::Error;
-use crate::family::{Family, Room};
 use crate::guest::{Guest, GuestError};
 use crate::life::Live;
+use crate::namespace_group::{NamespaceGroup, Room};
 use crate::network::Proxy;
 use crate::options::SessionOptions;
 use crate::pipes::Pipes;
@@ -67,12 +67,12 @@ pub(crate) async fn make_forks(
     guest: &mut Guest,
     count: u32,
 ) -> Result<Vec<Session>, Error> {
-    let Some(family) = &shared.family else {
+    let Some(namespace_group) = &shared.namespace_group else {
         return Err(Error::Fork("without walls there are no forks".into()));
     };
     let mut pending = Vec::new();
     for _ in 0..count {
-        pending.push(Beginning::ask(shared, family).await?);
+        pending.push(Beginning::ask(shared, namespace_group).await?);
     }
     let mut beginnings = Vec::new();
     for (mut beginning, offer) in pending {
@@ -84,7 +84,7 @@ pub(crate) async fn make_forks(
     }
     // Meanwhile the session makes its forks.
     if let Some(cgroup) = &shared.cgroup {
-        family.orphans.expect_moves(cgroup).await;
+        namespace_group.orphans.expect_moves(cgroup).await;
     }
     match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings)).await {
         Ok(Ok(_)) => {}
@@ -168,9 +168,12 @@ struct Admitted {
 
 impl Beginning {
     /// Asks for a fork's room.
-    async fn ask(shared: &Shared, family: &Arc<Family>) -> Result<(Self, Offer), Error> {
+    async fn ask(
+        shared: &Shared,
+        namespace_group: &Arc<NamespaceGroup>,
+    ) -> Result<(Self, Offer), Error> {
         let warm = &shared.warm;
-        let room = Room::find(family, warm, shared.room.as_ref())?;
+        let room = Room::find(namespace_group, warm, shared.room.as_ref())?;
         let path = room.path().to_owned();
         let (id, offer, _) = warm.expect_session()?;
         let beginning = Self {
@@ -185,11 +188,11 @@ impl Beginning {
         let request = RoomRequest {
             id,
             room: path,
-            owner: warm.owner(family.id),
+            owner: warm.owner(namespace_group.id),
             workspace_bytes: shared.limits.workspace_bytes,
             inodes: shared.limits.inodes,
         };
-        warm.ask_for_room(&family.mounts, request).await?;
+        warm.ask_for_room(&namespace_group.mounts, request).await?;
         Ok((beginning, offer))
     }
 
@@ -219,9 +222,9 @@ impl Beginning {
     /// Waits for the fork's process, puts it into its cgroups, and lets it go on.
     async fn admit(&mut self, shared: &Shared, buffers: Share) -> Result<(), Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
-        let (Some(wires), Some(family), Some(cgroup), Some(parent)) = (
+        let (Some(wires), Some(namespace_group), Some(cgroup), Some(parent)) = (
             self.wires.take(),
-            &shared.family,
+            &shared.namespace_group,
             &self.cgroup,
             &shared.cgroup,
         ) else {
@@ -236,10 +239,10 @@ impl Beginning {
         } = wires.pipes;
         // From here on the fork has the only ones.
         drop((theirs, wires.rules));
-        // The family's proxy tells the session that it began with.
+        // The namespace group's proxy tells the session that it began with.
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
-        let copies = Copies::new(Some(family.orphans.clone()), shared.checkpoints);
+        let copies = Copies::new(Some(namespace_group.orphans.clone()), shared.checkpoints);
         let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies, buffers);
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
@@ -250,7 +253,7 @@ impl Beginning {
         if parent.member(pid).is_none() {
             return Err(failed("its process is gone"));
         }
-        let moved = family.orphans.move_into(pid, cgroup);
+        let moved = namespace_group.orphans.move_into(pid, cgroup);
         match tokio::time::timeout(PATIENCE, moved).await {
             Ok(moved) => moved.map_err(|why| Error::Fork(format!("its cgroups: {why}")))?,
             Err(_) => return Err(failed("init did not move it into its cgroups")),
@@ -269,7 +272,9 @@ impl Beginning {
     /// Waits until the fork is there, and makes it a session.
     async fn finish(mut self, shared: &Shared, parent: &Guest) -> Result<Session, Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
-        let (Some(admitted), Some(family)) = (self.admitted.take(), &shared.family) else {
+        let (Some(admitted), Some(namespace_group)) =
+            (self.admitted.take(), &shared.namespace_group)
+        else {
             return Err(failed("it was not prepared"));
         };
         let Admitted {
@@ -284,7 +289,8 @@ impl Beginning {
             _ => return Err(failed("its process did not come up")),
         }
         let process = self.cgroup.as_ref().and_then(|cgroup| cgroup.member(pid));
-        let (Some((_, interpreter)), Some(exit)) = (process, family.orphans.watch(pid)) else {
+        let (Some((_, interpreter)), Some(exit)) = (process, namespace_group.orphans.watch(pid))
+        else {
             return Err(failed("its process is gone"));
         };
         guest.ready = true;
@@ -307,7 +313,7 @@ impl Beginning {
             output_directory: self.warm.output_directory(self.id),
             workspace: Beneath::new(workspace),
             writer: Mutex::default(),
-            family: Some(Arc::clone(family)),
+            namespace_group: Some(Arc::clone(namespace_group)),
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,
             cgroup: self.cgroup.take(),

@@ -243,9 +243,9 @@ impl Life {
             return Err(Error::NotHibernated("it is a fork"));
         }
         if shared
-            .family
+            .namespace_group
             .as_ref()
-            .is_some_and(|family| Arc::strong_count(family) > 1)
+            .is_some_and(|namespace_group| Arc::strong_count(namespace_group) > 1)
         {
             return Err(Error::NotHibernated("it has forks that live"));
         }

@@ -201,8 +201,8 @@ impl Session {
         let Some(Live { shared, .. }) = self.now() else {
             return Some(0);
         };
-        let family = shared.family.as_ref();
-        let init = family.map_or(Some(0), |family| of(&family.init))?;
+        let namespace_group = shared.namespace_group.as_ref();
+        let init = namespace_group.map_or(Some(0), |namespace_group| of(&namespace_group.init))?;
         Some(init + of(&shared.interpreter())?)
     }
 

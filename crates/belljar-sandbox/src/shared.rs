@@ -15,9 +15,9 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::call::CallRequest;
 use crate::error::Error;
-use crate::family::{Family, Room};
 use crate::limits::Limits;
 use crate::lock::lock;
+use crate::namespace_group::{NamespaceGroup, Room};
 use crate::network::Proxy;
 use crate::options::Checkpoints;
 use crate::packages::Packages;
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     /// What wrote files into it last, and may write more.
     pub(crate) writer: Mutex<Option<FileWriter>>,
     /// None where there are no walls.
-    pub(crate) family: Option<Arc<Family>>,
+    pub(crate) namespace_group: Option<Arc<NamespaceGroup>>,
     pub(crate) interpreter: Mutex<Arc<Process>>,
     pub(crate) interrupts: OwnedFd,
     /// None where there are no walls.
@@ -131,9 +131,11 @@ impl Shared {
 
     /// Ends everything in the session.
     pub(crate) fn kill(&self) {
-        let killed = match (&self.family, &self.cgroup) {
+        let killed = match (&self.namespace_group, &self.cgroup) {
             // The kernel ends all of its pid namespace with it.
-            (Some(family), _) if Arc::strong_count(family) == 1 => family.init.kill(),
+            (Some(namespace_group), _) if Arc::strong_count(namespace_group) == 1 => {
+                namespace_group.init.kill()
+            }
             // Its namespaces are those of others, too. What is left, if it was faster, ends when its
             // cgroups are removed.
             (Some(_), Some(cgroup)) => {
@@ -165,24 +167,25 @@ impl Shared {
 
     /// Where the session may reach some of the network.
     pub(crate) fn proxy(&self) -> Option<&Proxy> {
-        self.family.as_ref()?.proxy.as_ref()
+        self.namespace_group.as_ref()?.proxy.as_ref()
     }
 
     /// Whether init is gone or on its way.
     pub(crate) fn init_is_dying(&self) -> bool {
-        let family = self.family.as_ref();
-        family.is_some_and(|family| family.init.is_dying())
+        let namespace_group = self.namespace_group.as_ref();
+        namespace_group.is_some_and(|namespace_group| namespace_group.init.is_dying())
     }
 
     pub(crate) fn init_is_gone(&self) -> bool {
-        let family = self.family.as_ref();
-        family.is_some_and(|family| is_gone(&family.init))
+        let namespace_group = self.namespace_group.as_ref();
+        namespace_group.is_some_and(|namespace_group| is_gone(&namespace_group.init))
     }
 
     /// Waits until init is gone, and so all processes of the session.
     pub(crate) async fn wait_for_init(&self, patience: Duration) {
         let started = Instant::now();
-        while self.family.is_some() && !self.init_is_gone() && started.elapsed() < patience {
+        while self.namespace_group.is_some() && !self.init_is_gone() && started.elapsed() < patience
+        {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

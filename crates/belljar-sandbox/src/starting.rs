@@ -16,10 +16,10 @@ use tokio::sync::oneshot;
 use crate::buffers::Share;
 use crate::copies::Copies;
 use crate::error::Error;
-use crate::family::Family;
 use crate::guest::Guest;
 use crate::life::Live;
 use crate::limits::Limits;
+use crate::namespace_group::NamespaceGroup;
 use crate::network::{Network, Proxy};
 use crate::options::{Backend, Checkpoints, SessionOptions};
 use crate::pipes::Pipes;
@@ -84,16 +84,18 @@ impl Live {
             }
             _ => None,
         };
-        let family = match init.zip(watches) {
+        let namespace_group = match init.zip(watches) {
             Some(((init, mounts), watches)) => {
-                let family = Family::new(id, init, mounts, watches, proxy);
+                let namespace_group = NamespaceGroup::new(id, init, mounts, watches, proxy);
                 Some(Arc::new(
-                    family.map_err(Error::io("the session's orphans"))?,
+                    namespace_group.map_err(Error::io("the session's orphans"))?,
                 ))
             }
             None => None,
         };
-        let orphans = family.as_ref().map(|family| family.orphans.clone());
+        let orphans = namespace_group
+            .as_ref()
+            .map(|namespace_group| namespace_group.orphans.clone());
         let checkpoints = options.checkpoints;
         let mut copies = Copies::new(orphans, checkpoints);
         if checkpoints != Checkpoints::Off {
@@ -109,7 +111,7 @@ impl Live {
                 output_directory: warm.output_directory(id),
                 workspace,
                 writer: Mutex::default(),
-                family,
+                namespace_group,
                 interpreter: Mutex::new(Arc::new(interpreter)),
                 interrupts,
                 cgroup,

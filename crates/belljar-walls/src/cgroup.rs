@@ -5,8 +5,8 @@
 //! a model of every controller for what is ten writes here.
 
 mod claim;
-mod family;
 mod hierarchies;
+mod namespace_group;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::process::Process;
-use family::FamilyCgroup;
 use hierarchies::Hierarchies;
 pub use hierarchies::MemoryRoom;
+use namespace_group::NamespaceGroupCgroup;
 
 /// What a session may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +119,8 @@ impl Group {
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.session.set_share(FAST);
-        if let Some(family) = &self.session.family {
-            family.change_busy(|busy| busy - 1);
+        if let Some(namespace_group) = &self.session.namespace_group {
+            namespace_group.change_busy(|busy| busy - 1);
         }
         self.group.change(|busy| busy - 1);
     }
@@ -207,7 +207,7 @@ impl Cgroups {
                 }
             }
         }
-        let family = FamilyCgroup::create(
+        let namespace_group = NamespaceGroupCgroup::create(
             self.version,
             &parents[PIDS],
             name,
@@ -217,10 +217,10 @@ impl Cgroups {
         let above = parents[PIDS].clone();
         for parent in &mut parents {
             if *parent == above {
-                family.directory().clone_into(parent);
+                namespace_group.directory().clone_into(parent);
             }
         }
-        self.below(&parents, name, limits, group, Arc::new(family))
+        self.below(&parents, name, limits, group, Arc::new(namespace_group))
     }
 
     /// A descriptor to which the template of a group writes `0` to join it: what it takes to start sessions is taken
@@ -264,7 +264,7 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// Makes the cgroups of a fork: in the group and the family of the session that it comes from.
+    /// Makes the cgroups of a fork: in the group and the namespace group of the session that it comes from.
     pub fn beside(
         &self,
         other: &SessionCgroup,
@@ -273,10 +273,10 @@ impl Cgroups {
     ) -> Result<SessionCgroup, CgroupError> {
         let parents = other.directories.iter().filter_map(|one| one.parent());
         let parents: Vec<PathBuf> = parents.map(Path::to_owned).collect();
-        let family = other.family.clone().ok_or(CgroupError::Missing {
+        let namespace_group = other.namespace_group.clone().ok_or(CgroupError::Missing {
             missing: "pids".into(),
         })?;
-        self.below(&parents, name, limits, other.group.clone(), family)
+        self.below(&parents, name, limits, other.group.clone(), namespace_group)
     }
 
     fn below(
@@ -285,15 +285,15 @@ impl Cgroups {
         name: &str,
         limits: CgroupLimits,
         group: Option<Arc<Group>>,
-        family: Arc<FamilyCgroup>,
+        namespace_group: Arc<NamespaceGroupCgroup>,
     ) -> Result<SessionCgroup, CgroupError> {
-        family.enter()?;
+        namespace_group.enter()?;
         let directories: Vec<PathBuf> = parents.iter().map(|parent| parent.join(name)).collect();
         let undo = || {
             for parent in unique(parents) {
                 let _ = fs::remove_dir(parent.join(name));
             }
-            if let Some(empty) = family.leave() {
+            if let Some(empty) = namespace_group.leave() {
                 let _ = fs::remove_dir(empty);
             }
         };
@@ -309,7 +309,7 @@ impl Cgroups {
                 session.set_share(FAST);
             }
             session.group = group;
-            session.family = Some(family);
+            session.namespace_group = Some(namespace_group);
         } else {
             undo();
         }
@@ -329,7 +329,7 @@ pub struct SessionCgroup {
     cpu: File,
     memory_events: File,
     group: Option<Arc<Group>>,
-    family: Option<Arc<FamilyCgroup>>,
+    namespace_group: Option<Arc<NamespaceGroupCgroup>>,
 }
 
 impl SessionCgroup {
@@ -414,7 +414,7 @@ impl SessionCgroup {
             cpu,
             memory_events,
             group: None,
-            family: None,
+            namespace_group: None,
         })
     }
 
@@ -551,8 +551,8 @@ impl SessionCgroup {
     pub fn busy(&self) -> Option<Busy<'_>> {
         let group = self.group.as_deref()?;
         group.change(|busy| busy + 1);
-        if let Some(family) = &self.family {
-            family.change_busy(|busy| busy + 1);
+        if let Some(namespace_group) = &self.namespace_group {
+            namespace_group.change_busy(|busy| busy + 1);
         }
         self.set_share(1);
         Some(Busy {
@@ -567,10 +567,14 @@ impl SessionCgroup {
         self.version.set_share(&self.directories[CPU], share);
     }
 
-    /// Leaves its family, once it has ended. Returns the directories for [`remove_tree`].
+    /// Leaves its namespace group, once it has ended. Returns the directories for [`remove_tree`].
     pub fn leave(&self) -> Vec<PathBuf> {
         let mut directories = self.directories();
-        directories.extend(self.family.as_ref().and_then(|family| family.leave()));
+        directories.extend(
+            self.namespace_group
+                .as_ref()
+                .and_then(|namespace_group| namespace_group.leave()),
+        );
         directories
     }
 

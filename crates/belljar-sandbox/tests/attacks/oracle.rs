@@ -103,7 +103,7 @@ impl Kernel {
     pub(crate) fn of(session: &Session) -> Self {
         let trees = traces(std::process::id()).cgroups.into_iter();
         let id = session.id().to_string();
-        // Where processes are limited, a cgroup of the family is between.
+        // Where processes are limited, a cgroup of the namespace group is between.
         let cgroups: Vec<PathBuf> = trees
             .flat_map(|tree| {
                 let below = std::fs::read_dir(&tree).into_iter().flatten().flatten();

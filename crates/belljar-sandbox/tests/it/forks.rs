@@ -91,7 +91,7 @@ async fn each_dies_for_itself() {
     let again = fork(&last).await;
     assert_eq!(printed(&again, "print(x + 2)").await, "3\n");
     drop((last, again));
-    eventually("the end of the family", || inits().is_empty()).await;
+    eventually("the end of the namespace group", || inits().is_empty()).await;
 }
 
 /// Fifty forks of one session bind a different value each, and none sees another's.

@@ -7,7 +7,7 @@ use crate::support::{engine, good, printed};
 
 /// A session, a fork of it, and the fork's process id in their common namespace, which both know as
 /// `parent` and `fork`.
-async fn family(setup: &str) -> (Session, Session) {
+async fn session_with_fork(setup: &str) -> (Session, Session) {
     let session = engine().session().await.unwrap();
     good(
         &session,
@@ -24,7 +24,7 @@ async fn family(setup: &str) -> (Session, Session) {
 /// The parent reaches into its forks; that forks don't reach it is `j5_a_fork_reaches_no_other`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_reaches_its_fork() {
-    let (session, fork) = family("").await;
+    let (session, fork) = session_with_fork("").await;
     let setup = "caught = []\n_ = signal.signal(signal.SIGUSR1, lambda *_: caught.append(1))\nopen('mine', 'w').write('of the fork')\nsecret = b'in the fork alone ' * 2";
     good(&fork, setup).await;
     let reach = "os.kill(fork, signal.SIGUSR1)\n\
@@ -47,7 +47,7 @@ async fn a_parent_reaches_its_fork() {
 async fn temporary_files_and_their_locks_are_shared() {
     let setup = "held = open('/tmp/lock', 'w'); fcntl.flock(held, fcntl.LOCK_EX)\n\
         open('/tmp/a', 'w').write('by the parent'); open('/dev/shm/a', 'w').write('by the parent')";
-    let (session, fork) = family(setup).await;
+    let (session, fork) = session_with_fork(setup).await;
     let devices = "print(os.stat('/tmp').st_dev, os.stat('/dev/shm').st_dev)";
     assert_eq!(
         printed(&session, devices).await,
@@ -77,7 +77,7 @@ async fn temporary_files_and_their_locks_are_shared() {
 async fn loopback_is_shared() {
     let serve = "def serve(words):\n    server = socket.create_server(('127.0.0.1', 0))\n    def answer():\n        with server, server.accept()[0] as connection: connection.sendall(words)\n    threading.Thread(target=answer, daemon=True).start()\n    return server.getsockname()[1]\n\
         def ask(port):\n    with socket.create_connection(('127.0.0.1', port), 5) as connection: return connection.recv(100)";
-    let (session, fork) = family(serve).await;
+    let (session, fork) = session_with_fork(serve).await;
     for (server, client, words) in [
         (&session, &fork, "of the parent"),
         (&fork, &session, "of the fork"),
@@ -93,7 +93,7 @@ async fn loopback_is_shared() {
 /// What was mapped as shared before the fork, hash seed and addresses; a variable is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_mappings_and_the_layout_are_shared() {
-    let (session, fork) = family(
+    let (session, fork) = session_with_fork(
         "shared = mmap.mmap(-1, 4096); own = bytearray(8); shared[0] = 1; text = 'hash of a text'",
     )
     .await;
@@ -114,8 +114,8 @@ async fn shared_mappings_and_the_layout_are_shared() {
 
 /// Priority and processors of another can be changed: slower, not more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_can_be_made_slower_by_its_family() {
-    let (session, fork) = family("").await;
+async fn a_process_can_be_made_slower_by_its_namespace_group() {
+    let (session, fork) = session_with_fork("").await;
     let slow = "def slow(pid):\n    before = os.getpriority(os.PRIO_PROCESS, pid); os.setpriority(os.PRIO_PROCESS, pid, before + 5)\n    one = {min(os.sched_getaffinity(0))}; os.sched_setaffinity(pid, one)\n    try: os.setpriority(os.PRIO_PROCESS, pid, before)\n    except PermissionError: print('not faster')\n\
         def look(): print(os.getpriority(os.PRIO_PROCESS, 0), len(os.sched_getaffinity(0)))";
     for (session, other, pid) in [(&fork, &session, "parent"), (&session, &fork, "fork")] {

@@ -111,7 +111,7 @@ async fn heavy_g17_posture_after_a_thousand_forks() {
 }
 
 /// A fork, a fork of a fork, and the same restored. They differ in where they work, and in their cgroup, which is
-/// beside the one that the family's cgroup namespace starts at.
+/// beside the one that the namespace group's cgroup namespace starts at.
 #[tokio::test(flavor = "multi_thread")]
 async fn g17_posture_of_forks() {
     let options = SessionOptions {

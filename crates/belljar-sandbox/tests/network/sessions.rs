@@ -128,8 +128,8 @@ fn denials_of_threads_are_told_later_and_floods_are_bounded() {
     );
 }
 
-/// A fork has its family's list, proxy and counters. What it is denied is told to the session that
-/// the family began with, and there is no other way out for it, either.
+/// A fork has its namespace group's list, proxy and counters. What it is denied is told to the session that
+/// the namespace group began with, and there is no other way out for it, either.
 #[test]
 fn forks_share_the_list_and_the_proxy() {
     in_namespace(
@@ -145,7 +145,7 @@ fn forks_share_the_list_and_the_proxy() {
                  try: urllib.request.urlopen('http://other.test/')\nexcept urllib.error.HTTPError as e: print(e.code)\n\
                  try: socket.create_connection(('{PUBLIC}', 80), 2)\nexcept OSError as e: print(e.strerror)"
             );
-            // The counters are the family's: the second tells of the first one's, too.
+            // The counters are the namespace group's: the second tells of the first one's, too.
             for (fork, so_far) in [(&fork, 1), (&deep, 2)] {
                 let (outcome, denials) = run(fork, &code).await;
                 assert_eq!(
@@ -161,7 +161,7 @@ fn forks_share_the_list_and_the_proxy() {
             assert_eq!(denials, [denied.clone(), denied]);
             assert_eq!(outcome.network.unwrap().connections, 2);
             assert!(!world.asked().iter().any(|name| name.contains("other")));
-            // The proxy is the family's: it outlives the session that it began with.
+            // The proxy is the namespace group's: it outlives the session that it began with.
             drop(session);
             let (outcome, _) = run(&deep, &code).await;
             assert_eq!(

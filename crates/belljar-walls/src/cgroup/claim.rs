@@ -37,7 +37,7 @@ pub(super) fn make_writable(candidates: &[PathBuf]) {
 pub(super) fn is_ours(directory: &Path) -> bool {
     is_of_container(directory) || is_delegated(directory) || {
         let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-        processes.split_whitespace().all(is_family)
+        processes.split_whitespace().all(is_this_or_its_child)
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn move_to_leaf(directory: &Path) -> io::Result<()> {
 }
 
 /// Whether a process is this one or its child.
-fn is_family(process: &str) -> bool {
+fn is_this_or_its_child(process: &str) -> bool {
     let this = std::process::id().to_string();
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));

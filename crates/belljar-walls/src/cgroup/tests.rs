@@ -192,20 +192,24 @@ fn says_which_controller_is_missing() {
 }
 
 #[test]
-fn a_family_has_the_limits_of_its_members_together() {
+fn a_namespace_group_has_the_limits_of_its_members_together() {
     let parent = tempfile::tempdir().unwrap();
-    let family = FamilyCgroup::create(Version::Two, parent.path(), "7", 64, true).unwrap();
-    let read = |name: &str| fs::read_to_string(family.directory().join(name)).unwrap();
+    let namespace_group =
+        NamespaceGroupCgroup::create(Version::Two, parent.path(), "7", 64, true).unwrap();
+    let read = |name: &str| fs::read_to_string(namespace_group.directory().join(name)).unwrap();
     assert_eq!(read("cgroup.subtree_control"), "+memory +pids +cpu");
     assert_eq!(read("cpu.weight"), "1600");
-    family.enter().unwrap();
-    family.enter().unwrap();
+    namespace_group.enter().unwrap();
+    namespace_group.enter().unwrap();
     assert_eq!(read("pids.max"), "128");
-    family.change_busy(|busy| busy + 2);
+    namespace_group.change_busy(|busy| busy + 2);
     assert_eq!(read("cpu.weight"), "200");
-    family.change_busy(|busy| busy - 2);
+    namespace_group.change_busy(|busy| busy - 2);
     assert_eq!(read("cpu.weight"), "1600");
-    assert_eq!(family.leave(), None);
+    assert_eq!(namespace_group.leave(), None);
     assert_eq!(read("pids.max"), "64");
-    assert_eq!(family.leave(), Some(parent.path().join("family-7")));
+    assert_eq!(
+        namespace_group.leave(),
+        Some(parent.path().join("namespaces-7"))
+    );
 }

@@ -11,7 +11,7 @@ use super::{CgroupError, FAST, Version, hierarchies, refused};
 
 /// A session and its forks: together they have as many processes as their limits allow together.
 #[derive(Debug)]
-pub(super) struct FamilyCgroup {
+pub(super) struct NamespaceGroupCgroup {
     version: Version,
     directory: PathBuf,
     /// The limit of each of them.
@@ -27,7 +27,7 @@ struct Members {
     busy: u64,
 }
 
-impl FamilyCgroup {
+impl NamespaceGroupCgroup {
     /// Makes it in the hierarchy that limits processes.
     pub(super) fn create(
         version: Version,
@@ -36,7 +36,7 @@ impl FamilyCgroup {
         processes: u64,
         has_share: bool,
     ) -> Result<Self, CgroupError> {
-        let directory = parent.join(format!("family-{name}"));
+        let directory = parent.join(format!("namespaces-{name}"));
         fs::create_dir(&directory).map_err(|source| refused(&directory, source))?;
         if version == Version::Two
             && let Err(error) = hierarchies::delegate(&directory)
@@ -44,15 +44,15 @@ impl FamilyCgroup {
             let _ = fs::remove_dir(&directory);
             return Err(error);
         }
-        let family = Self {
+        let namespace_group = Self {
             version,
             directory,
             processes,
             has_share,
             members: Mutex::default(),
         };
-        family.change_busy(|busy| busy);
-        Ok(family)
+        namespace_group.change_busy(|busy| busy);
+        Ok(namespace_group)
     }
 
     pub(super) fn directory(&self) -> &Path {

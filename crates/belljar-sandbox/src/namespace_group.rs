@@ -19,7 +19,7 @@ use crate::warm::Warm;
 
 /// What a session and its forks have in common. Its processes end with the last of them.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub(crate) struct NamespaceGroup {
     /// The session that it began with.
     pub(crate) id: u64,
     pub(crate) init: Process,
@@ -31,7 +31,7 @@ pub(crate) struct Family {
     rooms: Mutex<u64>,
 }
 
-impl Family {
+impl NamespaceGroup {
     pub(crate) fn new(
         id: u64,
         init: Process,
@@ -50,7 +50,7 @@ impl Family {
     }
 }
 
-impl Drop for Family {
+impl Drop for NamespaceGroup {
     fn drop(&mut self) {
         // The kernel ends all of its pid namespace with it.
         if let Err(error) = self.init.kill() {
@@ -62,7 +62,7 @@ impl Drop for Family {
 /// How deep forks of forks go: the kernel stacks 16 of Landlock's rules, and one is the session's.
 const DEEPEST: usize = 15;
 
-/// A fork's place in its family: a workspace of its own.
+/// A fork's slot in its namespace group: a workspace of its own.
 #[derive(Debug)]
 pub(crate) struct Room(Arc<House>);
 
@@ -72,7 +72,7 @@ pub(crate) struct Room(Arc<House>);
 struct House {
     number: u32,
     path: PathBuf,
-    family: Arc<Family>,
+    namespace_group: Arc<NamespaceGroup>,
     warm: Arc<Warm>,
     /// Let go of after this one.
     above: Option<Arc<Self>>,
@@ -81,7 +81,7 @@ struct House {
 impl Room {
     /// A room that is free, for a fork of the one that lives in the room `above`.
     pub(crate) fn find(
-        family: &Arc<Family>,
+        namespace_group: &Arc<NamespaceGroup>,
         warm: &Arc<Warm>,
         above: Option<&Self>,
     ) -> Result<Self, Error> {
@@ -90,8 +90,8 @@ impl Room {
             let why = format!("forks of forks are at most {DEEPEST} deep");
             return Err(Error::Fork(why));
         }
-        let full = || Error::Fork("its family has as many members as it can; drop one".into());
-        let mut rooms = lock(&family.rooms);
+        let full = || Error::Fork("its namespace group is full; drop a fork".into());
+        let mut rooms = lock(&namespace_group.rooms);
         let number = (1..=MOST_FORKS)
             .find(|number| *rooms & (1 << number) == 0)
             .ok_or_else(full)?;
@@ -99,7 +99,7 @@ impl Room {
         Ok(Self(Arc::new(House {
             number,
             path: room_path(above.as_ref().map(|house| house.path.as_path()), number),
-            family: Arc::clone(family),
+            namespace_group: Arc::clone(namespace_group),
             warm: Arc::clone(warm),
             above,
         })))
@@ -119,8 +119,12 @@ impl Drop for Room {
     fn drop(&mut self) {
         // Where forks of the fork live on; else it goes with the house.
         if Arc::strong_count(&self.0) > 1 {
-            let House { warm, family, .. } = &*self.0;
-            let _ = warm.leave_room(&family.mounts, self.workspace());
+            let House {
+                warm,
+                namespace_group,
+                ..
+            } = &*self.0;
+            let _ = warm.leave_room(&namespace_group.mounts, self.workspace());
         }
     }
 }
@@ -128,9 +132,11 @@ impl Drop for Room {
 impl Drop for House {
     fn drop(&mut self) {
         // A room that can't be emptied is not given to another.
-        let left = self.warm.leave_room(&self.family.mounts, self.path.clone());
+        let left = self
+            .warm
+            .leave_room(&self.namespace_group.mounts, self.path.clone());
         if left.is_ok() {
-            *lock(&self.family.rooms) &= !(1 << self.number);
+            *lock(&self.namespace_group.rooms) &= !(1 << self.number);
         }
     }
 }
