@@ -31,7 +31,7 @@ pub enum HostFrame<'a> {
         /// Names and their JSON values.
         values: &'a serde_json::Map<String, serde_json::Value>,
     },
-    /// Make forks. Answered by [`GuestFrame::Forking`]; then a message with a [`ForkRoom`] and
+    /// Make forks. Answered by [`GuestFrame::Forking`]; then a message with a [`ForkSetup`] and
     /// descriptors follows for each, and [`GuestFrame::ForksMade`] when all are made.
     Fork {
         /// How many.
@@ -152,7 +152,7 @@ pub struct GuestParameter {
 /// What a fork is told of itself. With it come its ends of the wires (control, interrupts, stdout,
 /// stderr), and Landlock's rules.
 #[derive(Clone, Debug, Serialize)]
-pub struct ForkRoom {
+pub struct ForkSetup {
     /// Its workspace.
     pub workspace: PathBuf,
     /// The last cell that ran.

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use belljar_protocol::{ForkRoom, GuestFrame, HostFrame, encode_frame};
-use belljar_walls::{Beneath, RoomRequest, SessionCgroup, send_message};
+use belljar_protocol::{ForkSetup, GuestFrame, HostFrame, encode_frame};
+use belljar_walls::{Beneath, ForkSlotRequest, SessionCgroup, send_message};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,7 +18,7 @@ use crate::copies::Copies;
 use crate::error::Error;
 use crate::guest::{Guest, GuestError};
 use crate::life::Live;
-use crate::namespace_group::{NamespaceGroup, Room};
+use crate::namespace_group::{ForkSlot, NamespaceGroup};
 use crate::network::Proxy;
 use crate::options::SessionOptions;
 use crate::pipes::Pipes;
@@ -55,9 +55,9 @@ impl Session {
 
     /// The directory that the session's code works in: `/workspace`, or a fork's own.
     pub fn directory(&self) -> PathBuf {
-        let path = |live: Live| live.shared.room.as_ref().map(Room::workspace);
-        let room = self.now().and_then(path);
-        room.unwrap_or_else(|| PathBuf::from("/workspace"))
+        let path = |live: Live| live.shared.slot.as_ref().map(ForkSlot::workspace);
+        let slot = self.now().and_then(path);
+        slot.unwrap_or_else(|| PathBuf::from("/workspace"))
     }
 }
 
@@ -117,18 +117,18 @@ async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, G
     let is_forking = |frame: &GuestFrame| matches!(frame, GuestFrame::Forking).then_some(());
     guest.expect(is_forking).await?;
     for beginning in beginnings {
-        let (Some(room), Some(wires)) = (&beginning.room, &beginning.wires) else {
+        let (Some(slot), Some(wires)) = (&beginning.slot, &beginning.wires) else {
             continue;
         };
-        let told = ForkRoom {
-            workspace: room.workspace(),
+        let setup = ForkSetup {
+            workspace: slot.workspace(),
             cell: guest.cells,
             nonce: beginning.nonce.clone(),
         };
         let descriptors = wires.pipes.theirs.iter().chain([&wires.rules]);
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.map(AsFd::as_fd).collect();
         let control = &guest.control;
-        let send = || send_message(control, &told, &descriptors);
+        let send = || send_message(control, &setup, &descriptors);
         control.async_io(Interest::WRITABLE, send).await?;
     }
     let made = |frame: &GuestFrame| match frame {
@@ -144,7 +144,7 @@ struct Beginning {
     warm: Arc<Warm>,
     nonce: String,
     /// None once it is a session.
-    room: Option<Room>,
+    slot: Option<ForkSlot>,
     cgroup: Option<SessionCgroup>,
     wires: Option<Wires>,
     /// None until it is in its cgroups.
@@ -167,36 +167,36 @@ struct Admitted {
 }
 
 impl Beginning {
-    /// Asks for a fork's room.
+    /// Asks for a fork's slot.
     async fn ask(
         shared: &Shared,
         namespace_group: &Arc<NamespaceGroup>,
     ) -> Result<(Self, Offer), Error> {
         let warm = &shared.warm;
-        let room = Room::find(namespace_group, warm, shared.room.as_ref())?;
-        let path = room.path().to_owned();
+        let slot = ForkSlot::find(namespace_group, warm, shared.slot.as_ref())?;
+        let path = slot.path().to_owned();
         let (id, offer, _) = warm.expect_session()?;
         let beginning = Self {
             id,
             warm: Arc::clone(warm),
             nonce: nonce(),
-            room: Some(room),
+            slot: Some(slot),
             cgroup: None,
             wires: None,
             admitted: None,
         };
-        let request = RoomRequest {
+        let request = ForkSlotRequest {
             id,
-            room: path,
+            slot: path,
             owner: warm.owner(namespace_group.id),
             workspace_bytes: shared.limits.workspace_bytes,
             inodes: shared.limits.inodes,
         };
-        warm.ask_for_room(&namespace_group.mounts, request).await?;
+        warm.ask_for_slot(&namespace_group.mounts, request).await?;
         Ok((beginning, offer))
     }
 
-    /// Makes what it needs, and waits for its room.
+    /// Makes what it needs, and waits for its slot.
     async fn prepare(&mut self, shared: &Shared, offer: Offer) -> Result<(), Error> {
         let (Some(cgroups), Some(parent)) = (self.warm.cgroups(), &shared.cgroup) else {
             return Err(Error::Fork("there are no cgroups".into()));
@@ -206,10 +206,10 @@ impl Beginning {
         let pipes = Pipes::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
             Ok(Ok(offer)) => offer.map_err(Error::Fork)?,
-            _ => return Err(Error::Fork("its room was not made".into())),
+            _ => return Err(Error::Fork("its slot was not made".into())),
         };
         let Ok([workspace, rules]) = <[OwnedFd; 2]>::try_from(offer) else {
-            return Err(Error::Fork("its room is not whole".into()));
+            return Err(Error::Fork("its slot is not whole".into()));
         };
         self.wires = Some(Wires {
             pipes,
@@ -323,7 +323,7 @@ impl Beginning {
             tools: Arc::new(Toolset::clone(&shared.tools)),
             calls: Mutex::default(),
             waiting: Mutex::new(guest.waiting.as_ref().map(|waiting| waiting.id)),
-            room: self.room.take(),
+            slot: self.slot.take(),
             warm: Arc::clone(&self.warm),
         };
         // A fork does not sleep.
@@ -338,7 +338,7 @@ impl Beginning {
 
 impl Drop for Beginning {
     fn drop(&mut self) {
-        if self.room.is_none() {
+        if self.slot.is_none() {
             return;
         }
         if let Some(cgroup) = &self.cgroup {

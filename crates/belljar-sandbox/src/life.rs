@@ -239,7 +239,7 @@ impl Life {
         if idle.is_some_and(|idle| guest.used.elapsed() < idle) {
             return Err(Error::Busy);
         }
-        if shared.room.is_some() {
+        if shared.slot.is_some() {
             return Err(Error::NotHibernated("it is a fork"));
         }
         if shared

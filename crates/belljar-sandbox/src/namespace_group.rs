@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use belljar_walls::{
-    Channel, InitEvent, InitTask, MOST_FORKS, Process, SessionCgroup, room_path, room_workspace,
+    Channel, InitEvent, InitTask, MOST_FORKS, Process, SessionCgroup, slot_path, slot_workspace,
 };
 use tokio::sync::oneshot;
 
@@ -27,8 +27,8 @@ pub(crate) struct NamespaceGroup {
     pub(crate) orphans: Orphans,
     /// Where they may reach some of the network.
     pub(crate) proxy: Option<Proxy>,
-    /// A bit for each room that a fork lives in.
-    rooms: Mutex<u64>,
+    /// A bit for each slot that a fork lives in.
+    slots: Mutex<u64>,
 }
 
 impl NamespaceGroup {
@@ -45,7 +45,7 @@ impl NamespaceGroup {
             mounts,
             orphans: Orphans::new(watches)?,
             proxy,
-            rooms: Mutex::default(),
+            slots: Mutex::default(),
         })
     }
 }
@@ -64,12 +64,12 @@ const DEEPEST: usize = 15;
 
 /// A fork's slot in its namespace group: a workspace of its own.
 #[derive(Debug)]
-pub(crate) struct Room(Arc<House>);
+pub(crate) struct ForkSlot(Arc<SlotDirectory>);
 
-/// The directory of a room. The rooms of the fork's own forks are in it, since their rules can't
+/// The directory of a slot. The slots of the fork's own forks are in it, since their rules can't
 /// open what its rules close. So it stays as long as the last of them.
 #[derive(Debug)]
-struct House {
+struct SlotDirectory {
     number: u32,
     path: PathBuf,
     namespace_group: Arc<NamespaceGroup>,
@@ -78,27 +78,32 @@ struct House {
     above: Option<Arc<Self>>,
 }
 
-impl Room {
-    /// A room that is free, for a fork of the one that lives in the room `above`.
+impl ForkSlot {
+    /// A slot that is free, for a fork of the one that lives in the slot `above`.
     pub(crate) fn find(
         namespace_group: &Arc<NamespaceGroup>,
         warm: &Arc<Warm>,
         above: Option<&Self>,
     ) -> Result<Self, Error> {
-        let above = above.map(|room| Arc::clone(&room.0));
-        if std::iter::successors(above.as_ref(), |house| house.above.as_ref()).count() >= DEEPEST {
+        let above = above.map(|slot| Arc::clone(&slot.0));
+        if std::iter::successors(above.as_ref(), |directory| directory.above.as_ref()).count()
+            >= DEEPEST
+        {
             let why = format!("forks of forks are at most {DEEPEST} deep");
             return Err(Error::Fork(why));
         }
         let full = || Error::Fork("its namespace group is full; drop a fork".into());
-        let mut rooms = lock(&namespace_group.rooms);
+        let mut slots = lock(&namespace_group.slots);
         let number = (1..=MOST_FORKS)
-            .find(|number| *rooms & (1 << number) == 0)
+            .find(|number| *slots & (1 << number) == 0)
             .ok_or_else(full)?;
-        *rooms |= 1 << number;
-        Ok(Self(Arc::new(House {
+        *slots |= 1 << number;
+        Ok(Self(Arc::new(SlotDirectory {
             number,
-            path: room_path(above.as_ref().map(|house| house.path.as_path()), number),
+            path: slot_path(
+                above.as_ref().map(|directory| directory.path.as_path()),
+                number,
+            ),
             namespace_group: Arc::clone(namespace_group),
             warm: Arc::clone(warm),
             above,
@@ -111,32 +116,32 @@ impl Room {
 
     /// Where the fork works.
     pub(crate) fn workspace(&self) -> PathBuf {
-        room_workspace(&self.0.path)
+        slot_workspace(&self.0.path)
     }
 }
 
-impl Drop for Room {
+impl Drop for ForkSlot {
     fn drop(&mut self) {
-        // Where forks of the fork live on; else it goes with the house.
+        // Where forks of the fork live on; else it goes with the directory.
         if Arc::strong_count(&self.0) > 1 {
-            let House {
+            let SlotDirectory {
                 warm,
                 namespace_group,
                 ..
             } = &*self.0;
-            let _ = warm.leave_room(&namespace_group.mounts, self.workspace());
+            let _ = warm.release_slot(&namespace_group.mounts, self.workspace());
         }
     }
 }
 
-impl Drop for House {
+impl Drop for SlotDirectory {
     fn drop(&mut self) {
-        // A room that can't be emptied is not given to another.
+        // A slot that can't be emptied is not given to another.
         let left = self
             .warm
-            .leave_room(&self.namespace_group.mounts, self.path.clone());
+            .release_slot(&self.namespace_group.mounts, self.path.clone());
         if left.is_ok() {
-            *lock(&self.namespace_group.rooms) &= !(1 << self.number);
+            *lock(&self.namespace_group.slots) &= !(1 << self.number);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::call::CallRequest;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
-use crate::namespace_group::{NamespaceGroup, Room};
+use crate::namespace_group::{ForkSlot, NamespaceGroup};
 use crate::network::Proxy;
 use crate::options::Checkpoints;
 use crate::packages::Packages;
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     /// The call that a fork was made at, until it is resumed.
     pub(crate) waiting: Mutex<Option<CallId>>,
     /// Where it lives, if it is a fork.
-    pub(crate) room: Option<Room>,
+    pub(crate) slot: Option<ForkSlot>,
     pub(crate) warm: Arc<Warm>,
 }
 

@@ -121,7 +121,7 @@ impl Live {
                 tools,
                 calls: Mutex::default(),
                 waiting: Mutex::default(),
-                room: None,
+                slot: None,
                 warm,
             },
             Guest::new(

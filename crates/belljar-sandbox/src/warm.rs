@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
 use belljar_walls::{
-    Beneath, Cgroups, Channel, FileWriter, InitRequest, Keeper, KeeperPlan, Process, Report,
-    Request, RoomRequest, RootSpec, SessionCgroup, SessionIds, WallsSpec, remove_tree, session_ids,
+    Beneath, Cgroups, Channel, FileWriter, ForkSlotRequest, InitRequest, Keeper, KeeperPlan,
+    Process, Report, Request, RootSpec, SessionCgroup, SessionIds, WallsSpec, remove_tree,
+    session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -383,16 +384,16 @@ impl Warm {
             .map_err(Error::io("asking for an init"))
     }
 
-    /// Asks for a fork's room in the mounts of a session.
-    pub(crate) async fn ask_for_room(
+    /// Asks for a fork's slot in the mounts of a session.
+    pub(crate) async fn ask_for_slot(
         &self,
         mounts: &OwnedFd,
-        request: RoomRequest,
+        request: ForkSlotRequest,
     ) -> Result<(), Error> {
         self.spawner
-            .send(&Request::Room(request), &[mounts.as_fd()])
+            .send(&Request::ForkSlot(request), &[mounts.as_fd()])
             .await
-            .map_err(Error::io("asking for a room"))
+            .map_err(Error::io("requesting a slot"))
     }
 
     /// Starts a process that writes files into a workspace, charged to this cgroup. It can copy from
@@ -415,10 +416,10 @@ impl Warm {
         FileWriter::new(ours)
     }
 
-    /// Lets go of a fork's room, or of the workspace in it.
-    pub(crate) fn leave_room(&self, mounts: &OwnedFd, path: PathBuf) -> std::io::Result<()> {
+    /// Lets go of a fork's slot, or of the workspace in it.
+    pub(crate) fn release_slot(&self, mounts: &OwnedFd, path: PathBuf) -> std::io::Result<()> {
         self.spawner
-            .send_now(&Request::Leave { path }, &[mounts.as_fd()])
+            .send_now(&Request::ReleaseSlot { path }, &[mounts.as_fd()])
     }
 
     /// The owner of a session's files and processes, as an id of the spawner's user namespace.

@@ -58,16 +58,16 @@ pub(crate) fn ruleset() -> Result<OwnedFd, String> {
 }
 
 /// The rules that a fork of a session puts itself under in addition: it reaches the files of its own
-/// room, which those of its own forks are in, and of no other fork nor of the session that it comes
+/// slot, which those of its own forks are in, and of no other fork nor of the session that it comes
 /// from.
-pub(crate) fn fork_ruleset(room: &str) -> Result<OwnedFd, String> {
+pub(crate) fn fork_ruleset(slot: &str) -> Result<OwnedFd, String> {
     let entries = fs::read_dir("/").step("reading the root")?;
     let readable: Vec<String> = entries
         .filter_map(|entry| Some(format!("/{}", entry.ok()?.file_name().to_str()?)))
         .filter(|path| path != "/workspace" && path != FORKS)
         .collect();
     let readable: Vec<&str> = readable.iter().map(String::as_str).collect();
-    rules(&readable, &["/tmp", "/dev/shm", room])
+    rules(&readable, &["/tmp", "/dev/shm", slot])
 }
 
 fn rules(readable: &[&str], own_paths: &[&str]) -> Result<OwnedFd, String> {

@@ -38,11 +38,11 @@ pub use identity::{SessionIds, session_ids};
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{COVERS_EMPTYING, LANDLOCK_FLOOR, landlock_version};
 pub use message::{
-    GUEST_ID, InitEvent, InitRequest, InitTask, MOST_FORKS, PROXY_PORT, Report, Request,
-    RoomRequest,
+    ForkSlotRequest, GUEST_ID, InitEvent, InitRequest, InitTask, MOST_FORKS, PROXY_PORT, Report,
+    Request,
 };
 pub use process::{Process, raise_open_files};
-pub use root::{RootSpec, room_path, room_workspace};
+pub use root::{RootSpec, slot_path, slot_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
 pub use sys::{has_admin_capability, share_heaps, user_namespaces_work};

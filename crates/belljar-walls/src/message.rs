@@ -31,10 +31,10 @@ pub enum Request {
         /// Whether there is a file to copy from.
         source: bool,
     },
-    /// Make room for a fork; the message carries the mount namespace that it will live in.
-    Room(RoomRequest),
-    /// Take a fork's room away, or the workspace in it; carries the mount namespace, too.
-    Leave {
+    /// Make a slot for a fork; the message carries the mount namespace that it will live in.
+    ForkSlot(ForkSlotRequest),
+    /// Take a fork's slot away, or the workspace in it; carries the mount namespace, too.
+    ReleaseSlot {
         /// Where it is.
         path: PathBuf,
     },
@@ -45,16 +45,16 @@ pub enum Request {
 /// The most forks that live at once in the namespaces of one session.
 pub const MOST_FORKS: u32 = 63;
 
-/// Where the rooms of a session's forks are: a directory for each, under its number.
+/// Where the slots of a session's forks are: a directory for each, under its number.
 pub(crate) const FORKS: &str = "/forks";
 
-/// What a fork's room is to be.
+/// What a fork's slot is to be.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct RoomRequest {
+pub struct ForkSlotRequest {
     /// The fork.
     pub id: u64,
-    /// Where it is: see [`room_path`](crate::room_path).
-    pub room: PathBuf,
+    /// Where it is: see [`slot_path`](crate::slot_path).
+    pub slot: PathBuf,
     /// Owner of its files, as an id of the spawner's user namespace.
     pub owner: u32,
     /// Size of its workspace.
@@ -133,12 +133,12 @@ pub enum Report {
     Pong,
     /// An init is ready; carries init, the workspace, a channel for [`InitTask`], the namespaces pid,
     /// user, mount, net, ipc, uts, Landlock's rules, and the proxy's listener where one was asked
-    /// for. Or a fork's room is; carries the workspace and Landlock's rules.
+    /// for. Or a fork's slot is; carries the workspace and Landlock's rules.
     Init {
         /// The session.
         id: u64,
     },
-    /// An init could not prepare its session, or a fork's room could not be made.
+    /// An init could not prepare its session, or a fork's slot could not be made.
     InitFailed {
         /// The session.
         id: u64,

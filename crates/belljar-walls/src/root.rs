@@ -15,7 +15,7 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
-use crate::message::{FORKS, InitRequest, MOST_FORKS, RoomRequest};
+use crate::message::{FORKS, ForkSlotRequest, InitRequest, MOST_FORKS};
 use crate::sys::{self, Step};
 
 /// What the root holds beside the host's system directories.
@@ -102,8 +102,8 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         fs::create_dir_all(at.join(directory)).step(directory)?;
     }
     let forks = inside(at, Path::new(FORKS));
-    fs::create_dir(&forks).step("making rooms for forks")?;
-    make_places(&forks).step("making rooms for forks")?;
+    fs::create_dir(&forks).step("making fork slots")?;
+    make_slot_directories(&forks).step("making fork slots")?;
     // Shown until the spawner has its own: for an ordinary user the kernel allows a new one only where one is already
     // visible. It stays below the later ones, locked there.
     let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
@@ -352,38 +352,38 @@ fn mount_private(
     .step(&format!("mounting {}", path.display()))
 }
 
-/// The room of a fork with this number; one of a fork is in the room of that fork.
-pub fn room_path(above: Option<&Path>, number: u32) -> PathBuf {
+/// The slot of a fork with this number; one of a fork is in the slot of that fork.
+pub fn slot_path(above: Option<&Path>, number: u32) -> PathBuf {
     above.unwrap_or(Path::new(FORKS)).join(number.to_string())
 }
 
-/// Where the fork that lives in a room finds its workspace.
-pub fn room_workspace(room: &Path) -> PathBuf {
-    room.join("workspace")
+/// Where the fork that lives in a slot finds its workspace.
+pub fn slot_workspace(slot: &Path) -> PathBuf {
+    slot.join("workspace")
 }
 
-/// Empty directories for rooms.
-fn make_places(inside: &Path) -> io::Result<()> {
+/// Empty directories for slots.
+fn make_slot_directories(inside: &Path) -> io::Result<()> {
     (1..=MOST_FORKS).try_for_each(|number| fs::create_dir(inside.join(number.to_string())))
 }
 
-/// Mounts a fork's room, in the mount namespace of the session that it comes from: a read-only
-/// directory with its workspace, and with places for the rooms of its own forks.
-pub(crate) fn mount_room(request: &RoomRequest) -> Result<(), String> {
-    let room = &request.room;
+/// Mounts a fork's slot, in the mount namespace of the session that it comes from: a read-only
+/// directory with its workspace, and with directories for the slots of its own forks.
+pub(crate) fn mount_slot(request: &ForkSlotRequest) -> Result<(), String> {
+    let slot = &request.slot;
     let options = format!("mode=0755,size=4k,nr_inodes={}", MOST_FORKS + 8);
-    sys::mount_new(c"tmpfs", room, libc::MS_NOSUID | libc::MS_NODEV, &options)
-        .step("mounting a room")?;
-    let workspace = room_workspace(room);
-    fs::create_dir(&workspace).step("furnishing a room")?;
-    make_places(room).step("furnishing a room")?;
-    seal(room).step("making a room read-only")?;
+    sys::mount_new(c"tmpfs", slot, libc::MS_NOSUID | libc::MS_NODEV, &options)
+        .step("mounting a slot")?;
+    let workspace = slot_workspace(slot);
+    fs::create_dir(&workspace).step("preparing a slot")?;
+    make_slot_directories(slot).step("preparing a slot")?;
+    seal(slot).step("making a slot read-only")?;
     let (bytes, inodes) = (request.workspace_bytes, request.inodes);
     mount_private(&workspace, bytes, inodes, 0o755, request.owner)
 }
 
-/// Lets go of a fork's room, or of the workspace in it.
-pub(crate) fn unmount_room(path: &Path) {
+/// Lets go of a fork's slot, or of the workspace in it.
+pub(crate) fn unmount_slot(path: &Path) {
     let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
 }
 

@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::channel::Channel;
 use crate::init;
 use crate::landlock;
-use crate::message::{InitRequest, Report, Request, RoomRequest};
+use crate::message::{ForkSlotRequest, InitRequest, Report, Request};
 use crate::process::Process;
 use crate::root::{self, RootSpec};
 use crate::sys::{self, Forked, Step};
@@ -60,11 +60,11 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                         .step("starting the template")?;
                 }
                 Request::Ping => host.send(&Report::Pong, &[]).step("answering the host")?,
-                Request::Room(request) => {
+                Request::ForkSlot(request) => {
                     let id = request.id;
                     let fail = |error| host.send(&Report::InitFailed { id, error }, &[]);
                     let work = || {
-                        if let Err(error) = make_room(&request, host) {
+                        if let Err(error) = make_slot(&request, host) {
                             let _ = fail(error);
                         }
                     };
@@ -73,8 +73,8 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                     }
                 }
                 // Where it can't be, the namespaces are on their way out themselves.
-                Request::Leave { path } => {
-                    let _ = inside(&descriptors, || root::unmount_room(&path));
+                Request::ReleaseSlot { path } => {
+                    let _ = inside(&descriptors, || root::unmount_slot(&path));
                 }
                 // Where it can't be started, its socket is closed, which the host sees.
                 Request::Writer { source } => {
@@ -154,14 +154,14 @@ fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
     }
 }
 
-fn make_room(request: &RoomRequest, host: &Channel) -> Result<(), String> {
-    root::mount_room(request)?;
+fn make_slot(request: &ForkSlotRequest, host: &Channel) -> Result<(), String> {
+    root::mount_slot(request)?;
     let workspace =
-        File::open(root::room_workspace(&request.room)).step("opening the workspace")?;
-    let rules = landlock::fork_ruleset(&request.room.display().to_string())?;
+        File::open(root::slot_workspace(&request.slot)).step("opening the workspace")?;
+    let rules = landlock::fork_ruleset(&request.slot.display().to_string())?;
     let report = Report::Init { id: request.id };
     host.send(&report, &[workspace.as_fd(), rules.as_fd()])
-        .step("reporting a room")
+        .step("reporting a slot")
 }
 
 fn reap(

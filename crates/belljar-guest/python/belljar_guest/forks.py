@@ -1,7 +1,7 @@
 """Forks of a session: new sessions that start as copies of this one, on wires of their own.
 
 A fork stays in the namespaces of the session that it comes from. What is its own: the process, the
-cgroups, the wires, a workspace in a room of its own, and rules of Landlock by which it reaches
+cgroups, the wires, a workspace in a slot of its own, and rules of Landlock by which it reaches
 neither that session nor its other forks.
 """
 
@@ -61,7 +61,7 @@ def fork(session, count):
     send({"type": "forking"})
     made = 0
     for _ in range(count):
-        room, fds = _receive()
+        setup, fds = _receive()
         process = 0
         try:
             mask = begin()
@@ -69,8 +69,8 @@ def fork(session, count):
                 process = orphan()
                 if process is None:
                     take_over()
-                    _become_fork(session, room, fds)
-                    return room
+                    _become_fork(session, setup, fds)
+                    return setup
             finally:
                 end(mask)
         finally:
@@ -97,7 +97,7 @@ def _receive():
     return from_json(data), list(fds)
 
 
-def _become_fork(session, room, fds):
+def _become_fork(session, setup, fds):
     """In the fork. Any failure is told and ends it: it never goes on with a wall missing."""
     control = fds[0]
     step = "descriptors"
@@ -114,7 +114,7 @@ def _become_fork(session, room, fds):
         if not _read(control, 1):
             _exit(0)
         step = "copy the workspace"
-        old, new = session.workspace.root, room["workspace"]
+        old, new = session.workspace.root, setup["workspace"]
         _copy(old, new)
         step = "open files"
         directory = _moved(_working_directory(), old, new)
@@ -131,7 +131,7 @@ def _become_fork(session, room, fds):
         control = STATE.control
         step = "workspace"
         _begin_in(session, directory, old, new)
-        STATE.nonce = room["nonce"] if STATE.cell else ""
+        STATE.nonce = setup["nonce"] if STATE.cell else ""
         STATE.early = 0
         session.cells.forget_loop()
         reseed()

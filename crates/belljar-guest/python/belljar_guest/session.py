@@ -115,9 +115,9 @@ class Session:
                 times = request["name_seconds"], request["seconds"]
                 snapshot.load(self, request["sources"], *times)
             elif kind == "fork":
-                room = fork(self, request["count"])
-                if room is not None and room["cell"] and self.checkpoints != "off":
-                    self._keep(room["cell"])
+                setup = fork(self, request["count"])
+                if setup is not None and setup["cell"] and self.checkpoints != "off":
+                    self._keep(setup["cell"])
             elif kind == "answer":
                 pass  # its cell is over
             elif kind == "grant":

@@ -120,7 +120,7 @@ async fn fifty_forks_know_nothing_of_each_other() {
         printed(&session, "print(len(common), os.listdir())").await,
         "1000 []\n"
     );
-    // As many as there are rooms, and then a word about it.
+    // As many as there are slots, and then a word about it.
     let rest = session.fork(13).await.unwrap();
     let Err(Error::Fork(why)) = session.fork(1).await else {
         panic!("a 64th fork");
@@ -179,8 +179,8 @@ for who, pid in (('parent', parent), ('sibling', sibling), ('child', child.pid))
     tried(who + ' limits', lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (0, 0)))
 tried('file', lambda: open('/workspace/secret.txt').read())
 tried('write', lambda: open('/workspace/new', 'w'))
-tried('room', lambda: os.listdir('/forks/2/workspace'))
-tried('room file', lambda: open('/forks/2/workspace/mine').read())
+tried('slot', lambda: os.listdir('/forks/2/workspace'))
+tried('slot file', lambda: open('/forks/2/workspace/mine').read())
 tried('listing', lambda: os.listdir('/workspace'))
 tried('link', lambda: os.link('/workspace/secret.txt', 'stolen'))
 tried('socket', lambda: a.send(b'x'))
