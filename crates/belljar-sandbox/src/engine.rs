@@ -15,7 +15,7 @@ use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
 use crate::packages::{PackageError, PackageStore, Packages};
 use crate::session::Session;
 use crate::tools::Toolset;
-use crate::warm::Warm;
+use crate::warm_backend::WarmBackend;
 
 /// How long after a spare was taken the next one is made.
 const REFILL_PAUSE: Duration = Duration::from_millis(20);
@@ -128,7 +128,7 @@ struct Inner {
     packages: Packages,
     package_store: Option<PackageStore>,
     walls: Walls,
-    warm: tokio::sync::Mutex<Option<Arc<Warm>>>,
+    warm: tokio::sync::Mutex<Option<Arc<WarmBackend>>>,
     ready: Mutex<VecDeque<Session>>,
     filling: tokio::sync::Mutex<()>,
 }
@@ -253,12 +253,12 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn behind_walls(&self) -> Result<Arc<Warm>, Error> {
+    pub(crate) async fn behind_walls(&self) -> Result<Arc<WarmBackend>, Error> {
         let mut current = self.0.warm.lock().await;
         if let Some(warm) = current.as_ref().filter(|warm| !warm.is_down()) {
             return Ok(Arc::clone(warm));
         }
-        let warm = Warm::start(
+        let warm = WarmBackend::start(
             WeakEngine(Arc::downgrade(&self.0)),
             self.0.environment.clone(),
             self.0.backend,

@@ -26,7 +26,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::starting::cgroup_limits;
 use crate::tools::Toolset;
-use crate::warm::{Offer, PATIENCE, Warm};
+use crate::warm_backend::{Offer, PATIENCE, WarmBackend};
 
 /// How long a session may take to let its forks go, and a fork to copy the workspace.
 const FORK_TIME: Duration = Duration::from_mins(1);
@@ -141,7 +141,7 @@ async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, G
 /// A fork on its way. Whatever step fails, its pieces are taken back.
 struct Beginning {
     id: u64,
-    warm: Arc<Warm>,
+    warm: Arc<WarmBackend>,
     nonce: String,
     /// None once it is a session.
     slot: Option<ForkSlot>,

@@ -78,7 +78,7 @@ mod starting;
 mod template;
 mod templates;
 mod tools;
-mod warm;
+mod warm_backend;
 
 pub use belljar_protocol as protocol;
 pub use belljar_walls::{BeneathError, Entry, EntryKind, SessionUse};

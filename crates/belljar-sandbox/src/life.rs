@@ -22,7 +22,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::snapshot::{LoadReport, SnapshotReport, fill, open_snapshot, write};
 use crate::tools::Toolset;
-use crate::warm::Warm;
+use crate::warm_backend::WarmBackend;
 
 /// The most names and files that the first outcome after a sleep lists as gone.
 const MAX_LOST: usize = 100;
@@ -91,7 +91,7 @@ struct Sleep {
     walls: Walls,
     /// What it lost that no outcome has told of yet.
     lost: Vec<String>,
-    warm: Arc<Warm>,
+    warm: Arc<WarmBackend>,
 }
 
 /// The snapshot, removed when nobody needs it any more.

@@ -15,7 +15,7 @@ use crate::channel::AsyncChannel;
 use crate::error::Error;
 use crate::lock::lock;
 use crate::network::Proxy;
-use crate::warm::Warm;
+use crate::warm_backend::WarmBackend;
 
 /// What a session and its forks have in common. Its processes end with the last of them.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ struct SlotDirectory {
     number: u32,
     path: PathBuf,
     namespace_group: Arc<NamespaceGroup>,
-    warm: Arc<Warm>,
+    warm: Arc<WarmBackend>,
     /// Let go of after this one.
     above: Option<Arc<Self>>,
 }
@@ -82,7 +82,7 @@ impl ForkSlot {
     /// A slot that is free, for a fork of the one that lives in the slot `above`.
     pub(crate) fn find(
         namespace_group: &Arc<NamespaceGroup>,
-        warm: &Arc<Warm>,
+        warm: &Arc<WarmBackend>,
         above: Option<&Self>,
     ) -> Result<Self, Error> {
         let above = above.map(|slot| Arc::clone(&slot.0));

@@ -22,7 +22,7 @@ use crate::network::Proxy;
 use crate::options::Checkpoints;
 use crate::packages::Packages;
 use crate::tools::Toolset;
-use crate::warm::Warm;
+use crate::warm_backend::WarmBackend;
 
 /// What the host keeps of a session.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) waiting: Mutex<Option<CallId>>,
     /// Where it lives, if it is a fork.
     pub(crate) slot: Option<ForkSlot>,
-    pub(crate) warm: Arc<Warm>,
+    pub(crate) warm: Arc<WarmBackend>,
 }
 
 impl Shared {

@@ -26,7 +26,7 @@ use crate::pipes::Pipes;
 use crate::shared::Shared;
 use crate::template::{ForkLimits, ForkWalls, Template};
 use crate::tools::Toolset;
-use crate::warm::{PATIENCE, Warm};
+use crate::warm_backend::{PATIENCE, WarmBackend};
 
 /// Denials that wait to be told; more are counted.
 const MAX_DENIALS: usize = 64;
@@ -55,7 +55,7 @@ pub(crate) struct Started {
 impl Live {
     /// Starts a session.
     pub(crate) async fn start(
-        warm: Arc<Warm>,
+        warm: Arc<WarmBackend>,
         options: &SessionOptions,
         walls: Walls,
         tools: Arc<Toolset>,
@@ -163,7 +163,7 @@ pub(crate) fn group_of(tenant: &str) -> String {
     format!("tenant-{:016x}", hasher.finish())
 }
 
-impl Warm {
+impl WarmBackend {
     /// Starts a session; once more where the template died under it.
     pub(crate) async fn start_session(
         self: &Arc<Self>,
@@ -315,7 +315,7 @@ pub(crate) fn cgroup_limits(limits: &Limits) -> CgroupLimits {
 /// A session on its way. Whatever step fails, or when the caller goes away in between, the pieces
 /// are taken back.
 struct Starting<'a> {
-    warm: &'a Warm,
+    warm: &'a WarmBackend,
     id: u64,
     cgroup: Option<SessionCgroup>,
     init: Option<(Process, OwnedFd)>,
@@ -324,7 +324,7 @@ struct Starting<'a> {
 }
 
 impl<'a> Starting<'a> {
-    fn new(warm: &'a Warm, id: u64) -> Self {
+    fn new(warm: &'a WarmBackend, id: u64) -> Self {
         Self {
             warm,
             id,

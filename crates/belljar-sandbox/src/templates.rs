@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::lock::lock;
 use crate::options::Rotation;
 use crate::template::Template;
-use crate::warm::Warm;
+use crate::warm_backend::WarmBackend;
 
 /// How long a tenant's template is kept without use.
 const TENANT_IDLE: Duration = Duration::from_mins(10);
@@ -70,7 +70,7 @@ impl Templates {
     }
 }
 
-impl Warm {
+impl WarmBackend {
     /// The tenant's template, started where there is none or the last one died.
     pub(crate) async fn template(
         self: &Arc<Self>,
@@ -142,7 +142,7 @@ impl Warm {
     fn listen_to(
         self: &Arc<Self>,
         template: &Arc<Template>,
-        died: impl FnOnce(Arc<Warm>) + Send + 'static,
+        died: impl FnOnce(Arc<WarmBackend>) + Send + 'static,
     ) {
         let (template, warm) = (Arc::clone(template), Arc::downgrade(self));
         tokio::spawn(async move {

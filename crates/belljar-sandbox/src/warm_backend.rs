@@ -77,7 +77,7 @@ pub(crate) type Offer = oneshot::Receiver<Result<Vec<OwnedFd>, String>>;
 
 /// The warm half of an engine. It lives as long as the engine or one of its sessions.
 #[derive(Debug)]
-pub(crate) struct Warm {
+pub(crate) struct WarmBackend {
     engine: WeakEngine,
     environment: Environment,
     /// What templates import ahead: the environment's list, without what could not be imported.
@@ -101,7 +101,7 @@ pub(crate) struct Warm {
     directory: EngineDirectory,
 }
 
-impl Warm {
+impl WarmBackend {
     /// Raises the walls and warms a template behind them.
     pub(crate) async fn start(
         engine: WeakEngine,
@@ -508,14 +508,14 @@ impl Warm {
     }
 }
 
-impl Drop for Warm {
+impl Drop for WarmBackend {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
 /// Handles what comes from behind the walls, without keeping the walls up by itself.
-async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<Warm>) {
+async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<WarmBackend>) {
     let (mut pulse, mut ticks) = (Pulse::new(SPAWNER_TICKS), Pulse::ticks());
     loop {
         tokio::select! {
