@@ -23,10 +23,10 @@ use crate::call::WaitingCall;
 use crate::capture::Capture;
 use crate::error::Error;
 use crate::guest::{ANSWER_TIME, Guest, GuestError, READ_BYTES, exited};
+use crate::handle::SessionHandle;
 use crate::options::Checkpoints;
 use crate::packages;
 use crate::session::Cell;
-use crate::shared::Shared;
 use calls::Calls;
 use clock::Clock;
 
@@ -73,7 +73,7 @@ enum End {
 }
 
 pub(crate) struct CellDriver<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) handle: &'a SessionHandle,
     pub(crate) guest: &'a mut Guest,
     pub(crate) events: &'a UnboundedSender<Result<Event, Error>>,
     pub(crate) wall_time: Duration,
@@ -100,7 +100,7 @@ pub(crate) struct CellDriver<'a> {
 
 impl<'a> CellDriver<'a> {
     pub(crate) fn new(
-        shared: &'a Shared,
+        handle: &'a SessionHandle,
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,
         cell: &Cell,
@@ -109,16 +109,16 @@ impl<'a> CellDriver<'a> {
         guest.cells += 1;
         let number = guest.cells;
         Self {
-            wall_time: cell.wall_time.unwrap_or(shared.limits.wall_time),
+            wall_time: cell.wall_time.unwrap_or(handle.limits.wall_time),
             calls: Calls::new(cell.answers),
             before,
-            ..Self::of(shared, guest, events, number, nonce())
+            ..Self::of(handle, guest, events, number, nonce())
         }
     }
 
     /// For a fork whose cell waits for the answer to a call.
     pub(crate) fn going_on(
-        shared: &'a Shared,
+        handle: &'a SessionHandle,
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,
         waiting: &WaitingCall,
@@ -128,27 +128,27 @@ impl<'a> CellDriver<'a> {
         let nonce = waiting.nonce.clone();
         Self {
             calls,
-            ..Self::of(shared, guest, events, waiting.id.cell, nonce)
+            ..Self::of(handle, guest, events, waiting.id.cell, nonce)
         }
     }
 
     fn of(
-        shared: &'a Shared,
+        handle: &'a SessionHandle,
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,
         cell: u32,
         nonce: String,
     ) -> Self {
-        let limits = &shared.limits;
+        let limits = &handle.limits;
         Self {
             wall_time: limits.wall_time,
             calls: Calls::new(false),
             outgoing: VecDeque::new(),
-            capture: Capture::new(limits, &shared.output_directory, cell),
+            capture: Capture::new(limits, &handle.output_directory, cell),
             dropped: std::mem::take(&mut guest.lost),
             buffers: guest.another_share(),
             displays_lost: 0,
-            shared,
+            handle,
             guest,
             events,
             before: None,
@@ -167,8 +167,8 @@ impl<'a> CellDriver<'a> {
     /// Runs the cell to its end, whatever that is.
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let nonce = self.nonce.clone();
-        let packages = packages::paths(self.shared, &self.guest.layers);
-        let busy = self.shared.checkpoints == Checkpoints::Auto && !self.guest.copies.allow();
+        let packages = packages::paths(self.handle, &self.guest.layers);
+        let busy = self.handle.checkpoints == Checkpoints::Auto && !self.guest.copies.allow();
         self.send(&HostFrame::Run {
             cell: self.cell,
             nonce: &nonce,
@@ -207,21 +207,21 @@ impl<'a> CellDriver<'a> {
         };
         match tokio::time::timeout(ANSWER_TIME, send).await {
             Ok(Ok(())) => Ok(()),
-            _ => Err(self.shared.fail(Error::Unresponsive)),
+            _ => Err(self.handle.fail(Error::Unresponsive)),
         }
     }
 
     async fn perform(mut self) -> Result<Outcome, Error> {
         let started = Instant::now();
-        let shared = self.shared;
-        let cgroup = shared.cgroup.as_ref();
+        let handle = self.handle;
+        let cgroup = handle.cgroup.as_ref();
         let memory_kills = || cgroup.map_or(0, SessionCgroup::memory_kills);
         cgroup.inspect(|cgroup| cgroup.reset_peak());
-        let cpu_before = shared.cpu_time();
+        let cpu_before = handle.cpu_time();
         let memory_kills_before = memory_kills();
         self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
-        shared.set_running(self.cell);
+        handle.set_running(self.cell);
         let end = {
             let mut drive = pin!(self.drive(started, cpu_before));
             if let Ok(end) = tokio::time::timeout(BUSY_AFTER, &mut drive).await {
@@ -231,7 +231,7 @@ impl<'a> CellDriver<'a> {
                 drive.await
             }
         };
-        shared.set_running(0);
+        handle.set_running(0);
         if matches!(end, End::Report(_)) {
             // It is told below that the session has ended, if this fails.
             let _ = self.send_rest().await;
@@ -255,7 +255,7 @@ impl<'a> CellDriver<'a> {
         let durations = Durations {
             total_us: micros(started.elapsed()),
             run_us: 0,
-            cpu_us: micros(shared.cpu_time().saturating_sub(cpu_before)),
+            cpu_us: micros(handle.cpu_time().saturating_sub(cpu_before)),
         };
         let peak = cgroup.and_then(SessionCgroup::peak_bytes);
         match end {
@@ -279,7 +279,7 @@ impl<'a> CellDriver<'a> {
     /// limits allow.
     async fn drive(&mut self, started: Instant, cpu_before: Duration) -> End {
         let mut clock = Clock::new(started + self.wall_time);
-        let mut next_cpu = self.shared.limits.cpu_time.map(|_| started + CPU_PAUSE);
+        let mut next_cpu = self.handle.limits.cpu_time.map(|_| started + CPU_PAUSE);
         let mut killed = false;
         let mut gone = false;
         let timer = tokio::time::sleep_until((started + self.wall_time).into());
@@ -298,10 +298,10 @@ impl<'a> CellDriver<'a> {
                 }
             }
             let waits = self.calls.are_open() && self.stop.is_none();
-            clock.set_waits(waits, || self.shared.cpu_time());
+            clock.set_waits(waits, || self.handle.cpu_time());
             let flush = (!self.pending.is_empty()).then(|| self.told + EVENT_PAUSE);
             // No more than all of the time from now on counts.
-            let mut wake = clock.deadline(|| self.shared.cpu_time());
+            let mut wake = clock.deadline(|| self.handle.cpu_time());
             if waits {
                 wake = wake.max(Instant::now() + CPU_PAUSE);
             }
@@ -353,13 +353,13 @@ impl<'a> CellDriver<'a> {
             if flush.is_some_and(|at| at <= now) {
                 self.flush();
             }
-            let deadline = clock.deadline(|| self.shared.cpu_time());
+            let deadline = clock.deadline(|| self.handle.cpu_time());
             let mut reason = (now >= deadline).then_some(Stop::WallTime);
             if next_cpu.is_some_and(|at| at <= now) {
                 next_cpu = Some(now + CPU_PAUSE);
-                let used = self.shared.cpu_time().saturating_sub(cpu_before);
+                let used = self.handle.cpu_time().saturating_sub(cpu_before);
                 if self
-                    .shared
+                    .handle
                     .limits
                     .cpu_time
                     .is_some_and(|limit| used > limit)
@@ -367,24 +367,24 @@ impl<'a> CellDriver<'a> {
                     reason = Some(Stop::CpuTime);
                 }
             }
-            if self.capture.total() > self.shared.limits.output_bytes {
+            if self.capture.total() > self.handle.limits.output_bytes {
                 reason = Some(Stop::Output);
             }
             match (reason, self.stop) {
                 (None, _) => {}
                 (Some(reason), None) => {
                     self.stop = Some(reason);
-                    clock = Clock::new(now + self.shared.limits.grace);
-                    self.shared.interrupt_running();
+                    clock = Clock::new(now + self.handle.limits.grace);
+                    self.handle.interrupt_running();
                 }
                 (Some(_), Some(_)) if now >= deadline && !killed => {
                     // Whatever the code ignores, it does not outlive its namespaces.
                     killed = true;
                     clock = Clock::new(now + Duration::from_secs(5));
                     if self.guest.copies.is_empty() {
-                        self.shared.kill();
+                        self.handle.kill();
                     } else {
-                        let _ = self.shared.interpreter().kill();
+                        let _ = self.handle.interpreter().kill();
                     }
                 }
                 (Some(_), Some(_)) => {
@@ -439,7 +439,7 @@ impl<'a> CellDriver<'a> {
                 Ok(None)
             }
             GuestFrame::Kept(copy) => {
-                let cgroup = self.shared.cgroup.as_ref();
+                let cgroup = self.handle.cgroup.as_ref();
                 self.guest.copies.take_up(cgroup, copy, self.cell)?;
                 Ok(None)
             }

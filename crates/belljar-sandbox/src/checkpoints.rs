@@ -5,10 +5,10 @@ use std::fmt;
 use crate::copies::restore;
 use crate::error::Error;
 use crate::guest::Guest;
+use crate::handle::SessionHandle;
 use crate::life::{Live, Wires};
 use crate::measure::private_bytes_of;
 use crate::session::Session;
-use crate::shared::Shared;
 
 /// The most named copies of a session. Each is a process of it.
 const MOST_NAMED: usize = 16;
@@ -65,7 +65,7 @@ impl Session {
     /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCopied`] where no copy can
     /// be made, as without walls. The session goes on after both.
     pub async fn checkpoint(&self, name: &str) -> Result<(), Error> {
-        let (shared, mut guest) = self.wires_with_copies().await?;
+        let (handle, mut guest) = self.wires_with_copies().await?;
         let mut named = 0;
         for copy in guest.copies.list() {
             named += usize::from(copy.name.as_deref().is_some_and(|other| other != name));
@@ -73,7 +73,7 @@ impl Session {
         if named >= MOST_NAMED {
             return Err(Error::TooManyCheckpoints { limit: MOST_NAMED });
         }
-        keep(&shared, &mut guest, Some(name.to_owned()))
+        keep(&handle, &mut guest, Some(name.to_owned()))
             .await
             .map(drop)
     }
@@ -128,52 +128,56 @@ impl Session {
     /// they are. The copy is kept. Waits for a cell that runs.
     pub async fn restore(&self, checkpoint: impl Into<CheckpointRef>) -> Result<(), Error> {
         let checkpoint = checkpoint.into();
-        let (shared, mut guest) = self.wires_with_copies().await?;
+        let (handle, mut guest) = self.wires_with_copies().await?;
         let Some(id) = guest.copies.find(&checkpoint) else {
             return Err(Error::NoCheckpoint(checkpoint));
         };
-        let restored = restore(&shared, &mut guest, Some(id)).await;
-        if restored.is_none() || !guest.wait_for_copy(shared.cgroup.as_ref()).await {
-            return Err(shared.fail(Error::Ended("it could not be restored".into())));
+        let restored = restore(&handle, &mut guest, Some(id)).await;
+        if restored.is_none() || !guest.wait_for_copy(handle.cgroup.as_ref()).await {
+            return Err(handle.fail(Error::Ended("it could not be restored".into())));
         }
         Ok(())
     }
 
     /// The wires, after all copies that the guest has told of are taken up.
     async fn wires_with_copies(&self) -> Result<Wires, Error> {
-        let (shared, mut guest) = self.wires().await?;
-        hear_of_copies(&shared, &mut guest).await?;
-        Ok((shared, guest))
+        let (handle, mut guest) = self.wires().await?;
+        hear_of_copies(&handle, &mut guest).await?;
+        Ok((handle, guest))
     }
 }
 
 /// Makes sure of a copy of the present state, and returns its id.
-pub(crate) async fn copy_before(shared: &Shared, guest: &mut Guest) -> Result<u64, Error> {
-    hear_of_copies(shared, guest).await?;
+pub(crate) async fn copy_before(handle: &SessionHandle, guest: &mut Guest) -> Result<u64, Error> {
+    hear_of_copies(handle, guest).await?;
     match guest.copies.current() {
         Some(id) => Ok(id),
-        None => keep(shared, guest, None).await,
+        None => keep(handle, guest, None).await,
     }
 }
 
-async fn keep(shared: &Shared, guest: &mut Guest, name: Option<String>) -> Result<u64, Error> {
-    guest.copies.stand_before(&shared.interpreter());
-    match guest.keep(name, shared.cgroup.as_ref()).await {
-        Err(error) if !matches!(error, Error::NotCopied(_)) => Err(shared.fail(error)),
+async fn keep(
+    handle: &SessionHandle,
+    guest: &mut Guest,
+    name: Option<String>,
+) -> Result<u64, Error> {
+    guest.copies.stand_before(&handle.interpreter());
+    match guest.keep(name, handle.cgroup.as_ref()).await {
+        Err(error) if !matches!(error, Error::NotCopied(_)) => Err(handle.fail(error)),
         result => result,
     }
 }
 
 /// Takes up all copies that the guest has told of or is about to tell of.
-async fn hear_of_copies(shared: &Shared, guest: &mut Guest) -> Result<(), Error> {
-    let cgroup = shared.cgroup.as_ref();
+async fn hear_of_copies(handle: &SessionHandle, guest: &mut Guest) -> Result<(), Error> {
+    let cgroup = handle.cgroup.as_ref();
     if let Err(detail) = guest.absorb(cgroup) {
         let why = format!("it broke the protocol: {detail}");
-        return Err(shared.fail(Error::Ended(why)));
+        return Err(handle.fail(Error::Ended(why)));
     }
     // The session was restored just now.
     if guest.copies.is_expecting() && !guest.wait_for_copy(cgroup).await {
-        return Err(shared.fail(Error::Unresponsive));
+        return Err(handle.fail(Error::Unresponsive));
     }
     Ok(())
 }

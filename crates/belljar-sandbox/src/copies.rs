@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use crate::allowance;
 use crate::checkpoints::CheckpointRef;
 use crate::guest::{DEATH_TIME, Guest};
+use crate::handle::{SessionHandle, is_gone};
 use crate::host_memory;
 use crate::namespace_group::Orphans;
 use crate::options::Checkpoints;
-use crate::shared::{Shared, is_gone};
 
 /// The most copies without a name that are kept; older ones are given up.
 const MOST: usize = 4;
@@ -306,15 +306,15 @@ impl Copies {
 /// Makes a copy the session: the newest one, or the one with this id. Everything else in the session is
 /// ended first. `None` if there is no copy that wakes; the session is then to be ended.
 pub(crate) async fn restore(
-    shared: &Shared,
+    handle: &SessionHandle,
     guest: &mut Guest,
     which: Option<u64>,
 ) -> Option<WokenCopy> {
-    let cgroup = shared.cgroup.as_ref()?;
-    if guest.copies.list().next().is_none() || shared.init_is_gone() {
+    let cgroup = handle.cgroup.as_ref()?;
+    if guest.copies.list().next().is_none() || handle.init_is_gone() {
         return None;
     }
-    let _ = shared.interpreter().kill();
+    let _ = handle.interpreter().kill();
     guest.wait_status(DEATH_TIME).await;
     let kept: Vec<i32> = guest
         .copies
@@ -341,7 +341,7 @@ pub(crate) async fn restore(
         match tokio::time::timeout(WAKE_TIME, guest.frame()).await {
             Ok(Ok((GuestFrame::Woke(woken), _))) if woken.cell == copy.cell => {
                 guest.copies.stand_before(&copy.process);
-                shared.set_interpreter(copy.process);
+                handle.set_interpreter(copy.process);
                 guest.set_exit(copy.exit);
                 // It will tell of the copy that takes its place.
                 guest.copies.state = woken.cell;

@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 use belljar_walls::{Beneath, BeneathError, Entry, Writing};
 
 use crate::error::Error;
+use crate::handle::SessionHandle;
 use crate::life::Live;
 use crate::session::Session;
-use crate::shared::Shared;
 
 /// The most entries that a listing returns.
 const MAX_ENTRIES: usize = 10_000;
@@ -127,16 +127,19 @@ impl Session {
 
     /// Does something with the workspace of a session that is awake, and keeps it awake so long.
     fn with_files<T>(&self, act: impl FnOnce(&Beneath) -> Result<T, Error>) -> Result<T, Error> {
-        self.with_shared(|shared| act(&shared.workspace))
+        self.with_handle(|handle| act(&handle.workspace))
     }
 
-    fn with_shared<T>(&self, act: impl FnOnce(&Shared) -> Result<T, Error>) -> Result<T, Error> {
-        let Live { shared, .. } = self.life().now()?.ok_or(Error::Asleep)?;
-        let asleep = shared.asleep();
+    fn with_handle<T>(
+        &self,
+        act: impl FnOnce(&SessionHandle) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Live { handle, .. } = self.life().now()?.ok_or(Error::Asleep)?;
+        let asleep = handle.asleep();
         if *asleep {
             return Err(Error::Asleep);
         }
-        act(&shared)
+        act(&handle)
     }
 
     /// The same for what is written. Some memory is left to the session's code.
@@ -147,7 +150,7 @@ impl Session {
         act: impl FnOnce(&mut Writing<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let spare = self.limits().spare_bytes();
-        self.with_shared(|shared| shared.write_files(path, spare, source, act))
+        self.with_handle(|handle| handle.write_files(path, spare, source, act))
     }
 
     fn check_size(&self, path: &str, bytes: u64) -> Result<(), Error> {

@@ -17,13 +17,13 @@ use crate::cell::nonce;
 use crate::copies::Copies;
 use crate::error::Error;
 use crate::guest::{Guest, GuestError};
+use crate::handle::SessionHandle;
 use crate::life::Live;
 use crate::namespace_group::{ForkSlot, NamespaceGroup};
 use crate::network::Proxy;
 use crate::options::SessionOptions;
 use crate::pipes::Pipes;
 use crate::session::Session;
-use crate::shared::Shared;
 use crate::starting::cgroup_limits;
 use crate::tools::Toolset;
 use crate::warm_backend::{Offer, PATIENCE, WarmBackend};
@@ -49,13 +49,13 @@ impl Session {
         {
             return forks;
         }
-        let (shared, mut guest) = self.wires().await?;
-        make_forks(&shared, &mut guest, count).await
+        let (handle, mut guest) = self.wires().await?;
+        make_forks(&handle, &mut guest, count).await
     }
 
     /// The directory that the session's code works in: `/workspace`, or a fork's own.
     pub fn directory(&self) -> PathBuf {
-        let path = |live: Live| live.shared.slot.as_ref().map(ForkSlot::workspace);
+        let path = |live: Live| live.handle.slot.as_ref().map(ForkSlot::workspace);
         let slot = self.now().and_then(path);
         slot.unwrap_or_else(|| PathBuf::from("/workspace"))
     }
@@ -63,27 +63,27 @@ impl Session {
 
 /// Makes forks of a guest that waits for a request, or for the answer to a call.
 pub(crate) async fn make_forks(
-    shared: &Shared,
+    handle: &SessionHandle,
     guest: &mut Guest,
     count: u32,
 ) -> Result<Vec<Session>, Error> {
-    let Some(namespace_group) = &shared.namespace_group else {
+    let Some(namespace_group) = &handle.namespace_group else {
         return Err(Error::Fork("without walls there are no forks".into()));
     };
     let mut pending = Vec::new();
     for _ in 0..count {
-        pending.push(Beginning::ask(shared, namespace_group).await?);
+        pending.push(Beginning::ask(handle, namespace_group).await?);
     }
     let mut beginnings = Vec::new();
     for (mut beginning, offer) in pending {
-        beginning.prepare(shared, offer).await?;
+        beginning.prepare(handle, offer).await?;
         beginnings.push(beginning);
     }
     if beginnings.is_empty() {
         return Ok(Vec::new());
     }
     // Meanwhile the session makes its forks.
-    if let Some(cgroup) = &shared.cgroup {
+    if let Some(cgroup) = &handle.cgroup {
         namespace_group.orphans.expect_moves(cgroup).await;
     }
     match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings)).await {
@@ -95,15 +95,15 @@ pub(crate) async fn make_forks(
                 Ok(_) => "its process is gone".into(),
                 Err(_) => "it did not make its forks in time".into(),
             };
-            return Err(shared.fail(Error::Ended(why)));
+            return Err(handle.fail(Error::Ended(why)));
         }
     }
     for beginning in &mut beginnings {
-        beginning.admit(shared, guest.another_share()).await?;
+        beginning.admit(handle, guest.another_share()).await?;
     }
     let mut forks = Vec::new();
     for beginning in beginnings {
-        forks.push(beginning.finish(shared, guest).await?);
+        forks.push(beginning.finish(handle, guest).await?);
     }
     Ok(forks)
 }
@@ -169,11 +169,11 @@ struct Admitted {
 impl Beginning {
     /// Asks for a fork's slot.
     async fn ask(
-        shared: &Shared,
+        handle: &SessionHandle,
         namespace_group: &Arc<NamespaceGroup>,
     ) -> Result<(Self, Offer), Error> {
-        let warm = &shared.warm;
-        let slot = ForkSlot::find(namespace_group, warm, shared.slot.as_ref())?;
+        let warm = &handle.warm;
+        let slot = ForkSlot::find(namespace_group, warm, handle.slot.as_ref())?;
         let path = slot.path().to_owned();
         let (id, offer, _) = warm.expect_session()?;
         let beginning = Self {
@@ -189,19 +189,19 @@ impl Beginning {
             id,
             slot: path,
             owner: warm.owner(namespace_group.id),
-            workspace_bytes: shared.limits.workspace_bytes,
-            inodes: shared.limits.inodes,
+            workspace_bytes: handle.limits.workspace_bytes,
+            inodes: handle.limits.inodes,
         };
         warm.ask_for_slot(&namespace_group.mounts, request).await?;
         Ok((beginning, offer))
     }
 
     /// Makes what it needs, and waits for its slot.
-    async fn prepare(&mut self, shared: &Shared, offer: Offer) -> Result<(), Error> {
-        let (Some(cgroups), Some(parent)) = (self.warm.cgroups(), &shared.cgroup) else {
+    async fn prepare(&mut self, handle: &SessionHandle, offer: Offer) -> Result<(), Error> {
+        let (Some(cgroups), Some(parent)) = (self.warm.cgroups(), &handle.cgroup) else {
             return Err(Error::Fork("there are no cgroups".into()));
         };
-        let limits = cgroup_limits(&shared.limits);
+        let limits = cgroup_limits(&handle.limits);
         self.cgroup = Some(cgroups.beside(parent, &self.id.to_string(), limits)?);
         let pipes = Pipes::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
@@ -220,13 +220,13 @@ impl Beginning {
     }
 
     /// Waits for the fork's process, puts it into its cgroups, and lets it go on.
-    async fn admit(&mut self, shared: &Shared, buffers: Share) -> Result<(), Error> {
+    async fn admit(&mut self, handle: &SessionHandle, buffers: Share) -> Result<(), Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
         let (Some(wires), Some(namespace_group), Some(cgroup), Some(parent)) = (
             self.wires.take(),
-            &shared.namespace_group,
+            &handle.namespace_group,
             &self.cgroup,
-            &shared.cgroup,
+            &handle.cgroup,
         ) else {
             return Err(failed("it was not prepared"));
         };
@@ -242,7 +242,7 @@ impl Beginning {
         // The namespace group's proxy tells the session that it began with.
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
-        let copies = Copies::new(Some(namespace_group.orphans.clone()), shared.checkpoints);
+        let copies = Copies::new(Some(namespace_group.orphans.clone()), handle.checkpoints);
         let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies, buffers);
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
@@ -270,10 +270,10 @@ impl Beginning {
     }
 
     /// Waits until the fork is there, and makes it a session.
-    async fn finish(mut self, shared: &Shared, parent: &Guest) -> Result<Session, Error> {
+    async fn finish(mut self, handle: &SessionHandle, parent: &Guest) -> Result<Session, Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
         let (Some(admitted), Some(namespace_group)) =
-            (self.admitted.take(), &shared.namespace_group)
+            (self.admitted.take(), &handle.namespace_group)
         else {
             return Err(failed("it was not prepared"));
         };
@@ -299,17 +299,17 @@ impl Beginning {
         guest.set_exit(exit);
         guest.lost.clone_from(&parent.lost);
         guest.layers.clone_from(&parent.layers);
-        guest.traffic = shared.proxy().map(Proxy::traffic).unwrap_or_default();
+        guest.traffic = handle.proxy().map(Proxy::traffic).unwrap_or_default();
         guest.waiting = parent.waiting.clone().map(|waiting| WaitingCall {
             nonce: self.nonce.clone(),
             ..waiting
         });
-        let fork = Shared {
+        let fork = SessionHandle {
             id: self.id,
-            limits: shared.limits.clone(),
-            walls: shared.walls,
-            checkpoints: shared.checkpoints,
-            packages: shared.packages.clone(),
+            limits: handle.limits.clone(),
+            walls: handle.walls,
+            checkpoints: handle.checkpoints,
+            packages: handle.packages.clone(),
             output_directory: self.warm.output_directory(self.id),
             workspace: Beneath::new(workspace),
             writer: Mutex::default(),
@@ -320,7 +320,7 @@ impl Beginning {
             running: AtomicU32::new(0),
             ended: Mutex::default(),
             asleep: RwLock::default(),
-            tools: Arc::new(Toolset::clone(&shared.tools)),
+            tools: Arc::new(Toolset::clone(&handle.tools)),
             calls: Mutex::default(),
             waiting: Mutex::new(guest.waiting.as_ref().map(|waiting| waiting.id)),
             slot: self.slot.take(),
@@ -328,8 +328,8 @@ impl Beginning {
         };
         // A fork does not sleep.
         let options = SessionOptions {
-            limits: shared.limits.clone(),
-            checkpoints: shared.checkpoints,
+            limits: handle.limits.clone(),
+            checkpoints: handle.checkpoints,
             ..SessionOptions::default()
         };
         Ok(Session::new(Live::new(fork, guest), options))

@@ -16,10 +16,10 @@ use crate::checkpoints::copy_before;
 use crate::disk::DiskSpace;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
+use crate::handle::SessionHandle;
 use crate::lock::lock;
 use crate::options::{Checkpoints, SessionOptions};
 use crate::session::Session;
-use crate::shared::Shared;
 use crate::snapshot::{LoadReport, SnapshotReport, fill, open_snapshot, write};
 use crate::tools::Toolset;
 use crate::warm_backend::WarmBackend;
@@ -33,21 +33,21 @@ const LEAST_IDLE: Duration = Duration::from_millis(10);
 /// What a session is while it is awake.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: Arc<SessionHandle>,
     pub(crate) guest: Arc<tokio::sync::Mutex<Guest>>,
 }
 
 impl Live {
-    pub(crate) fn new(shared: Shared, guest: Guest) -> Self {
+    pub(crate) fn new(handle: SessionHandle, guest: Guest) -> Self {
         Self {
-            shared: Arc::new(shared),
+            handle: Arc::new(handle),
             guest: Arc::new(tokio::sync::Mutex::new(guest)),
         }
     }
 }
 
 /// What the host keeps of a session that is awake, and its guest, for whoever talks to it.
-pub(crate) type Wires = (Arc<Shared>, OwnedMutexGuard<Guest>);
+pub(crate) type Wires = (Arc<SessionHandle>, OwnedMutexGuard<Guest>);
 
 /// A session from its start to its end, through all sleeps.
 #[derive(Debug)]
@@ -109,9 +109,9 @@ impl Life {
     pub(crate) fn begin(live: Live, options: SessionOptions) -> Arc<Self> {
         let guest = Arc::downgrade(&live.guest);
         let begun = Arc::new_cyclic(|this| Self {
-            id: live.shared.id,
+            id: live.handle.id,
             options,
-            tools: Arc::clone(&live.shared.tools),
+            tools: Arc::clone(&live.handle.tools),
             state: Mutex::new(State::Awake(live)),
             turn: tokio::sync::Mutex::default(),
             watcher: Mutex::default(),
@@ -133,24 +133,24 @@ impl Life {
     /// Its wires, once nobody else has them. Wakes it if it sleeps.
     pub(crate) async fn wires(&self) -> Result<Wires, Error> {
         loop {
-            let Live { shared, guest } = self.live().await?;
+            let Live { handle, guest } = self.live().await?;
             let mut guest = guest.lock_owned().await;
             // It may have been put to sleep while this waited.
-            if !*shared.asleep() {
+            if !*handle.asleep() {
                 guest.used = Instant::now();
-                return Ok((shared, guest));
+                return Ok((handle, guest));
             }
         }
     }
 
     /// Its wires, if nobody else has them. Wakes it if it sleeps.
     pub(crate) async fn wires_now(&self) -> Result<Wires, Error> {
-        let Live { shared, guest } = self.live().await?;
+        let Live { handle, guest } = self.live().await?;
         let guest = guest.try_lock_owned().map_err(|_| Error::Busy)?;
-        if *shared.asleep() {
+        if *handle.asleep() {
             return Err(Error::Busy);
         }
-        Ok((shared, guest))
+        Ok((handle, guest))
     }
 
     async fn live(&self) -> Result<Live, Error> {
@@ -171,8 +171,8 @@ impl Life {
         let State::Awake(live) = before else {
             return None;
         };
-        live.shared.end(why);
-        live.shared.kill();
+        live.handle.end(why);
+        live.handle.kill();
         Some(live)
     }
 
@@ -210,7 +210,7 @@ impl Life {
             guest.used = Instant::now();
             if self.options.checkpoints != Checkpoints::Off {
                 // What a crash of the next cell goes back to.
-                match copy_before(&live.shared, &mut guest).await {
+                match copy_before(&live.handle, &mut guest).await {
                     Ok(_) | Err(Error::NotCopied(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -229,44 +229,44 @@ impl Life {
     /// Puts it to sleep. With `idle`, only if it was not used for so long.
     async fn sleep(&self, idle: Option<Duration>) -> Result<SnapshotReport, Error> {
         let _turn = self.turn.lock().await;
-        let Live { shared, guest } = match &*lock(&self.state) {
+        let Live { handle, guest } = match &*lock(&self.state) {
             State::Awake(live) => live.clone(),
             State::Asleep(sleep) => return Ok(sleep.report.clone()),
             State::Over(why) => return Err(Error::Ended(why.clone())),
         };
         let mut guest = guest.lock_owned().await;
-        shared.check()?;
+        handle.check()?;
         if idle.is_some_and(|idle| guest.used.elapsed() < idle) {
             return Err(Error::Busy);
         }
-        if shared.slot.is_some() {
+        if handle.slot.is_some() {
             return Err(Error::NotHibernated("it is a fork"));
         }
-        if shared
+        if handle
             .namespace_group
             .as_ref()
             .is_some_and(|namespace_group| Arc::strong_count(namespace_group) > 1)
         {
             return Err(Error::NotHibernated("it has forks that live"));
         }
-        let file = SleepFile(shared.warm.directory().sleeper(shared.id));
+        let file = SleepFile(handle.warm.directory().sleeper(handle.id));
         // From here on no file is changed, since what is written down is what comes back.
-        shared.set_asleep(true);
+        handle.set_asleep(true);
         let disk = self.options.disk.clone();
-        let (report, space) = match write(&shared, &mut guest, file.0.clone(), disk).await {
+        let (report, space) = match write(&handle, &mut guest, file.0.clone(), disk).await {
             Ok(written) => written,
             Err(error) => {
-                shared.set_asleep(false);
+                handle.set_asleep(false);
                 return Err(error);
             }
         };
         let sleep = Sleep {
             file,
             _space: space,
-            lost: losses(&shared, &mut guest, &report),
+            lost: losses(&handle, &mut guest, &report),
             report: report.clone(),
-            walls: shared.walls,
-            warm: Arc::clone(&shared.warm),
+            walls: handle.walls,
+            warm: Arc::clone(&handle.warm),
         };
         {
             let mut state = lock(&self.state);
@@ -275,9 +275,9 @@ impl Life {
             }
             *state = State::Asleep(Box::new(sleep));
         }
-        shared.kill();
+        handle.kill();
         guest.wait_status(DEATH_TIME).await;
-        shared.wait_for_init(DEATH_TIME).await;
+        handle.wait_for_init(DEATH_TIME).await;
         Ok(report)
     }
 
@@ -321,7 +321,7 @@ async fn fall_asleep(life: Weak<Life>, guest: Weak<tokio::sync::Mutex<Guest>>, a
 }
 
 /// What a session loses by going to sleep, besides names and files.
-fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<String> {
+fn losses(handle: &SessionHandle, guest: &mut Guest, report: &SnapshotReport) -> Vec<String> {
     let mut lost = std::mem::take(&mut guest.lost);
     let cell = guest.cells;
     let slept = format!(
@@ -358,7 +358,7 @@ fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<St
         let output = "output of threads and child processes after the last cell is gone";
         tell(&mut lost, output.into());
     }
-    if shared.output_directory.exists() {
+    if handle.output_directory.exists() {
         let outputs = "the files with the whole of long outputs are gone";
         tell(&mut lost, outputs.into());
     }

@@ -13,11 +13,11 @@ use crate::cell::CellDriver;
 use crate::checkpoints::copy_before;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
+use crate::handle::SessionHandle;
 use crate::life::{Life, Live, Wires};
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::{Checkpoints, SessionOptions};
-use crate::shared::Shared;
 
 /// The longest cell, in bytes of source.
 const MAX_CODE: usize = 4 << 20;
@@ -104,8 +104,8 @@ impl Session {
     /// has ended, and where there are no walls to count behind. Reads a few files of the kernel, which may take a
     /// moment: not for a thread that others wait for.
     pub fn in_use(&self) -> Option<SessionUse> {
-        let Live { shared, .. } = self.now()?;
-        shared.cgroup.as_ref().map(SessionCgroup::in_use)
+        let Live { handle, .. } = self.now()?;
+        handle.cgroup.as_ref().map(SessionCgroup::in_use)
     }
 
     /// Runs a cell. What comes back is a stream of events that ends in an outcome, and a future
@@ -126,10 +126,10 @@ impl Session {
                 Work::Answer(call, frame) => resume(&life, call, frame, &sender).await,
             };
             if life.options.checkpoints == Checkpoints::Auto
-                && let Ok(Some(Live { shared, guest })) = life.now()
+                && let Ok(Some(Live { handle, guest })) = life.now()
             {
-                let (shared, guest) = (Arc::downgrade(&shared), Arc::downgrade(&guest));
-                tokio::spawn(take_up_copies(shared, guest));
+                let (handle, guest) = (Arc::downgrade(&handle), Arc::downgrade(&guest));
+                tokio::spawn(take_up_copies(handle, guest));
             }
             // All of the session is released before the caller can know that the cell is over.
             drop(life);
@@ -142,7 +142,7 @@ impl Session {
     /// runs.
     pub fn interrupt(&self) -> bool {
         self.now()
-            .is_some_and(|live| live.shared.interrupt_running())
+            .is_some_and(|live| live.handle.interrupt_running())
     }
 
     /// Binds values before the first cell, or between cells. Fails for names that are bound
@@ -198,18 +198,18 @@ impl Session {
     /// Memory of the session's interpreter, and of its init where there are walls; none while it
     /// sleeps.
     pub(crate) fn sum_processes(&self, of: impl Fn(&Process) -> Option<u64>) -> Option<u64> {
-        let Some(Live { shared, .. }) = self.now() else {
+        let Some(Live { handle, .. }) = self.now() else {
             return Some(0);
         };
-        let namespace_group = shared.namespace_group.as_ref();
+        let namespace_group = handle.namespace_group.as_ref();
         let init = namespace_group.map_or(Some(0), |namespace_group| of(&namespace_group.init))?;
-        Some(init + of(&shared.interpreter())?)
+        Some(init + of(&handle.interpreter())?)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
         let live = self.now();
-        live.is_some_and(|Live { shared, .. }| {
-            shared.check().is_ok() && !shared.interpreter_is_gone()
+        live.is_some_and(|Live { handle, .. }| {
+            handle.check().is_ok() && !handle.interpreter_is_gone()
         })
     }
 
@@ -225,9 +225,9 @@ impl Session {
     /// What the host keeps of it, and its wires: whoever holds them may talk to the guest. Waits for
     /// a cell that runs, and wakes a session that sleeps.
     pub(crate) async fn wires(&self) -> Result<Wires, Error> {
-        let (shared, guest) = self.life.wires().await?;
-        shared.check()?;
-        Ok((shared, guest))
+        let (handle, guest) = self.life.wires().await?;
+        handle.check()?;
+        Ok((handle, guest))
     }
 
     /// Ends a session that answered another question than the one it was asked: its next answer
@@ -236,15 +236,15 @@ impl Session {
         let why = "it broke the protocol: an answer to another question";
         let error = Error::Ended(why.into());
         match self.now() {
-            Some(Live { shared, .. }) => shared.fail(error),
+            Some(Live { handle, .. }) => handle.fail(error),
             None => error,
         }
     }
 
     async fn ask(&self, question: &HostFrame<'_>) -> Result<GuestFrame, Error> {
-        let (shared, mut guest) = self.wires().await?;
-        let answer = guest.ask(question, shared.cgroup.as_ref()).await;
-        answer.map_err(|error| shared.fail(error))
+        let (handle, mut guest) = self.wires().await?;
+        let answer = guest.ask(question, handle.cgroup.as_ref()).await;
+        answer.map_err(|error| handle.fail(error))
     }
 }
 
@@ -257,22 +257,22 @@ impl Drop for Session {
 
 /// Takes up the copy that is made after a cell, and ends the oldest one, in the pause that follows:
 /// in the next cell it would cost that cell's time.
-async fn take_up_copies(shared: Weak<Shared>, guest: Weak<tokio::sync::Mutex<Guest>>) {
+async fn take_up_copies(handle: Weak<SessionHandle>, guest: Weak<tokio::sync::Mutex<Guest>>) {
     for milliseconds in [5, 10, 20, 40] {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
-        let (Some(shared), Some(guest)) = (shared.upgrade(), guest.upgrade()) else {
+        let (Some(handle), Some(guest)) = (handle.upgrade(), guest.upgrade()) else {
             return;
         };
         // A cell that runs does it itself, and one that waits for the lock comes first.
         let Ok(mut guest) = guest.try_lock() else {
             return;
         };
-        if shared.check().is_err() {
+        if handle.check().is_err() {
             return;
         }
         let before = guest.copies.newest;
         // What is wrong will be so in the next cell, which has somebody to tell it to.
-        let absorbed = guest.absorb(shared.cgroup.as_ref());
+        let absorbed = guest.absorb(handle.cgroup.as_ref());
         if absorbed.is_err() || guest.copies.newest != before {
             return;
         }
@@ -290,24 +290,24 @@ async fn run_cell(
             limit: MAX_CODE,
         });
     }
-    let (shared, mut guest) = match cell.when_busy {
+    let (handle, mut guest) = match cell.when_busy {
         WhenBusy::Wait => life.wires().await?,
         WhenBusy::Refuse => life.wires_now().await?,
     };
-    let shared = &*shared;
-    shared.check()?;
+    let handle = &*handle;
+    handle.check()?;
     let before = match cell.on_failure {
         OnFailure::Keep => None,
-        OnFailure::Restore => Some(copy_before(shared, &mut guest).await?),
+        OnFailure::Restore => Some(copy_before(handle, &mut guest).await?),
     };
     guest.copies.pinned = before;
-    let outcome = CellDriver::new(shared, &mut guest, events, &cell, before)
+    let outcome = CellDriver::new(handle, &mut guest, events, &cell, before)
         .run(&cell.code)
         .await;
     guest.copies.pinned = None;
-    if before.is_some() && shared.checkpoints == Checkpoints::Off {
+    if before.is_some() && handle.checkpoints == Checkpoints::Off {
         if guest.copies.is_expecting() {
-            guest.wait_for_copy(shared.cgroup.as_ref()).await;
+            guest.wait_for_copy(handle.cgroup.as_ref()).await;
         }
         guest.copies.give_up(|copy| copy.name.is_none());
     }
@@ -322,17 +322,17 @@ async fn resume(
     events: &UnboundedSender<Result<Event, Error>>,
 ) -> Result<Outcome, Error> {
     // A fork does not sleep.
-    let Some(Live { shared, guest }) = life.now()? else {
+    let Some(Live { handle, guest }) = life.now()? else {
         return Err(Error::NoCall { call });
     };
     let mut guest = guest.lock().await;
     let Some(waiting) = guest.waiting.take() else {
-        shared.check()?;
+        handle.check()?;
         return Err(Error::NoCall { call });
     };
-    *lock(&shared.waiting) = None;
-    shared.check()?;
-    CellDriver::going_on(&shared, &mut guest, events, &waiting)
+    *lock(&handle.waiting) = None;
+    handle.check()?;
+    CellDriver::going_on(&handle, &mut guest, events, &waiting)
         .answer(frame)
         .await
 }

@@ -17,13 +17,13 @@ use crate::buffers::Share;
 use crate::copies::Copies;
 use crate::error::Error;
 use crate::guest::Guest;
+use crate::handle::SessionHandle;
 use crate::life::Live;
 use crate::limits::Limits;
 use crate::namespace_group::NamespaceGroup;
 use crate::network::{Network, Proxy};
 use crate::options::{Backend, Checkpoints, SessionOptions};
 use crate::pipes::Pipes;
-use crate::shared::Shared;
 use crate::template::{ForkLimits, ForkWalls, Template};
 use crate::tools::Toolset;
 use crate::warm_backend::{PATIENCE, WarmBackend};
@@ -102,7 +102,7 @@ impl Live {
             copies.stand_before(&interpreter);
         }
         let live = Self::new(
-            Shared {
+            SessionHandle {
                 id,
                 limits: options.limits.clone(),
                 walls,
@@ -140,13 +140,13 @@ impl Live {
 
     /// Offers its tools to the session's code.
     async fn grant(&self) -> Result<(), Error> {
-        let tools = self.shared.tools.stubs();
+        let tools = self.handle.tools.stubs();
         if tools.is_empty() {
             return Ok(());
         }
-        let calls = self.shared.limits.calls;
+        let calls = self.handle.limits.calls;
         let mut guest = self.guest.lock().await;
-        let cgroup = self.shared.cgroup.as_ref();
+        let cgroup = self.handle.cgroup.as_ref();
         match guest.ask(&HostFrame::Grant { tools, calls }, cgroup).await {
             Ok(GuestFrame::Granted) => Ok(()),
             Ok(_) => Err(Error::Session("it did not take its tools".into())),

@@ -81,7 +81,7 @@ impl CellDriver<'_> {
     pub(super) fn take_call(&mut self, call: Call, arguments: &[u8]) -> Result<(), String> {
         let calls = &mut self.calls;
         let number = call.number;
-        if number <= calls.made || number > self.shared.limits.calls {
+        if number <= calls.made || number > self.handle.limits.calls {
             return Err(format!("call {number} after call {}", calls.made));
         }
         calls.made = number;
@@ -90,7 +90,7 @@ impl CellDriver<'_> {
             number,
         };
         let taken = if calls.requests.is_some() {
-            self.shared.tools.arguments(&call.tool, arguments)
+            self.handle.tools.arguments(&call.tool, arguments)
         } else {
             Err(CallDenial::NobodyAnswers)
         };
@@ -154,7 +154,7 @@ impl CellDriver<'_> {
         let Some((sender, requests)) = &mut self.calls.requests else {
             return;
         };
-        let mut offered = lock(&self.shared.calls);
+        let mut offered = lock(&self.handle.calls);
         if self.calls.open.is_empty() {
             *offered = None;
             // Who comes too late learns it by this.
@@ -199,7 +199,7 @@ impl CellDriver<'_> {
             nonce: String::new(),
             made: self.calls.made,
         });
-        let forks = make_forks(self.shared, self.guest, count).await;
+        let forks = make_forks(self.handle, self.guest, count).await;
         self.guest.waiting = None;
         forks
     }

@@ -40,14 +40,14 @@ impl CellDriver<'_> {
         let mut wait_status = self.guest.wait_status(LAST_WORDS).await;
         let by_itself = wait_status.is_some();
         let init_died = wait_status.is_some_and(|status| exit_or_signal(status) == Err(9))
-            && self.shared.init_is_dying();
+            && self.handle.init_is_dying();
         if !by_itself {
             // Before its init, which may be the one who tells how it ended.
-            let _ = self.shared.interpreter().kill();
+            let _ = self.handle.interpreter().kill();
             wait_status = self.guest.wait_status(DEATH_TIME).await;
         }
         if !self.guest.copies.is_empty() && !init_died {
-            let restored = restore(self.shared, self.guest, self.before).await;
+            let restored = restore(self.handle, self.guest, self.before).await;
             self.read_rest();
             if restored.is_some() {
                 return Death {
@@ -58,7 +58,7 @@ impl CellDriver<'_> {
                 };
             }
         }
-        self.shared.kill();
+        self.handle.kill();
         if wait_status.is_none() {
             wait_status = self.guest.wait_status(DEATH_TIME).await;
         }
@@ -69,7 +69,7 @@ impl CellDriver<'_> {
             Some(Stop::Output) => "it was ended at its output limit",
             None => "its process died",
         };
-        self.shared.end(why);
+        self.handle.end(why);
         Death {
             wait_status,
             by_itself,
@@ -84,10 +84,10 @@ impl CellDriver<'_> {
         let (status, _) = self.verdict(report);
         let mut death = Death::default();
         if self.before.is_some() && status != Status::Success {
-            death.restored = restore(self.shared, self.guest, self.before).await;
+            death.restored = restore(self.handle, self.guest, self.before).await;
             if death.restored.is_none() {
-                self.shared.kill();
-                self.shared.end("it could not be restored");
+                self.handle.kill();
+                self.handle.end("it could not be restored");
             }
         }
         death
@@ -108,7 +108,7 @@ impl CellDriver<'_> {
 
     /// What the session did on the network since the last cell ended, if it may reach any.
     fn traffic(&mut self) -> Option<Traffic> {
-        let now = self.shared.proxy()?.traffic();
+        let now = self.handle.proxy()?.traffic();
         let before = std::mem::replace(&mut self.guest.traffic, now);
         Some(now.since(before))
     }
@@ -136,7 +136,7 @@ impl CellDriver<'_> {
         cap(&mut report.dropped, "notes of the session", dropped);
         self.dropped.extend(report.dropped);
         let exception = report.exception.as_ref();
-        let package = exception.and_then(|exception| suggestion(exception, &self.shared.packages));
+        let package = exception.and_then(|exception| suggestion(exception, &self.handle.packages));
         Outcome {
             exit_code: report.exit_code.unwrap_or(0),
             package,
@@ -160,7 +160,7 @@ impl CellDriver<'_> {
         let (stdout, stderr, transcript) = self.capture.finish();
         Outcome {
             cell: self.cell,
-            walls: self.shared.walls,
+            walls: self.handle.walls,
             network,
             status,
             cause,
@@ -181,7 +181,7 @@ impl CellDriver<'_> {
     }
 
     fn stopped(&self, stop: Stop) -> (Status, Cause) {
-        let limits = &self.shared.limits;
+        let limits = &self.handle.limits;
         match stop {
             Stop::WallTime => (
                 Status::Timeout,
@@ -222,7 +222,7 @@ impl CellDriver<'_> {
         let cause = match exit_or_signal(wait_status) {
             Ok(code) => Cause::Exit { code },
             Err(9) if by_memory => Cause::Memory {
-                limit_bytes: self.shared.limits.memory_bytes,
+                limit_bytes: self.handle.limits.memory_bytes,
             },
             // Code in the session can't harm its init: this is a fault on our side.
             Err(9) if death.init_died => {

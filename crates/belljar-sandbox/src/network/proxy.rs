@@ -66,11 +66,11 @@ const TLS_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 49];
 #[derive(Debug)]
 pub struct Proxy {
     task: JoinHandle<()>,
-    shared: Arc<Shared>,
+    state: Arc<ProxyState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyState {
     policy: AllowList,
     reports: mpsc::Sender<Denial>,
     lookups: Arc<Semaphore>,
@@ -92,7 +92,7 @@ impl Proxy {
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        let shared = Arc::new(Shared {
+        let state = Arc::new(ProxyState {
             policy,
             reports,
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
@@ -101,19 +101,19 @@ impl Proxy {
             denials: AtomicU64::default(),
             denials_unreported: AtomicU64::default(),
         });
-        let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Self { task, shared })
+        let task = tokio::spawn(accept(listener, Arc::clone(&state)));
+        Ok(Self { task, state })
     }
 
     /// What the session sent and got so far.
     pub fn traffic(&self) -> Traffic {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Traffic {
-            connections: read(&self.shared.connections),
-            bytes_sent: read(&self.shared.bytes.sent),
-            bytes_received: read(&self.shared.bytes.received),
-            denials: read(&self.shared.denials),
-            denials_unreported: read(&self.shared.denials_unreported),
+            connections: read(&self.state.connections),
+            bytes_sent: read(&self.state.bytes.sent),
+            bytes_received: read(&self.state.bytes.received),
+            denials: read(&self.state.denials),
+            denials_unreported: read(&self.state.denials_unreported),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, state: Arc<ProxyState>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -134,10 +134,10 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         }
         match listener.accept().await {
             Ok((client, _)) => {
-                let shared = Arc::clone(&shared);
+                let state = Arc::clone(&state);
                 connections.spawn(async move {
                     let end = Instant::now() + PLACE_TIME;
-                    shared.serve(client).await;
+                    state.serve(client).await;
                     sleep_until(end).await;
                 });
             }
@@ -196,7 +196,7 @@ impl From<Fault> for Refusal {
     }
 }
 
-impl Shared {
+impl ProxyState {
     async fn serve(&self, mut client: TcpStream) {
         if let Err(refusal) = self.answer(&mut client).await {
             if let Refusal::Denied(denial) = &refusal {

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::environment::{EnvironmentError, LockedPackage};
 use crate::error::Error;
 use crate::guest::Guest;
+use crate::handle::SessionHandle;
 use crate::session::Session;
-use crate::shared::Shared;
 
 pub use requirement::{Requirement, requires};
 pub use store::PackageStore;
@@ -149,9 +149,9 @@ pub(crate) struct Layer {
 }
 
 /// Where a guest of this session finds its layers.
-pub(crate) fn paths(shared: &Shared, layers: &[Layer]) -> Vec<PathBuf> {
-    let place = match shared.warm.package_store() {
-        Some(store) if shared.warm.cgroups().is_none() => store.layers(),
+pub(crate) fn paths(handle: &SessionHandle, layers: &[Layer]) -> Vec<PathBuf> {
+    let place = match handle.warm.package_store() {
+        Some(store) if handle.warm.cgroups().is_none() => store.layers(),
         _ => PathBuf::from(PLACE),
     };
     layers.iter().map(|layer| place.join(&layer.name)).collect()
@@ -173,8 +173,8 @@ impl Session {
     /// [`Error::Packages`]: the policy does not allow one, there is none, it has no wheel, or its
     /// versions conflict with the environment. Nothing is added then.
     pub async fn install(&self, requirements: &[Requirement]) -> Result<Vec<LockedPackage>, Error> {
-        let (shared, mut guest) = self.wires().await?;
-        let Some(layer) = provide(&shared, &guest, requirements.to_vec()).await? else {
+        let (handle, mut guest) = self.wires().await?;
+        let Some(layer) = provide(&handle, &guest, requirements.to_vec()).await? else {
             return Ok(Vec::new());
         };
         let packages = layer.packages.clone();
@@ -184,32 +184,36 @@ impl Session {
 }
 
 async fn provide(
-    shared: &Shared,
+    handle: &SessionHandle,
     guest: &Guest,
     requirements: Vec<Requirement>,
 ) -> Result<Option<Layer>, PackageError> {
     if requirements.is_empty() {
         return Ok(None);
     }
-    let denied = |one: &&Requirement| !shared.packages.allows(one.name());
+    let denied = |one: &&Requirement| !handle.packages.allows(one.name());
     if let Some(denied) = requirements.iter().find(denied) {
         return Err(PackageError::Denied(denied.name().to_owned()));
     }
-    let store = shared.warm.package_store().ok_or(PackageError::Off)?;
+    let store = handle.warm.package_store().ok_or(PackageError::Off)?;
     let (store, layers) = (Arc::clone(store), guest.layers.clone());
-    let environment = shared.warm.environment().clone();
+    let environment = handle.warm.environment().clone();
     blocking(move || store.provide(&environment, &layers, requirements)).await
 }
 
 /// Gives a new session the layers of a snapshot, which may be hostile. Returns what is missing.
-pub(crate) async fn give_back(shared: &Shared, guest: &mut Guest, layers: &[Layer]) -> Vec<String> {
+pub(crate) async fn give_back(
+    handle: &SessionHandle,
+    guest: &mut Guest,
+    layers: &[Layer],
+) -> Vec<String> {
     let mut missing = Vec::new();
     if layers.len() > MOST_LAYERS {
         let more = layers.len() - MOST_LAYERS;
         missing.push(format!("{more} more installs of the snapshot's session"));
     }
     for layer in layers.iter().take(MOST_LAYERS) {
-        match find_again(shared, guest, layer).await {
+        match find_again(handle, guest, layer).await {
             Ok(found) => guest.layers.extend(found),
             Err(error) => {
                 missing.extend(layer.packages.iter().map(|package| {
@@ -223,12 +227,12 @@ pub(crate) async fn give_back(shared: &Shared, guest: &mut Guest, layers: &[Laye
 
 /// The same layer, or one with the same packages.
 async fn find_again(
-    shared: &Shared,
+    handle: &SessionHandle,
     guest: &Guest,
     layer: &Layer,
 ) -> Result<Option<Layer>, PackageError> {
-    let known = match shared.warm.package_store() {
-        Some(store) if shared.packages != Packages::Deny => {
+    let known = match handle.warm.package_store() {
+        Some(store) if handle.packages != Packages::Deny => {
             let (store, content) = (Arc::clone(store), layer.content.clone());
             blocking(move || Ok(store.known(&content))).await?
         }
@@ -240,7 +244,7 @@ async fn find_again(
         && known
             .packages
             .iter()
-            .any(|one| shared.packages.allows(&one.name))
+            .any(|one| handle.packages.allows(&one.name))
     {
         return Ok(Some(known));
     }
@@ -248,7 +252,7 @@ async fn find_again(
         .packages
         .iter()
         .map(|package| format!("{}=={}", package.name, package.version).parse::<Requirement>());
-    provide(shared, guest, pins.collect::<Result<_, _>>()?).await
+    provide(handle, guest, pins.collect::<Result<_, _>>()?).await
 }
 
 async fn blocking<T: Send + 'static>(

@@ -25,12 +25,12 @@ use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::guest::{Guest, GuestError};
+use crate::handle::SessionHandle;
 use crate::life::Live;
 use crate::limits::Limits;
 use crate::options::SessionOptions;
 use crate::packages;
 use crate::session::Session;
-use crate::shared::Shared;
 
 use file::{Header, MAX_HEADER, Writer, header_length};
 
@@ -117,9 +117,9 @@ impl Session {
         let (life, to) = (Arc::clone(self.life()), to.to_owned());
         // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
         let snapshot = tokio::spawn(async move {
-            let (shared, mut guest) = life.wires().await?;
-            shared.check()?;
-            let written = write(&shared, &mut guest, to, life.options.disk.clone()).await;
+            let (handle, mut guest) = life.wires().await?;
+            handle.check()?;
+            let written = write(&handle, &mut guest, to, life.options.disk.clone()).await;
             // From here on the file is the caller's.
             written.map(|(report, _)| report)
         });
@@ -129,7 +129,7 @@ impl Session {
 
 /// Writes a snapshot. Where only the file fails, the session goes on. Also what it takes of an allowance of disk.
 pub(crate) async fn write(
-    shared: &Arc<Shared>,
+    handle: &Arc<SessionHandle>,
     guest: &mut Guest,
     to: PathBuf,
     disk: Option<Arc<DiskAllowance>>,
@@ -148,22 +148,22 @@ pub(crate) async fn write(
         }
         Ok::<_, Error>(writer)
     });
-    let saved = save(guest, shared, &parts).await;
+    let saved = save(guest, handle, &parts).await;
     drop(parts);
     let written = written.await.map_err(panicked)?;
-    let (saved, sources) = saved.map_err(|error| shared.fail(error))?;
+    let (saved, sources) = saved.map_err(|error| handle.fail(error))?;
     let mut writer = written?;
     let variables = writer.written() - start;
 
     let cells = guest.cells;
     let layers = guest.layers.clone();
-    let shared = Arc::clone(shared);
+    let handle = Arc::clone(handle);
     // No cell runs while the files are read: the wires are still ours.
     blocking(move || {
-        let limit = shared.limits.workspace_bytes;
-        let (files, files_left_out) = writer.write_files(&shared.workspace, limit)?;
+        let limit = handle.limits.workspace_bytes;
+        let (files, files_left_out) = writer.write_files(&handle.workspace, limit)?;
         let file_bytes = writer.written() - start - variables;
-        let environment = shared.warm.environment();
+        let environment = handle.warm.environment();
         let header = Header {
             belljar: env!("CARGO_PKG_VERSION").into(),
             python: environment.version(),
@@ -234,8 +234,8 @@ pub(crate) async fn open_snapshot(path: PathBuf) -> Result<Reader, Error> {
 
 /// Lets a new session go on from a snapshot.
 pub(crate) async fn fill(live: &Live, mut reader: Reader) -> Result<LoadReport, Error> {
-    let Live { shared, guest } = live;
-    let workspace = Arc::clone(shared);
+    let Live { handle, guest } = live;
+    let workspace = Arc::clone(handle);
     let (reader, files) = blocking(move || {
         // All that its memory limit allows: it had them before.
         let source = reader.source().map_err(SnapshotError::from)?;
@@ -251,13 +251,13 @@ pub(crate) async fn fill(live: &Live, mut reader: Reader) -> Result<LoadReport, 
         files_left_out: reader.header.files_left_out.clone(),
         // A lie here must not make the counter overflow.
         cells: reader.header.cells.min(u32::MAX / 2),
-        packages: differences(&reader.header, shared.warm.environment()),
+        packages: differences(&reader.header, handle.warm.environment()),
     };
     let layers = &reader.header.layers;
-    let missing = packages::give_back(shared, &mut guest, layers).await;
+    let missing = packages::give_back(handle, &mut guest, layers).await;
     report.packages.extend(missing);
     let saved = reader.header.names.clone();
-    let (loaded, why) = open(&mut guest, shared, reader)
+    let (loaded, why) = open(&mut guest, handle, reader)
         .await
         .map_err(|error| match error {
             Error::Ended(why) => SnapshotError::Lost(why).into(),
@@ -344,11 +344,11 @@ fn seconds(limits: &Limits) -> f64 {
 }
 
 impl<'a> Talk<'a> {
-    fn new(guest: &'a mut Guest, shared: &'a Shared) -> Self {
-        let limits = &shared.limits;
+    fn new(guest: &'a mut Guest, handle: &'a SessionHandle) -> Self {
+        let limits = &handle.limits;
         Self {
             guest,
-            cgroup: shared.cgroup.as_ref(),
+            cgroup: handle.cgroup.as_ref(),
             silence: limits.wall_time + limits.grace,
             // As long as ten cells.
             deadline: Instant::now() + limits.wall_time * 10,
@@ -397,11 +397,11 @@ type Saved = (SavedNames, BTreeMap<String, String>);
 /// heard to its end all the same, since its next answer must be one to another question.
 async fn save(
     guest: &mut Guest,
-    shared: &Shared,
+    handle: &SessionHandle,
     parts: &tokio::sync::mpsc::Sender<Vec<u8>>,
 ) -> Result<Saved, Error> {
-    let limits = &shared.limits;
-    let mut talk = Talk::new(guest, shared);
+    let limits = &handle.limits;
+    let mut talk = Talk::new(guest, handle);
     let limit_bytes = limits.memory_bytes;
     let request = HostFrame::Save {
         limit_bytes,
@@ -433,12 +433,12 @@ async fn save(
 /// Lets a new guest open the variables.
 async fn open(
     guest: &mut Guest,
-    shared: &Shared,
+    handle: &SessionHandle,
     reader: Reader,
 ) -> Result<(Vec<LoadedName>, Option<String>), Error> {
-    let limits = &shared.limits;
-    let packages = packages::paths(shared, &guest.layers);
-    let mut talk = Talk::new(guest, shared);
+    let limits = &handle.limits;
+    let packages = packages::paths(handle, &guest.layers);
+    let mut talk = Talk::new(guest, handle);
     let request = HostFrame::Load {
         packages: &packages,
         sources: &reader.header.sources,

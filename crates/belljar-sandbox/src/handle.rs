@@ -26,7 +26,7 @@ use crate::warm_backend::WarmBackend;
 
 /// What the host keeps of a session.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SessionHandle {
     pub(crate) id: u64,
     pub(crate) limits: Limits,
     pub(crate) walls: Walls,
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub(crate) warm: Arc<WarmBackend>,
 }
 
-impl Shared {
+impl SessionHandle {
     pub(crate) fn set_running(&self, cell: u32) {
         self.running.store(cell, Ordering::Release);
     }
@@ -226,7 +226,7 @@ pub(crate) fn is_gone(process: &Process) -> bool {
     poll(&mut watched, Some(&now)) == Ok(1)
 }
 
-impl Drop for Shared {
+impl Drop for SessionHandle {
     fn drop(&mut self) {
         self.kill();
         if let Some(cgroup) = &self.cgroup {
