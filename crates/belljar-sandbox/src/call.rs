@@ -71,7 +71,7 @@ impl Session {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn resume(&self, result: Result<ToolResult, ToolError>) -> CellRun {
-        let waiting = self.now().and_then(|live| *lock(&live.handle.waiting));
+        let waiting = self.now().and_then(|awake| *lock(&awake.handle.waiting));
         let call = waiting.unwrap_or_default();
         self.spawn(Work::Answer(call, self.answer_frame(call, result)))
     }
@@ -79,7 +79,7 @@ impl Session {
     /// Whether a cell runs that has calls open, and somebody who answers them.
     pub(crate) fn is_in_call(&self) -> bool {
         self.now()
-            .is_some_and(|live| lock(&live.handle.calls).is_some())
+            .is_some_and(|awake| lock(&awake.handle.calls).is_some())
     }
 
     /// Asks who drives the cell; `None` if it has no call open any more.
@@ -89,8 +89,8 @@ impl Session {
     ) -> Option<T> {
         let (done, answer) = oneshot::channel();
         {
-            let live = self.now()?;
-            let calls = lock(&live.handle.calls);
+            let awake = self.now()?;
+            let calls = lock(&awake.handle.calls);
             calls.as_ref()?.send(request(done)).ok()?;
         }
         answer.await.ok()

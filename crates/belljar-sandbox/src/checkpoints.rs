@@ -6,7 +6,7 @@ use crate::copies::restore;
 use crate::error::Error;
 use crate::guest::Guest;
 use crate::handle::SessionHandle;
-use crate::life::{Live, Wires};
+use crate::lifecycle::{AwakeSession, Wires};
 use crate::measure::private_bytes_of;
 use crate::session::Session;
 
@@ -115,7 +115,7 @@ impl Session {
     /// Gives up the copies that have no name, but the newest of all, if the session is at rest: for a host
     /// that is short of memory ([`HostMemory`](crate::HostMemory)). Whether there were any.
     pub fn give_up_older_checkpoints(&self) -> bool {
-        if let Ok(Some(Live { guest, .. })) = self.life().now()
+        if let Ok(Some(AwakeSession { guest, .. })) = self.lifecycle().now()
             && let Ok(mut guest) = guest.try_lock()
         {
             return guest.copies.give_up_older();

@@ -8,7 +8,7 @@ use belljar_protocol::Walls;
 
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::life::Live;
+use crate::lifecycle::AwakeSession;
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
@@ -209,11 +209,12 @@ impl Engine {
             walls => walls,
         };
         let mut warm = self.behind_walls().await?;
-        let mut started = Live::start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
+        let mut started =
+            AwakeSession::start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
         if started.is_err() && warm.is_lost() {
             tracing::warn!("walls went down while a session started: it starts behind new ones");
             warm = self.behind_walls().await?;
-            started = Live::start(warm, &options, walls, tools).await;
+            started = AwakeSession::start(warm, &options, walls, tools).await;
         }
         Ok(Session::new(started?, options))
     }

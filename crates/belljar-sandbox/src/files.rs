@@ -8,7 +8,7 @@ use belljar_walls::{Beneath, BeneathError, Entry, Writing};
 
 use crate::error::Error;
 use crate::handle::SessionHandle;
-use crate::life::Live;
+use crate::lifecycle::AwakeSession;
 use crate::session::Session;
 
 /// The most entries that a listing returns.
@@ -134,7 +134,7 @@ impl Session {
         &self,
         act: impl FnOnce(&SessionHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Live { handle, .. } = self.life().now()?.ok_or(Error::Asleep)?;
+        let AwakeSession { handle, .. } = self.lifecycle().now()?.ok_or(Error::Asleep)?;
         let asleep = handle.asleep();
         if *asleep {
             return Err(Error::Asleep);

@@ -18,7 +18,7 @@ use crate::copies::Copies;
 use crate::error::Error;
 use crate::guest::{Guest, GuestError};
 use crate::handle::SessionHandle;
-use crate::life::Live;
+use crate::lifecycle::AwakeSession;
 use crate::namespace_group::{ForkSlot, NamespaceGroup};
 use crate::network::Proxy;
 use crate::options::SessionOptions;
@@ -55,7 +55,7 @@ impl Session {
 
     /// The directory that the session's code works in: `/workspace`, or a fork's own.
     pub fn directory(&self) -> PathBuf {
-        let path = |live: Live| live.handle.slot.as_ref().map(ForkSlot::workspace);
+        let path = |awake: AwakeSession| awake.handle.slot.as_ref().map(ForkSlot::workspace);
         let slot = self.now().and_then(path);
         slot.unwrap_or_else(|| PathBuf::from("/workspace"))
     }
@@ -332,7 +332,7 @@ impl Beginning {
             checkpoints: handle.checkpoints,
             ..SessionOptions::default()
         };
-        Ok(Session::new(Live::new(fork, guest), options))
+        Ok(Session::new(AwakeSession::new(fork, guest), options))
     }
 }
 

@@ -61,7 +61,7 @@ mod fork;
 mod guest;
 mod handle;
 mod host_memory;
-mod life;
+mod lifecycle;
 mod limits;
 mod lock;
 mod measure;

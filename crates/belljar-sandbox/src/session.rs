@@ -14,7 +14,7 @@ use crate::checkpoints::copy_before;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::handle::SessionHandle;
-use crate::life::{Life, Live, Wires};
+use crate::lifecycle::{AwakeSession, Lifecycle, Wires};
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::{Checkpoints, SessionOptions};
@@ -80,31 +80,31 @@ impl<T: Into<String>> From<T> for Cell {
 /// One live Python interpreter behind walls, with a workspace. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Session {
-    life: Arc<Life>,
+    lifecycle: Arc<Lifecycle>,
 }
 
 impl Session {
-    pub(crate) fn new(live: Live, options: SessionOptions) -> Self {
+    pub(crate) fn new(awake: AwakeSession, options: SessionOptions) -> Self {
         Self {
-            life: Life::begin(live, options),
+            lifecycle: Lifecycle::begin(awake, options),
         }
     }
 
     /// A number that no other session of this engine has.
     pub fn id(&self) -> u64 {
-        self.life.id
+        self.lifecycle.id
     }
 
     /// What this session may use.
     pub fn limits(&self) -> &Limits {
-        &self.life.options.limits
+        &self.lifecycle.options.limits
     }
 
     /// What this session uses now, its frozen copies included, also while a cell runs. None while it sleeps, once it
     /// has ended, and where there are no walls to count behind. Reads a few files of the kernel, which may take a
     /// moment: not for a thread that others wait for.
     pub fn in_use(&self) -> Option<SessionUse> {
-        let Live { handle, .. } = self.now()?;
+        let AwakeSession { handle, .. } = self.now()?;
         handle.cgroup.as_ref().map(SessionCgroup::in_use)
     }
 
@@ -119,20 +119,20 @@ impl Session {
 
     pub(crate) fn spawn(&self, work: Work) -> CellRun {
         let (sender, events) = unbounded_channel();
-        let life = Arc::clone(&self.life);
+        let lifecycle = Arc::clone(&self.lifecycle);
         tokio::spawn(async move {
             let result = match work {
-                Work::Cell(cell) => run_cell(&life, cell, &sender).await,
-                Work::Answer(call, frame) => resume(&life, call, frame, &sender).await,
+                Work::Cell(cell) => run_cell(&lifecycle, cell, &sender).await,
+                Work::Answer(call, frame) => resume(&lifecycle, call, frame, &sender).await,
             };
-            if life.options.checkpoints == Checkpoints::Auto
-                && let Ok(Some(Live { handle, guest })) = life.now()
+            if lifecycle.options.checkpoints == Checkpoints::Auto
+                && let Ok(Some(AwakeSession { handle, guest })) = lifecycle.now()
             {
                 let (handle, guest) = (Arc::downgrade(&handle), Arc::downgrade(&guest));
                 tokio::spawn(take_up_copies(handle, guest));
             }
             // All of the session is released before the caller can know that the cell is over.
-            drop(life);
+            drop(lifecycle);
             let _ = sender.send(result.map(|outcome| Event::Outcome(Box::new(outcome))));
         });
         CellRun { events }
@@ -142,7 +142,7 @@ impl Session {
     /// runs.
     pub fn interrupt(&self) -> bool {
         self.now()
-            .is_some_and(|live| live.handle.interrupt_running())
+            .is_some_and(|awake| awake.handle.interrupt_running())
     }
 
     /// Binds values before the first cell, or between cells. Fails for names that are bound
@@ -183,14 +183,14 @@ impl Session {
 
     /// Ends the session, for those who share it: what others do with it fails from now on.
     pub fn end(&self) {
-        self.life.end("it was closed");
+        self.lifecycle.end("it was closed");
     }
 
     /// Ends the session and waits until its processes are gone.
     pub async fn close(self) -> Result<(), Error> {
-        if let Some(live) = self.life.end("it was closed") {
+        if let Some(awake) = self.lifecycle.end("it was closed") {
             // A cell that runs sees its guest die and gives the guest back.
-            live.guest.lock().await.wait_status(DEATH_TIME).await;
+            awake.guest.lock().await.wait_status(DEATH_TIME).await;
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Session {
     /// Memory of the session's interpreter, and of its init where there are walls; none while it
     /// sleeps.
     pub(crate) fn sum_processes(&self, of: impl Fn(&Process) -> Option<u64>) -> Option<u64> {
-        let Some(Live { handle, .. }) = self.now() else {
+        let Some(AwakeSession { handle, .. }) = self.now() else {
             return Some(0);
         };
         let namespace_group = handle.namespace_group.as_ref();
@@ -207,25 +207,25 @@ impl Session {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        let live = self.now();
-        live.is_some_and(|Live { handle, .. }| {
+        let awake = self.now();
+        awake.is_some_and(|AwakeSession { handle, .. }| {
             handle.check().is_ok() && !handle.interpreter_is_gone()
         })
     }
 
-    pub(crate) fn life(&self) -> &Arc<Life> {
-        &self.life
+    pub(crate) fn lifecycle(&self) -> &Arc<Lifecycle> {
+        &self.lifecycle
     }
 
     /// What there is of it while it is awake.
-    pub(crate) fn now(&self) -> Option<Live> {
-        self.life.now().ok().flatten()
+    pub(crate) fn now(&self) -> Option<AwakeSession> {
+        self.lifecycle.now().ok().flatten()
     }
 
     /// What the host keeps of it, and its wires: whoever holds them may talk to the guest. Waits for
     /// a cell that runs, and wakes a session that sleeps.
     pub(crate) async fn wires(&self) -> Result<Wires, Error> {
-        let (handle, guest) = self.life.wires().await?;
+        let (handle, guest) = self.lifecycle.wires().await?;
         handle.check()?;
         Ok((handle, guest))
     }
@@ -236,7 +236,7 @@ impl Session {
         let why = "it broke the protocol: an answer to another question";
         let error = Error::Ended(why.into());
         match self.now() {
-            Some(Live { handle, .. }) => handle.fail(error),
+            Some(AwakeSession { handle, .. }) => handle.fail(error),
             None => error,
         }
     }
@@ -251,7 +251,7 @@ impl Session {
 impl Drop for Session {
     /// A cell that still runs holds what the host keeps of the session, but does not outlive it.
     fn drop(&mut self) {
-        self.life.end("it was dropped");
+        self.lifecycle.end("it was dropped");
     }
 }
 
@@ -280,7 +280,7 @@ async fn take_up_copies(handle: Weak<SessionHandle>, guest: Weak<tokio::sync::Mu
 }
 
 async fn run_cell(
-    life: &Arc<Life>,
+    lifecycle: &Arc<Lifecycle>,
     cell: Cell,
     events: &UnboundedSender<Result<Event, Error>>,
 ) -> Result<Outcome, Error> {
@@ -291,8 +291,8 @@ async fn run_cell(
         });
     }
     let (handle, mut guest) = match cell.when_busy {
-        WhenBusy::Wait => life.wires().await?,
-        WhenBusy::Refuse => life.wires_now().await?,
+        WhenBusy::Wait => lifecycle.wires().await?,
+        WhenBusy::Refuse => lifecycle.wires_now().await?,
     };
     let handle = &*handle;
     handle.check()?;
@@ -316,13 +316,13 @@ async fn run_cell(
 }
 
 async fn resume(
-    life: &Arc<Life>,
+    lifecycle: &Arc<Lifecycle>,
     call: CallId,
     frame: Vec<u8>,
     events: &UnboundedSender<Result<Event, Error>>,
 ) -> Result<Outcome, Error> {
     // A fork does not sleep.
-    let Some(Live { handle, guest }) = life.now()? else {
+    let Some(AwakeSession { handle, guest }) = lifecycle.now()? else {
         return Err(Error::NoCall { call });
     };
     let mut guest = guest.lock().await;

@@ -18,7 +18,7 @@ use crate::copies::Copies;
 use crate::error::Error;
 use crate::guest::Guest;
 use crate::handle::SessionHandle;
-use crate::life::Live;
+use crate::lifecycle::AwakeSession;
 use crate::limits::Limits;
 use crate::namespace_group::NamespaceGroup;
 use crate::network::{Network, Proxy};
@@ -52,7 +52,7 @@ pub(crate) struct Started {
     pub(crate) exit: oneshot::Receiver<i32>,
 }
 
-impl Live {
+impl AwakeSession {
     /// Starts a session.
     pub(crate) async fn start(
         warm: Arc<WarmBackend>,
@@ -101,7 +101,7 @@ impl Live {
         if checkpoints != Checkpoints::Off {
             copies.stand_before(&interpreter);
         }
-        let live = Self::new(
+        let awake = Self::new(
             SessionHandle {
                 id,
                 limits: options.limits.clone(),
@@ -134,8 +134,8 @@ impl Live {
                 Share::new(options.tenant.as_deref()),
             ),
         );
-        live.grant().await?;
-        Ok(live)
+        awake.grant().await?;
+        Ok(awake)
     }
 
     /// Offers its tools to the session's code.

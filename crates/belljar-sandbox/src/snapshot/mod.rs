@@ -26,7 +26,7 @@ use crate::environment::Environment;
 use crate::error::Error;
 use crate::guest::{Guest, GuestError};
 use crate::handle::SessionHandle;
-use crate::life::Live;
+use crate::lifecycle::AwakeSession;
 use crate::limits::Limits;
 use crate::options::SessionOptions;
 use crate::packages;
@@ -114,12 +114,12 @@ impl Session {
     /// To pickle a value, its class's own code may run. A session that does not answer for as long
     /// as a cell may run has then ended.
     pub async fn snapshot(&self, to: &Path) -> Result<SnapshotReport, Error> {
-        let (life, to) = (Arc::clone(self.life()), to.to_owned());
+        let (lifecycle, to) = (Arc::clone(self.lifecycle()), to.to_owned());
         // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
         let snapshot = tokio::spawn(async move {
-            let (handle, mut guest) = life.wires().await?;
+            let (handle, mut guest) = lifecycle.wires().await?;
             handle.check()?;
-            let written = write(&handle, &mut guest, to, life.options.disk.clone()).await;
+            let written = write(&handle, &mut guest, to, lifecycle.options.disk.clone()).await;
             // From here on the file is the caller's.
             written.map(|(report, _)| report)
         });
@@ -207,8 +207,8 @@ impl Engine {
             return Err(SnapshotError::Python { snapshot: of, here }.into());
         }
         let session = self.session_with(options).await?;
-        let live = session.life().now()?.ok_or(Error::Asleep)?;
-        let report = fill(&live, reader).await?;
+        let awake = session.lifecycle().now()?.ok_or(Error::Asleep)?;
+        let report = fill(&awake, reader).await?;
         Ok((session, report))
     }
 }
@@ -233,8 +233,8 @@ pub(crate) async fn open_snapshot(path: PathBuf) -> Result<Reader, Error> {
 }
 
 /// Lets a new session go on from a snapshot.
-pub(crate) async fn fill(live: &Live, mut reader: Reader) -> Result<LoadReport, Error> {
-    let Live { handle, guest } = live;
+pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<LoadReport, Error> {
+    let AwakeSession { handle, guest } = awake;
     let workspace = Arc::clone(handle);
     let (reader, files) = blocking(move || {
         // All that its memory limit allows: it had them before.

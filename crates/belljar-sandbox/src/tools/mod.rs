@@ -110,7 +110,7 @@ impl Session {
     /// Takes a tool away from the session: calls of it are denied from now on, those of a cell that
     /// runs too. Forks made before keep it.
     pub fn revoke(&self, tool: &str) {
-        let tools = &self.life().tools;
+        let tools = &self.lifecycle().tools;
         tools.revoked().insert(tool.to_owned());
     }
 }

@@ -32,12 +32,12 @@ const LEAST_IDLE: Duration = Duration::from_millis(10);
 
 /// What a session is while it is awake.
 #[derive(Clone, Debug)]
-pub(crate) struct Live {
+pub(crate) struct AwakeSession {
     pub(crate) handle: Arc<SessionHandle>,
     pub(crate) guest: Arc<tokio::sync::Mutex<Guest>>,
 }
 
-impl Live {
+impl AwakeSession {
     pub(crate) fn new(handle: SessionHandle, guest: Guest) -> Self {
         Self {
             handle: Arc::new(handle),
@@ -51,7 +51,7 @@ pub(crate) type Wires = (Arc<SessionHandle>, OwnedMutexGuard<Guest>);
 
 /// A session from its start to its end, through all sleeps.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Lifecycle {
     /// Of the interpreter that it began with.
     pub(crate) id: u64,
     pub(crate) options: SessionOptions,
@@ -64,7 +64,7 @@ pub(crate) struct Life {
     this: Weak<Self>,
 }
 
-impl Drop for Life {
+impl Drop for Lifecycle {
     fn drop(&mut self) {
         // It would keep its memory, and that which its weak references hold, until it looks again.
         if let Some(watcher) = lock(&self.watcher).take() {
@@ -75,7 +75,7 @@ impl Drop for Life {
 
 #[derive(Debug)]
 enum State {
-    Awake(Live),
+    Awake(AwakeSession),
     Asleep(Box<Sleep>),
     /// It has ended, and why.
     Over(String),
@@ -105,14 +105,14 @@ impl Drop for SleepFile {
     }
 }
 
-impl Life {
-    pub(crate) fn begin(live: Live, options: SessionOptions) -> Arc<Self> {
-        let guest = Arc::downgrade(&live.guest);
+impl Lifecycle {
+    pub(crate) fn begin(awake: AwakeSession, options: SessionOptions) -> Arc<Self> {
+        let guest = Arc::downgrade(&awake.guest);
         let begun = Arc::new_cyclic(|this| Self {
-            id: live.handle.id,
+            id: awake.handle.id,
             options,
-            tools: Arc::clone(&live.handle.tools),
-            state: Mutex::new(State::Awake(live)),
+            tools: Arc::clone(&awake.handle.tools),
+            state: Mutex::new(State::Awake(awake)),
             turn: tokio::sync::Mutex::default(),
             watcher: Mutex::default(),
             this: this.clone(),
@@ -122,9 +122,9 @@ impl Life {
     }
 
     /// What there is of it if it is awake.
-    pub(crate) fn now(&self) -> Result<Option<Live>, Error> {
+    pub(crate) fn now(&self) -> Result<Option<AwakeSession>, Error> {
         match &*lock(&self.state) {
-            State::Awake(live) => Ok(Some(live.clone())),
+            State::Awake(awake) => Ok(Some(awake.clone())),
             State::Asleep(_) => Ok(None),
             State::Over(why) => Err(Error::Ended(why.clone())),
         }
@@ -133,7 +133,7 @@ impl Life {
     /// Its wires, once nobody else has them. Wakes it if it sleeps.
     pub(crate) async fn wires(&self) -> Result<Wires, Error> {
         loop {
-            let Live { handle, guest } = self.live().await?;
+            let AwakeSession { handle, guest } = self.awake().await?;
             let mut guest = guest.lock_owned().await;
             // It may have been put to sleep while this waited.
             if !*handle.asleep() {
@@ -145,7 +145,7 @@ impl Life {
 
     /// Its wires, if nobody else has them. Wakes it if it sleeps.
     pub(crate) async fn wires_now(&self) -> Result<Wires, Error> {
-        let Live { handle, guest } = self.live().await?;
+        let AwakeSession { handle, guest } = self.awake().await?;
         let guest = guest.try_lock_owned().map_err(|_| Error::Busy)?;
         if *handle.asleep() {
             return Err(Error::Busy);
@@ -153,34 +153,34 @@ impl Life {
         Ok((handle, guest))
     }
 
-    async fn live(&self) -> Result<Live, Error> {
+    async fn awake(&self) -> Result<AwakeSession, Error> {
         match self.now()? {
-            Some(live) => Ok(live),
+            Some(awake) => Ok(awake),
             None => self.wake().await,
         }
     }
 
     /// Ends it, for whoever has not ended it before; what there was of it.
-    pub(crate) fn end(&self, why: &str) -> Option<Live> {
+    pub(crate) fn end(&self, why: &str) -> Option<AwakeSession> {
         let mut state = lock(&self.state);
         if matches!(*state, State::Over(_)) {
             return None;
         }
         let before = std::mem::replace(&mut *state, State::Over(why.to_owned()));
         drop(state);
-        let State::Awake(live) = before else {
+        let State::Awake(awake) = before else {
             return None;
         };
-        live.handle.end(why);
-        live.handle.kill();
-        Some(live)
+        awake.handle.end(why);
+        awake.handle.kill();
+        Some(awake)
     }
 
     /// Wakes it, if it sleeps. A failure leaves it asleep.
-    async fn wake(&self) -> Result<Live, Error> {
+    async fn wake(&self) -> Result<AwakeSession, Error> {
         let _turn = self.turn.lock().await;
         let (path, walls, warm, mut lost) = match &*lock(&self.state) {
-            State::Awake(live) => return Ok(live.clone()),
+            State::Awake(awake) => return Ok(awake.clone()),
             State::Over(why) => return Err(Error::Ended(why.clone())),
             State::Asleep(sleep) => (
                 sleep.file.0.clone(),
@@ -199,18 +199,19 @@ impl Life {
         if warm.is_down() {
             return Err(down());
         }
-        let live = Live::start(warm, &self.options, walls, Arc::clone(&self.tools)).await?;
-        let report = fill(&live, reader).await?;
+        let awake =
+            AwakeSession::start(warm, &self.options, walls, Arc::clone(&self.tools)).await?;
+        let report = fill(&awake, reader).await?;
         for line in not_there(&report) {
             tell(&mut lost, line);
         }
         {
-            let mut guest = live.guest.lock().await;
+            let mut guest = awake.guest.lock().await;
             guest.lost = lost;
             guest.used = Instant::now();
             if self.options.checkpoints != Checkpoints::Off {
                 // What a crash of the next cell goes back to.
-                match copy_before(&live.handle, &mut guest).await {
+                match copy_before(&awake.handle, &mut guest).await {
                     Ok(_) | Err(Error::NotCopied(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -220,17 +221,17 @@ impl Life {
         if let State::Over(why) = &*state {
             return Err(Error::Ended(why.clone()));
         }
-        *state = State::Awake(live.clone());
+        *state = State::Awake(awake.clone());
         drop(state);
-        self.watch(Arc::downgrade(&live.guest));
-        Ok(live)
+        self.watch(Arc::downgrade(&awake.guest));
+        Ok(awake)
     }
 
     /// Puts it to sleep. With `idle`, only if it was not used for so long.
     async fn sleep(&self, idle: Option<Duration>) -> Result<SnapshotReport, Error> {
         let _turn = self.turn.lock().await;
-        let Live { handle, guest } = match &*lock(&self.state) {
-            State::Awake(live) => live.clone(),
+        let AwakeSession { handle, guest } = match &*lock(&self.state) {
+            State::Awake(awake) => awake.clone(),
             State::Asleep(sleep) => return Ok(sleep.report.clone()),
             State::Over(why) => return Err(Error::Ended(why.clone())),
         };
@@ -296,11 +297,15 @@ impl Life {
 }
 
 /// Ends when the session sleeps, or has ended.
-async fn fall_asleep(life: Weak<Life>, guest: Weak<tokio::sync::Mutex<Guest>>, after: Duration) {
+async fn fall_asleep(
+    lifecycle: Weak<Lifecycle>,
+    guest: Weak<tokio::sync::Mutex<Guest>>,
+    after: Duration,
+) {
     let mut pause = after;
     loop {
         tokio::time::sleep(pause).await;
-        let (Some(life), Some(guest)) = (life.upgrade(), guest.upgrade()) else {
+        let (Some(lifecycle), Some(guest)) = (lifecycle.upgrade(), guest.upgrade()) else {
             return;
         };
         let idle = guest.try_lock().map(|guest| guest.used.elapsed());
@@ -309,10 +314,10 @@ async fn fall_asleep(life: Weak<Life>, guest: Weak<tokio::sync::Mutex<Guest>>, a
             // A cell runs.
             Err(_) => after,
             Ok(idle) if idle < after => after.saturating_sub(idle),
-            Ok(_) => match life.sleep(Some(after)).await {
+            Ok(_) => match lifecycle.sleep(Some(after)).await {
                 Ok(_) | Err(Error::Ended(_)) => return,
                 Err(error) => {
-                    tracing::debug!(%error, session = life.id, "an idle session stays awake");
+                    tracing::debug!(%error, session = lifecycle.id, "an idle session stays awake");
                     after
                 }
             },
@@ -406,9 +411,9 @@ impl Session {
     ///
     /// [`dropped`]: belljar_protocol::Outcome::dropped
     pub async fn hibernate(&self) -> Result<SnapshotReport, Error> {
-        let life = Arc::clone(self.life());
+        let lifecycle = Arc::clone(self.lifecycle());
         // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
-        let sleep = tokio::spawn(async move { life.sleep(None).await });
+        let sleep = tokio::spawn(async move { lifecycle.sleep(None).await });
         sleep
             .await
             .map_err(|error| Error::io("putting a session to sleep")(error.into()))?
@@ -420,11 +425,11 @@ impl Session {
     /// [`Error::Snapshot`] where its snapshot can't be loaded; it sleeps on then. [`Error::Ended`] if
     /// its engine was shut down meanwhile.
     pub async fn wake(&self) -> Result<(), Error> {
-        self.life().wake().await.map(drop)
+        self.lifecycle().wake().await.map(drop)
     }
 
     /// Whether it sleeps.
     pub fn is_asleep(&self) -> bool {
-        matches!(self.life().now(), Ok(None))
+        matches!(self.lifecycle().now(), Ok(None))
     }
 }
