@@ -115,7 +115,7 @@ pub(crate) async fn put(held: &Held, path: &str, contents: &[u8]) -> Result<(), 
 /// Does something with the files of a session, which is woken for it if it sleeps.
 async fn awake<T>(session: &Session, act: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     match act() {
-        Err(Error::Asleep) => {
+        Err(Error::Hibernated) => {
             session.wake().await?;
             act()
         }

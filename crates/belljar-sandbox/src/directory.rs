@@ -77,8 +77,8 @@ impl EngineDirectory {
     }
 
     /// Where a session that sleeps is kept.
-    pub(crate) fn sleeper(&self, id: u64) -> PathBuf {
-        self.path.join(format!("asleep-{id}"))
+    pub(crate) fn hibernated_snapshot(&self, id: u64) -> PathBuf {
+        self.path.join(format!("hibernated-{id}"))
     }
 
     /// A name that no other live engine has.

@@ -70,7 +70,7 @@ pub enum Error {
     NotHibernated(&'static str),
     /// The session sleeps, and its files with it.
     #[error("the session sleeps; `wake` it to reach its files")]
-    Asleep,
+    Hibernated,
     /// The tools of a session can't be offered to it.
     #[error("these tools can't be granted: {0}")]
     Tools(String),

@@ -29,7 +29,7 @@ pub struct Listing {
     pub truncated: bool,
 }
 
-/// Of a session that sleeps there are none: [`Error::Asleep`], until it is [woken](Session::wake).
+/// Of a session that sleeps there are none: [`Error::Hibernated`], until it is [woken](Session::wake).
 impl Session {
     /// Writes a file into the workspace, making directories as needed. The path is relative to
     /// the workspace. What is written counts towards the session's memory.
@@ -134,10 +134,10 @@ impl Session {
         &self,
         act: impl FnOnce(&SessionHandle) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let AwakeSession { handle, .. } = self.lifecycle().now()?.ok_or(Error::Asleep)?;
-        let asleep = handle.asleep();
-        if *asleep {
-            return Err(Error::Asleep);
+        let AwakeSession { handle, .. } = self.lifecycle().now()?.ok_or(Error::Hibernated)?;
+        let hibernated = handle.hibernated();
+        if *hibernated {
+            return Err(Error::Hibernated);
         }
         act(&handle)
     }

@@ -319,7 +319,7 @@ impl Beginning {
             cgroup: self.cgroup.take(),
             running: AtomicU32::new(0),
             ended: Mutex::default(),
-            asleep: RwLock::default(),
+            hibernated: RwLock::default(),
             tools: Arc::new(Toolset::clone(&handle.tools)),
             calls: Mutex::default(),
             waiting: Mutex::new(guest.waiting.as_ref().map(|waiting| waiting.id)),

@@ -47,7 +47,7 @@ pub(crate) struct SessionHandle {
     pub(crate) running: AtomicU32,
     pub(crate) ended: Mutex<Option<String>>,
     /// Whether it is put to sleep, or was: its files are not its own any more.
-    pub(crate) asleep: RwLock<bool>,
+    pub(crate) hibernated: RwLock<bool>,
     /// The tools that it may call.
     pub(crate) tools: Arc<Toolset>,
     /// What callers want of a cell goes here while it has calls open.
@@ -65,13 +65,18 @@ impl SessionHandle {
     }
 
     /// Whether it is put to sleep, or was. While the answer is held, it does not change.
-    pub(crate) fn asleep(&self) -> RwLockReadGuard<'_, bool> {
-        self.asleep.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn hibernated(&self) -> RwLockReadGuard<'_, bool> {
+        self.hibernated
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nobody is at its files.
-    pub(crate) fn set_asleep(&self, asleep: bool) {
-        *self.asleep.write().unwrap_or_else(PoisonError::into_inner) = asleep;
+    pub(crate) fn set_hibernated(&self, hibernated: bool) {
+        *self
+            .hibernated
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = hibernated;
     }
 
     /// Writes files into the workspace: all of `act` is done, and charged to the session. Where the

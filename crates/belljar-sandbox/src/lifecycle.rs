@@ -57,8 +57,8 @@ pub(crate) struct Lifecycle {
     pub(crate) options: SessionOptions,
     pub(crate) tools: Arc<Toolset>,
     state: Mutex<State>,
-    /// Whose turn it is to put it to sleep or to wake it.
-    turn: tokio::sync::Mutex<()>,
+    /// Held while it hibernates or wakes.
+    transition: tokio::sync::Mutex<()>,
     /// The task that lets it fall asleep.
     watcher: Mutex<Option<AbortHandle>>,
     this: Weak<Self>,
@@ -76,15 +76,15 @@ impl Drop for Lifecycle {
 #[derive(Debug)]
 enum State {
     Awake(AwakeSession),
-    Asleep(Box<Sleep>),
+    Hibernated(Box<HibernatedSession>),
     /// It has ended, and why.
     Over(String),
 }
 
 /// What is left of a session that sleeps.
 #[derive(Debug)]
-struct Sleep {
-    file: SleepFile,
+struct HibernatedSession {
+    file: SnapshotFile,
     /// What the file takes of an allowance.
     _space: Option<DiskSpace>,
     report: SnapshotReport,
@@ -96,9 +96,9 @@ struct Sleep {
 
 /// The snapshot, removed when nobody needs it any more.
 #[derive(Debug)]
-struct SleepFile(PathBuf);
+struct SnapshotFile(PathBuf);
 
-impl Drop for SleepFile {
+impl Drop for SnapshotFile {
     fn drop(&mut self) {
         // The engine's directory goes with the engine.
         let _ = std::fs::remove_file(&self.0);
@@ -113,7 +113,7 @@ impl Lifecycle {
             options,
             tools: Arc::clone(&awake.handle.tools),
             state: Mutex::new(State::Awake(awake)),
-            turn: tokio::sync::Mutex::default(),
+            transition: tokio::sync::Mutex::default(),
             watcher: Mutex::default(),
             this: this.clone(),
         });
@@ -125,7 +125,7 @@ impl Lifecycle {
     pub(crate) fn now(&self) -> Result<Option<AwakeSession>, Error> {
         match &*lock(&self.state) {
             State::Awake(awake) => Ok(Some(awake.clone())),
-            State::Asleep(_) => Ok(None),
+            State::Hibernated(_) => Ok(None),
             State::Over(why) => Err(Error::Ended(why.clone())),
         }
     }
@@ -136,7 +136,7 @@ impl Lifecycle {
             let AwakeSession { handle, guest } = self.awake().await?;
             let mut guest = guest.lock_owned().await;
             // It may have been put to sleep while this waited.
-            if !*handle.asleep() {
+            if !*handle.hibernated() {
                 guest.used = Instant::now();
                 return Ok((handle, guest));
             }
@@ -147,7 +147,7 @@ impl Lifecycle {
     pub(crate) async fn wires_now(&self) -> Result<Wires, Error> {
         let AwakeSession { handle, guest } = self.awake().await?;
         let guest = guest.try_lock_owned().map_err(|_| Error::Busy)?;
-        if *handle.asleep() {
+        if *handle.hibernated() {
             return Err(Error::Busy);
         }
         Ok((handle, guest))
@@ -178,15 +178,15 @@ impl Lifecycle {
 
     /// Wakes it, if it sleeps. A failure leaves it asleep.
     async fn wake(&self) -> Result<AwakeSession, Error> {
-        let _turn = self.turn.lock().await;
+        let _transition = self.transition.lock().await;
         let (path, walls, warm, mut lost) = match &*lock(&self.state) {
             State::Awake(awake) => return Ok(awake.clone()),
             State::Over(why) => return Err(Error::Ended(why.clone())),
-            State::Asleep(sleep) => (
-                sleep.file.0.clone(),
-                sleep.walls,
-                Arc::clone(&sleep.warm),
-                sleep.lost.clone(),
+            State::Hibernated(hibernated) => (
+                hibernated.file.0.clone(),
+                hibernated.walls,
+                Arc::clone(&hibernated.warm),
+                hibernated.lost.clone(),
             ),
         };
         let down = || Error::Ended("its engine went down while it slept".into());
@@ -227,12 +227,12 @@ impl Lifecycle {
         Ok(awake)
     }
 
-    /// Puts it to sleep. With `idle`, only if it was not used for so long.
-    async fn sleep(&self, idle: Option<Duration>) -> Result<SnapshotReport, Error> {
-        let _turn = self.turn.lock().await;
+    /// Puts it to hibernated. With `idle`, only if it was not used for so long.
+    async fn hibernate(&self, idle: Option<Duration>) -> Result<SnapshotReport, Error> {
+        let _transition = self.transition.lock().await;
         let AwakeSession { handle, guest } = match &*lock(&self.state) {
             State::Awake(awake) => awake.clone(),
-            State::Asleep(sleep) => return Ok(sleep.report.clone()),
+            State::Hibernated(hibernated) => return Ok(hibernated.report.clone()),
             State::Over(why) => return Err(Error::Ended(why.clone())),
         };
         let mut guest = guest.lock_owned().await;
@@ -250,18 +250,18 @@ impl Lifecycle {
         {
             return Err(Error::NotHibernated("it has forks that live"));
         }
-        let file = SleepFile(handle.warm.directory().sleeper(handle.id));
+        let file = SnapshotFile(handle.warm.directory().hibernated_snapshot(handle.id));
         // From here on no file is changed, since what is written down is what comes back.
-        handle.set_asleep(true);
+        handle.set_hibernated(true);
         let disk = self.options.disk.clone();
         let (report, space) = match write(&handle, &mut guest, file.0.clone(), disk).await {
             Ok(written) => written,
             Err(error) => {
-                handle.set_asleep(false);
+                handle.set_hibernated(false);
                 return Err(error);
             }
         };
-        let sleep = Sleep {
+        let hibernated = HibernatedSession {
             file,
             _space: space,
             lost: losses(&handle, &mut guest, &report),
@@ -274,7 +274,7 @@ impl Lifecycle {
             if let State::Over(why) = &*state {
                 return Err(Error::Ended(why.clone()));
             }
-            *state = State::Asleep(Box::new(sleep));
+            *state = State::Hibernated(Box::new(hibernated));
         }
         handle.kill();
         guest.wait_status(DEATH_TIME).await;
@@ -286,7 +286,7 @@ impl Lifecycle {
     fn watch(&self, guest: Weak<tokio::sync::Mutex<Guest>>) {
         if let Some(after) = self.options.hibernate_after {
             let after = after.max(LEAST_IDLE);
-            let watcher = tokio::spawn(fall_asleep(self.this.clone(), guest, after));
+            let watcher = tokio::spawn(hibernate_when_idle(self.this.clone(), guest, after));
             // An earlier one that has not put it to sleep itself waits still.
             let before = lock(&self.watcher).replace(watcher.abort_handle());
             if let Some(before) = before {
@@ -297,7 +297,7 @@ impl Lifecycle {
 }
 
 /// Ends when the session sleeps, or has ended.
-async fn fall_asleep(
+async fn hibernate_when_idle(
     lifecycle: Weak<Lifecycle>,
     guest: Weak<tokio::sync::Mutex<Guest>>,
     after: Duration,
@@ -314,7 +314,7 @@ async fn fall_asleep(
             // A cell runs.
             Err(_) => after,
             Ok(idle) if idle < after => after.saturating_sub(idle),
-            Ok(_) => match lifecycle.sleep(Some(after)).await {
+            Ok(_) => match lifecycle.hibernate(Some(after)).await {
                 Ok(_) | Err(Error::Ended(_)) => return,
                 Err(error) => {
                     tracing::debug!(%error, session = lifecycle.id, "an idle session stays awake");
@@ -413,8 +413,8 @@ impl Session {
     pub async fn hibernate(&self) -> Result<SnapshotReport, Error> {
         let lifecycle = Arc::clone(self.lifecycle());
         // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
-        let sleep = tokio::spawn(async move { lifecycle.sleep(None).await });
-        sleep
+        let hibernating = tokio::spawn(async move { lifecycle.hibernate(None).await });
+        hibernating
             .await
             .map_err(|error| Error::io("putting a session to sleep")(error.into()))?
     }
@@ -429,7 +429,7 @@ impl Session {
     }
 
     /// Whether it sleeps.
-    pub fn is_asleep(&self) -> bool {
+    pub fn is_hibernated(&self) -> bool {
         matches!(self.lifecycle().now(), Ok(None))
     }
 }

@@ -117,7 +117,7 @@ impl AwakeSession {
                 cgroup,
                 running: AtomicU32::new(0),
                 ended: Mutex::default(),
-                asleep: RwLock::default(),
+                hibernated: RwLock::default(),
                 tools,
                 calls: Mutex::default(),
                 waiting: Mutex::default(),

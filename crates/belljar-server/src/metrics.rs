@@ -115,7 +115,7 @@ impl Metrics {
     /// In the text format of Prometheus, with what the service has at present.
     pub(crate) fn text(&self, service: &Service) -> String {
         let (sessions, cells, places) = service.bounds.totals();
-        let (made, asleep) = service.sessions.made_and_asleep();
+        let (made, hibernated) = service.sessions.made_and_hibernated();
         let mut page = Page::default();
         page.family(
             "belljar_build_info",
@@ -130,10 +130,10 @@ impl Metrics {
             sessions,
         );
         page.one(
-            "belljar_sessions_asleep",
+            "belljar_sessions_hibernated",
             "gauge",
             "Sessions that sleep.",
-            asleep,
+            hibernated,
         );
         page.one(
             "belljar_sessions_created_total",

@@ -282,7 +282,7 @@ impl From<Error> for Problem {
         }
         let code = match &error {
             Error::Ended(_) => Code::SessionEnded,
-            Error::Busy | Error::Asleep | Error::Waiting => Code::SessionBusy,
+            Error::Busy | Error::Hibernated | Error::Waiting => Code::SessionBusy,
             Error::NoCheckpoint(_) => Code::CheckpointNotFound,
             Error::TooManyCheckpoints { .. } => Code::TooManyCheckpoints,
             Error::NotCopied(_) => Code::NotCopied,

@@ -246,17 +246,17 @@ impl Sessions {
     }
 
     /// How many there have been, and how many sleep.
-    pub(crate) fn made_and_asleep(&self) -> (u64, usize) {
+    pub(crate) fn made_and_hibernated(&self) -> (u64, usize) {
         let (made, all): (_, Vec<_>) = {
             let known = lock(&self.known);
             (known.next, known.by_id.values().cloned().collect())
         };
-        let asleep = all.iter().filter(|held| {
+        let hibernated = all.iter().filter(|held| {
             let live = lock(&held.live);
             live.as_ref()
-                .is_some_and(|(session, _)| session.is_asleep())
+                .is_some_and(|(session, _)| session.is_hibernated())
         });
-        (made, asleep.count())
+        (made, hibernated.count())
     }
 
     /// Gives up what they keep for comfort, where the host is short of memory: of some of them, since all cells would

@@ -141,8 +141,8 @@ def test_sleep_and_names(session: Session) -> None:
     use = session.info().use
     assert use is not None and (use.memory_bytes or 0) > 1_000_000
     assert session.hibernate().names == []
-    asleep = session.info()
-    assert (asleep.state, asleep.use) == ("asleep", None)
+    hibernated = session.info()
+    assert (hibernated.state, hibernated.use) == ("hibernated", None)
     session.wake()
     assert session.info().state == "awake"
     assert session.run("x").value == "[1, 2]"

@@ -240,7 +240,7 @@ export const en = {
   'sessions.new': 'New session',
   'sessions.none': 'No session is open. A new one is ready in a moment.',
   'sessions.awake': 'awake',
-  'sessions.asleep': 'asleep',
+  'sessions.hibernated': 'hibernated',
   'sessions.ended': 'ended',
   'sessions.busy': 'runs a cell',
   'sessions.cells': '{count} cells',

@@ -242,7 +242,7 @@ export const zh: Words = {
   'sessions.new': '新会话',
   'sessions.none': '没有打开的会话。新会话马上就能用。',
   'sessions.awake': '清醒',
-  'sessions.asleep': '休眠',
+  'sessions.hibernated': '休眠',
   'sessions.ended': '已结束',
   'sessions.busy': '正在运行单元',
   'sessions.cells': '{count} 个单元',

@@ -207,7 +207,7 @@ impl Engine {
             return Err(SnapshotError::Python { snapshot: of, here }.into());
         }
         let session = self.session_with(options).await?;
-        let awake = session.lifecycle().now()?.ok_or(Error::Asleep)?;
+        let awake = session.lifecycle().now()?.ok_or(Error::Hibernated)?;
         let report = fill(&awake, reader).await?;
         Ok((session, report))
     }

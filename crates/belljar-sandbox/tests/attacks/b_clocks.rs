@@ -77,9 +77,9 @@ fn heavy_b15_cells() {
 }
 
 #[test]
-fn b16_sleep() {
+fn b16_hibernation() {
     environment_canary();
-    with_clock("b_clocks::b16_sleep", Set::Wall, async |clock| {
+    with_clock("b_clocks::b16_hibernation", Set::Wall, async |clock| {
         let case = Case::begin(
             "B16",
             Severity::SelfDos,
@@ -95,12 +95,12 @@ fn b16_sleep() {
         let patient = engine.session_with(idle(seconds(3600.0))).await.unwrap();
         good(&patient, "kept = 1").await;
         for (offset, _) in JUMPS {
-            let sleeper = engine.session_with(idle(seconds(0.5))).await.unwrap();
-            good(&sleeper, "kept = 2").await;
+            let hibernated = engine.session_with(idle(seconds(0.5))).await.unwrap();
+            good(&hibernated, "kept = 2").await;
             clock.set(offset);
-            eventually("the sleep", || sleeper.is_asleep()).await;
-            assert!(!patient.is_asleep(), "{offset}");
-            assert_eq!(printed(&sleeper, "print(kept)").await, "2\n");
+            eventually("the sleep", || hibernated.is_hibernated()).await;
+            assert!(!patient.is_hibernated(), "{offset}");
+            assert_eq!(printed(&hibernated, "print(kept)").await, "2\n");
         }
         assert_eq!(printed(&patient, "print(kept)").await, "1\n");
         patient.close().await.unwrap();
@@ -143,12 +143,12 @@ fn b17_starts_and_copies() {
                 clock.set(offset);
                 assert_eq!(case.printed(&session, "print(kept)").await, "3\n");
                 session.close().await.unwrap();
-                let sleeper = engine.session().await.unwrap();
-                good(&sleeper, "kept = 5").await;
-                sleeper.hibernate().await.unwrap();
+                let hibernated = engine.session().await.unwrap();
+                good(&hibernated, "kept = 5").await;
+                hibernated.hibernate().await.unwrap();
                 clock.set("-30d");
-                assert_eq!(printed(&sleeper, "print(kept)").await, "5\n");
-                sleeper.close().await.unwrap();
+                assert_eq!(printed(&hibernated, "print(kept)").await, "5\n");
+                hibernated.close().await.unwrap();
             }
             assert_eq!(template(), Some(warm), "the template was replaced");
             case.end([]).await;

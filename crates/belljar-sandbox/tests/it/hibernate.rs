@@ -17,15 +17,15 @@ use crate::support::{
     processes_below, seconds, session, traces, without_copies,
 };
 
-const SLEPT: &str = "and was started anew: what was not a variable or a file of the workspace is gone (/tmp, environment variables, the current directory)";
+const HIBERNATED: &str = "and was started anew: what was not a variable or a file of the workspace is gone (/tmp, environment variables, the current directory)";
 
 /// What the engine's directory holds of sessions that sleep.
-fn sleepers() -> BTreeSet<PathBuf> {
+fn hibernated_snapshots() -> BTreeSet<PathBuf> {
     let directories = traces(std::process::id()).directories;
     let entries = directories.iter().flat_map(|path| path.read_dir().unwrap());
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
-        .filter(|path| path.to_string_lossy().contains("asleep-"))
+        .filter(|path| path.to_string_lossy().contains("hibernated-"))
         .collect()
 }
 
@@ -41,14 +41,14 @@ fn told(outcome: &Outcome) -> Vec<&str> {
     outcome.dropped.iter().map(String::as_str).collect()
 }
 
-async fn asleep(session: &Session) {
+async fn hibernate_session(session: &Session) {
     session.hibernate().await.unwrap();
-    assert!(session.is_asleep());
+    assert!(session.is_hibernated());
 }
 
 /// Nothing of it runs while it sleeps, and all of it is back in the next cell.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_sleeps_and_wakes() {
+async fn a_session_hibernates_and_wakes() {
     let engine = data_engine();
     let other = engine.session().await.unwrap();
     good(&other, "1").await;
@@ -60,7 +60,7 @@ async fn a_session_sleeps_and_wakes() {
     assert_ne!(cgroups(), without);
     assert!(session.private_bytes().unwrap() > 0);
     let report = session.hibernate().await.unwrap();
-    assert!(session.is_asleep());
+    assert!(session.is_hibernated());
     assert_eq!(report.files, 1);
     assert_eq!(session.private_bytes(), Some(0));
     // Dead ones are there until they are reaped.
@@ -70,7 +70,7 @@ async fn a_session_sleeps_and_wakes() {
     .await;
     eventually("the removal of its cgroup", || cgroups() == without).await;
     // Only its owner may read it.
-    let files = sleepers();
+    let files = hibernated_snapshots();
     assert_eq!(files.len(), 1);
     let meta = std::fs::metadata(files.first().unwrap()).unwrap();
     assert_eq!(
@@ -87,11 +87,11 @@ async fn a_session_sleeps_and_wakes() {
     assert_eq!((outcome.cell, outcome.state), (2, Fate::Kept));
     assert_eq!(
         told(&outcome)[0],
-        format!("the session slept after cell 1 {SLEPT}")
+        format!("the session slept after cell 1 {HIBERNATED}")
     );
     assert_eq!(session.id(), id);
-    assert!(!session.is_asleep());
-    assert!(sleepers().is_empty());
+    assert!(!session.is_hibernated());
+    assert!(hibernated_snapshots().is_empty());
     // It is told once.
     let outcome = good(&session, "1").await;
     assert_eq!((outcome.cell, outcome.dropped), (3, vec![]));
@@ -115,7 +115,7 @@ async fn what_is_lost_is_told() {
     let whole = outcome.stdout.file.unwrap();
     assert!(whole.exists());
     tokio::time::sleep(seconds(0.5)).await;
-    asleep(&session).await;
+    hibernate_session(&session).await;
     assert!(!whole.exists());
     let outcome = good(&session, "print(good, os.path.exists('open.txt'))").await;
     assert_eq!(outcome.stdout.text, "1 True\n");
@@ -124,7 +124,7 @@ async fn what_is_lost_is_told() {
         format!("the name `{name}` is gone: not saved: TypeError: cannot pickle '{kind}' object")
     };
     let first = [
-        format!("the session slept after cell 1 {SLEPT}"),
+        format!("the session slept after cell 1 {HIBERNATED}"),
         "1 threads of before are gone".into(),
         "1 child processes of before are gone".into(),
         "checkpoints of before are gone: `mine`".into(),
@@ -154,23 +154,23 @@ async fn what_is_lost_is_told() {
 async fn every_question_wakes_it() {
     let session = session().await;
     good(&session, "number = 1").await;
-    asleep(&session).await;
+    hibernate_session(&session).await;
     let manifest = session.manifest().await.unwrap();
     assert_eq!((manifest[0].name.as_str(), manifest[0].cell), ("number", 1));
-    assert!(!session.is_asleep());
-    asleep(&session).await;
+    assert!(!session.is_hibernated());
+    hibernate_session(&session).await;
     let (_, names) = session.complete("numb", 4).await.unwrap();
     assert_eq!(names, ["number"]);
-    asleep(&session).await;
+    hibernate_session(&session).await;
     let values = serde_json::json!({"seeded": 2});
     session.seed(values.as_object().unwrap()).await.unwrap();
-    asleep(&session).await;
+    hibernate_session(&session).await;
     session.checkpoint("here").await.unwrap();
-    asleep(&session).await;
+    hibernate_session(&session).await;
     let fork = session.fork(1).await.unwrap().remove(0);
     assert_eq!(printed(&fork, "print(number, seeded)").await, "1 2\n");
     drop(fork);
-    asleep(&session).await;
+    hibernate_session(&session).await;
     // It has nothing to interrupt or to answer, and sleeps on.
     assert!(!session.interrupt());
     assert!(matches!(
@@ -180,29 +180,29 @@ async fn every_question_wakes_it() {
         Err(Error::NoCall { .. })
     ));
     let place = tempfile::tempdir().unwrap();
-    assert!(session.is_asleep());
+    assert!(session.is_hibernated());
     session.snapshot(&place.path().join("a")).await.unwrap();
     // Files are reached after waking.
-    asleep(&session).await;
-    assert!(matches!(session.put("a", b"1"), Err(Error::Asleep)));
-    assert!(matches!(session.get("a"), Err(Error::Asleep)));
-    assert!(matches!(session.list(""), Err(Error::Asleep)));
-    assert!(matches!(session.delete("a"), Err(Error::Asleep)));
+    hibernate_session(&session).await;
+    assert!(matches!(session.put("a", b"1"), Err(Error::Hibernated)));
+    assert!(matches!(session.get("a"), Err(Error::Hibernated)));
+    assert!(matches!(session.list(""), Err(Error::Hibernated)));
+    assert!(matches!(session.delete("a"), Err(Error::Hibernated)));
     session.wake().await.unwrap();
     session.wake().await.unwrap();
     session.put("a", b"1").unwrap();
-    asleep(&session).await;
+    hibernate_session(&session).await;
     session.wake().await.unwrap();
     assert_eq!(session.get("a").unwrap(), b"1");
     let refuse = Cell {
         when_busy: WhenBusy::Refuse,
         ..Cell::from("print(number)")
     };
-    asleep(&session).await;
+    hibernate_session(&session).await;
     let outcome = session.run(refuse).await.unwrap();
     assert_eq!((outcome.cell, outcome.stdout.text.as_str()), (2, "1\n"));
-    let slept = |line: &&String| line.ends_with(SLEPT);
-    assert_eq!(outcome.dropped.iter().filter(slept).count(), 1);
+    let hibernated = |line: &&String| line.ends_with(HIBERNATED);
+    assert_eq!(outcome.dropped.iter().filter(hibernated).count(), 1);
     assert!(
         outcome
             .dropped
@@ -210,12 +210,12 @@ async fn every_question_wakes_it() {
         "{:?}",
         outcome.dropped
     );
-    assert!(sleepers().is_empty());
+    assert!(hibernated_snapshots().is_empty());
 }
 
 /// A session that has slept outlives a crash of its next cell.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_after_the_sleep_costs_nothing_more() {
+async fn a_crash_after_waking_costs_nothing_more() {
     for checkpoints in [Checkpoints::Auto, Checkpoints::Every] {
         let options = SessionOptions {
             checkpoints,
@@ -224,7 +224,7 @@ async fn a_crash_after_the_sleep_costs_nothing_more() {
         let session = engine().session_with(options).await.unwrap();
         good(&session, "x = 1").await;
         good(&session, "x = 2").await;
-        asleep(&session).await;
+        hibernate_session(&session).await;
         let crash = session.run("x = 3; import os; os.abort()").await.unwrap();
         assert_eq!(crash.state, Fate::Restored { cell: 2 });
         assert!(crash.dropped[0].contains("slept after cell 2"), "{crash:?}");
@@ -234,7 +234,7 @@ async fn a_crash_after_the_sleep_costs_nothing_more() {
     let options = without_copies(Limits::default());
     let session = engine().session_with(options).await.unwrap();
     good(&session, "x = 1").await;
-    asleep(&session).await;
+    hibernate_session(&session).await;
     let crash = session.run("import os; os.abort()").await.unwrap();
     assert_eq!(crash.state, Fate::Lost);
     assert!(matches!(crash.cause, Cause::Signal { .. }));
@@ -243,7 +243,7 @@ async fn a_crash_after_the_sleep_costs_nothing_more() {
 
 /// Again and again: numbers of cells go on, and it has the limits that it was asked for with.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_sleeps_many_times() {
+async fn it_hibernates_many_times() {
     let limits = Limits {
         memory_bytes: 200 << 20,
         workspace_bytes: 1 << 20,
@@ -268,7 +268,7 @@ async fn it_sleeps_many_times() {
 
 /// Cells and sleeps at once: each cell runs once, in its order, and sees the one before.
 #[tokio::test(flavor = "multi_thread")]
-async fn cells_and_sleeps_at_once() {
+async fn cells_and_hibernation_at_once() {
     let session = engine().session().await.unwrap();
     good(&session, "runs = 0").await;
     for _ in 0..4 {
@@ -290,13 +290,13 @@ async fn cells_and_sleeps_at_once() {
     let hibernate = session.hibernate();
     assert!(tokio::time::timeout(seconds(0.1), hibernate).await.is_err());
     slow.await.unwrap();
-    eventually("the sleep", || session.is_asleep()).await;
+    eventually("the sleep", || session.is_hibernated()).await;
     assert_eq!(printed(&session, "print(runs)").await, "slow\n");
 }
 
 /// No file that was put is lost, whenever it is put.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_and_sleeps_at_once() {
+async fn files_and_hibernation_at_once() {
     let session = std::sync::Arc::new(engine().session().await.unwrap());
     let count = std::sync::Arc::new(AtomicUsize::new(0));
     let writer = tokio::spawn({
@@ -307,7 +307,7 @@ async fn files_and_sleeps_at_once() {
                 let put = count.load(Ordering::Relaxed);
                 match session.put(&format!("{put}"), b"here") {
                     Ok(()) => count.store(put + 1, Ordering::Relaxed),
-                    Err(Error::Asleep) => session.wake().await.unwrap(),
+                    Err(Error::Hibernated) => session.wake().await.unwrap(),
                     Err(error) => panic!("{error}"),
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -332,7 +332,7 @@ async fn files_and_sleeps_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_session_falls_asleep_if_it_is_to() {
+async fn an_idle_session_hibernates_if_it_is_to() {
     let engine = engine();
     let awake = engine.session().await.unwrap();
     let options = SessionOptions {
@@ -344,7 +344,7 @@ async fn an_idle_session_falls_asleep_if_it_is_to() {
     // Not while it is used, nor while a cell runs.
     for _ in 0..4 {
         tokio::time::sleep(seconds(0.2)).await;
-        assert!(!session.is_asleep());
+        assert!(!session.is_hibernated());
         good(&session, "x += 1").await;
     }
     let outcome = good(&session, "import time; time.sleep(1)").await;
@@ -352,21 +352,21 @@ async fn an_idle_session_falls_asleep_if_it_is_to() {
     let used = Instant::now();
     // Twice: also after it was woken.
     for _ in 0..2 {
-        eventually("the sleep", || session.is_asleep()).await;
+        eventually("the sleep", || session.is_hibernated()).await;
         assert!(used.elapsed() > seconds(0.3), "{:?}", used.elapsed());
         assert_eq!(printed(&session, "print(x)").await, "5\n");
     }
     // Not while it has a fork, nor the fork.
     let fork = session.fork(1).await.unwrap().remove(0);
     tokio::time::sleep(seconds(1.5)).await;
-    assert!(!session.is_asleep() && !fork.is_asleep());
+    assert!(!session.is_hibernated() && !fork.is_hibernated());
     drop(fork);
-    eventually("the sleep", || session.is_asleep()).await;
-    assert!(!awake.is_asleep());
+    eventually("the sleep", || session.is_hibernated()).await;
+    assert!(!awake.is_hibernated());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forks_and_their_parents_do_not_sleep() {
+async fn forks_and_their_parents_do_not_hibernate() {
     let session = session().await;
     good(&session, "x = 1").await;
     let fork = session.fork(1).await.unwrap().remove(0);
@@ -379,7 +379,7 @@ async fn forks_and_their_parents_do_not_sleep() {
     assert_eq!(printed(&session, "print(x)").await, "1\n");
     assert_eq!(printed(&fork, "print(x)").await, "1\n");
     drop(fork);
-    asleep(&session).await;
+    hibernate_session(&session).await;
 }
 
 /// What can't be written leaves the session awake; what can't be loaded leaves it asleep.
@@ -387,39 +387,39 @@ async fn forks_and_their_parents_do_not_sleep() {
 async fn failures_are_told() {
     let session = session().await;
     good(&session, "x = 1").await;
-    asleep(&session).await;
-    let file = sleepers().pop_first().unwrap();
+    hibernate_session(&session).await;
+    let file = hibernated_snapshots().pop_first().unwrap();
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
     assert!(matches!(
         session.run("x").await,
         Err(Error::Snapshot(SnapshotError::Damaged(_)))
     ));
-    assert!(session.is_asleep());
+    assert!(session.is_hibernated());
     std::fs::write(&file, whole).unwrap();
     assert_eq!(printed(&session, "print(x)").await, "1\n");
 
     // The next interpreter has the next number; there is something in its place already.
     let name = file.file_name().unwrap().to_str().unwrap();
-    let number: u32 = name.strip_prefix("asleep-").unwrap().parse().unwrap();
-    let places = (1..10).map(|more| file.with_file_name(format!("asleep-{}", number + more)));
+    let number: u32 = name.strip_prefix("hibernated-").unwrap().parse().unwrap();
+    let places = (1..10).map(|more| file.with_file_name(format!("hibernated-{}", number + more)));
     let places: Vec<PathBuf> = places.collect();
     for place in &places {
         std::fs::create_dir(place).unwrap();
     }
     assert!(matches!(session.hibernate().await, Err(Error::Io { .. })));
-    assert!(!session.is_asleep());
+    assert!(!session.is_hibernated());
     session.put("a", b"1").unwrap();
     assert_eq!(printed(&session, "print(x)").await, "1\n");
     for place in places {
         std::fs::remove_dir(place).unwrap();
     }
-    asleep(&session).await;
+    hibernate_session(&session).await;
 }
 
 /// Whoever goes first, the session or its engine.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_sleeper() {
+async fn nothing_is_left_of_a_hibernated_session() {
     let first = engine();
     good(&first.session().await.unwrap(), "1").await;
     first.shutdown().await;
@@ -431,26 +431,26 @@ async fn nothing_is_left_of_a_sleeper() {
     let (dropped, closed, late) = tokio::try_join!(dropped, closed, late).unwrap();
     for session in [&dropped, &closed, &late] {
         good(session, "x = 1").await;
-        asleep(session).await;
+        hibernate_session(session).await;
     }
-    assert_eq!(sleepers().len(), 3);
+    assert_eq!(hibernated_snapshots().len(), 3);
     eventually("the end of their processes", || inits().is_empty()).await;
     drop(dropped);
     closed.close().await.unwrap();
-    assert_eq!(sleepers().len(), 1);
+    assert_eq!(hibernated_snapshots().len(), 1);
     // One that is dropped while it wakes.
     late.wake().await.unwrap();
-    asleep(&late).await;
+    hibernate_session(&late).await;
     let run = late.run("x");
     tokio::time::sleep(Duration::from_millis(5)).await;
     drop(late);
     let _ = run.await;
     eventually("the end of its processes", || inits().is_empty()).await;
-    assert!(sleepers().is_empty());
+    assert!(hibernated_snapshots().is_empty());
 
     let last = engine.session().await.unwrap();
     good(&last, "x = 1").await;
-    asleep(&last).await;
+    hibernate_session(&last).await;
     engine.shutdown().await;
     assert!(matches!(last.run("x").await, Err(Error::Ended(_))));
     assert!(matches!(last.wake().await, Err(Error::Ended(_))));
@@ -468,13 +468,13 @@ async fn nothing_is_left_of_a_sleeper() {
 async fn it_wakes_without_its_engines_handle() {
     let session = session().await;
     good(&session, "x = 1").await;
-    asleep(&session).await;
+    hibernate_session(&session).await;
     assert_eq!(printed(&session, "print(x)").await, "1\n");
 }
 
 /// How long it takes, for one with pandas and for one with a frame of 100 MB.
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_sleep_is_measured() {
+async fn heavy_hibernation_is_measured() {
     let engine = data_engine();
     for (what, code) in [
         (
@@ -494,16 +494,21 @@ async fn heavy_sleep_is_measured() {
             let before = session.private_bytes().unwrap();
             let started = Instant::now();
             let report = session.hibernate().await.unwrap();
-            let slept = started.elapsed();
+            let hibernated = started.elapsed();
             assert_eq!(session.private_bytes(), Some(0));
             let started = Instant::now();
             session.wake().await.unwrap();
-            times.push((slept, started.elapsed(), before >> 20, report.bytes >> 20));
+            times.push((
+                hibernated,
+                started.elapsed(),
+                before >> 20,
+                report.bytes >> 20,
+            ));
             assert_eq!(printed(&session, "print(frame['a'].sum())").await, sum);
         }
-        for (slept, woke, before, bytes) in times {
+        for (hibernated, woke, before, bytes) in times {
             eprintln!(
-                "{what}: asleep in {slept:?}, awake in {woke:?}; {before} MiB private before, 0 asleep, {bytes} MiB on disk"
+                "{what}: asleep in {hibernated:?}, awake in {woke:?}; {before} MiB private before, 0 asleep, {bytes} MiB on disk"
             );
         }
     }
@@ -511,12 +516,12 @@ async fn heavy_sleep_is_measured() {
 
 /// Without walls too, where there is no init, no cgroup and no copy.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_sleeps_without_walls() {
+async fn it_hibernates_without_walls() {
     let engine = Engine::builder(bare_environment()).without_walls().build();
     let session = engine.session().await.unwrap();
     session.put("a", b"1").unwrap();
     let pid = printed(&session, "import os; x = 1; print(os.getpid())").await;
-    asleep(&session).await;
+    hibernate_session(&session).await;
     let process = PathBuf::from(format!("/proc/{}", pid.trim()));
     eventually("the end of its process", || !process.exists()).await;
     let outcome = good(&session, "print(x, open('a').read())").await;
@@ -543,7 +548,7 @@ async fn an_ended_session_leaves_no_task() {
         };
         let session = engine.session_with(options).await.unwrap();
         good(&session, "x = 1").await;
-        asleep(&session).await;
+        hibernate_session(&session).await;
         good(&session, "x").await;
         session.close().await.unwrap();
     }

@@ -132,7 +132,7 @@ async fn the_policy_decides_and_says_what_it_denied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_forks_and_sleepers_keep_their_packages() {
+async fn checkpoints_forks_and_hibernated_sessions_keep_their_packages() {
     let shop = Shop::with_three();
     let engine = shop.engine();
     let options = SessionOptions {

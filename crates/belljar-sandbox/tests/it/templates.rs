@@ -200,13 +200,13 @@ async fn a_stopped_template_is_missed_while_nobody_starts() {
 async fn a_stopped_spawner_gets_new_walls() {
     let before = traces(std::process::id());
     let engine = engine();
-    let (live, sleeper) = (
+    let (live, hibernated) = (
         engine.session().await.unwrap(),
         engine.session().await.unwrap(),
     );
     good(&live, "kept = 1").await;
-    good(&sleeper, "kept = 2").await;
-    sleeper.hibernate().await.unwrap();
+    good(&hibernated, "kept = 2").await;
+    hibernated.hibernate().await.unwrap();
     let stopped = process_named("belljar-spawner");
     stop(stopped);
     let sessions = starts(&engine, 3).await;
@@ -214,13 +214,13 @@ async fn a_stopped_spawner_gets_new_walls() {
     println!("from SIGSTOP of the spawner to the next good sessions: {slowest:?}");
     assert!(slowest < Duration::from_secs(30), "{slowest:?}");
     assert_eq!(printed(&live, "print(kept)").await, "1\n");
-    assert_eq!(printed(&sleeper, "print(kept)").await, "2\n");
+    assert_eq!(printed(&hibernated, "print(kept)").await, "2\n");
     let refused = live.fork(1).await.unwrap_err();
     assert!(
         matches!(refused, Error::Session(_) | Error::Fork(_)),
         "{refused}"
     );
-    drop((live, sleeper));
+    drop((live, hibernated));
     eventually("the end of the old walls", || !is_there(stopped)).await;
     drop(sessions);
     engine.shutdown().await;

@@ -320,7 +320,7 @@ pub(super) fn check(path: &str) -> Result<(), Problem> {
 /// The session, woken if it sleeps.
 async fn awake(held: &Held) -> Result<Arc<Session>, Problem> {
     let session = held.session()?;
-    if session.is_asleep() {
+    if session.is_hibernated() {
         let woken = session.wake().await;
         woken.map_err(|error| held.explain(error))?;
     }

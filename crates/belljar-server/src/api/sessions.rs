@@ -142,7 +142,7 @@ enum SessionState {
     /// It is live.
     Awake,
     /// It is a snapshot, and wakes with its next use.
-    Asleep,
+    Hibernated,
     /// Its processes are gone.
     Ended,
 }
@@ -168,7 +168,7 @@ impl SessionView {
             id: held.id.clone(),
             created_at: created.map_or(0, |since| since.as_secs()),
             state: match held.session() {
-                Ok(session) if session.is_asleep() => SessionState::Asleep,
+                Ok(session) if session.is_hibernated() => SessionState::Hibernated,
                 Ok(_) => SessionState::Awake,
                 Err(_) => SessionState::Ended,
             },

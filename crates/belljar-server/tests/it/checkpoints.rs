@@ -129,7 +129,7 @@ async fn a_session_travels_as_a_file() {
 }
 
 #[tokio::test]
-async fn a_session_sleeps_and_wakes() {
+async fn a_session_hibernates_and_wakes() {
     let world = world().await;
     let client = world.client("a").await;
     let session = client.session().await;
@@ -137,7 +137,10 @@ async fn a_session_sleeps_and_wakes() {
     let hibernate = format!("{session}/hibernate");
     let report = client.post(&hibernate, json!({})).json_with(200).await;
     assert!(report["bytes"].as_u64().unwrap() > 0);
-    assert_eq!(client.get(&session).json_with(200).await["state"], "asleep");
+    assert_eq!(
+        client.get(&session).json_with(200).await["state"],
+        "hibernated"
+    );
     client
         .request(reqwest::Method::POST, &format!("{session}/wake"))
         .with(204)

@@ -162,7 +162,7 @@ async fn a_scrape_is_what_prometheus_reads_and_its_counters_only_grow() {
     let first = read(&world.metrics().await);
     for (series, expected) in [
         ("belljar_sessions", 1.0),
-        ("belljar_sessions_asleep", 1.0),
+        ("belljar_sessions_hibernated", 1.0),
         ("belljar_sessions_created_total", 1.0),
         ("belljar_cells_running", 0.0),
         ("belljar_cells_total{status=\"success\"}", 1.0),

@@ -257,7 +257,7 @@ async fn runs_on_disk_are_bounded() {
 
 /// What a tenant has on disk beside its runs: sleeping sessions, uploads and downloads on their way.
 #[tokio::test]
-async fn sleeping_sessions_and_uploads_count_towards_disk() {
+async fn hibernated_sessions_and_uploads_count_towards_disk() {
     let world = world_of(&[(Quota::DiskBytes, 3_000_000)], ServerOptions::default()).await;
     let (client, admin) = (world.client("a").await, world.admin(&Scope::ALL).await);
     let on_disk = async || {
@@ -273,8 +273,8 @@ async fn sleeping_sessions_and_uploads_count_towards_disk() {
         .run(&two, "open('data', 'wb').write(bytes(2_000_000))")
         .await;
     assert_eq!(on_disk().await, 0);
-    let sleep = client.post(&format!("{one}/hibernate"), none.clone());
-    let bytes = sleep.json_with(200).await["bytes"].as_u64().unwrap();
+    let hibernate = client.post(&format!("{one}/hibernate"), none.clone());
+    let bytes = hibernate.json_with(200).await["bytes"].as_u64().unwrap();
     assert!(bytes > 2_000_000, "{bytes}");
     assert_eq!(on_disk().await, bytes);
 

@@ -119,10 +119,10 @@ async fn a_session_shows_what_it_uses() {
         .post(&format!("{other}/hibernate"), json!({}))
         .with(200)
         .await;
-    let asleep = client.get(&other).json_with(200).await;
+    let hibernated = client.get(&other).json_with(200).await;
     assert_eq!(
-        (&asleep["state"], asleep.get("use")),
-        (&json!("asleep"), None)
+        (&hibernated["state"], hibernated.get("use")),
+        (&json!("hibernated"), None)
     );
 }
 

@@ -775,7 +775,7 @@ class LimitsView(Model):
     workspace_bytes: int
 
 
-SessionState = Annotated[Literal["awake", "asleep", "ended"], _Word]
+SessionState = Annotated[Literal["awake", "hibernated", "ended"], _Word]
 """What a session is doing."""
 
 

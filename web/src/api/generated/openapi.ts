@@ -2139,7 +2139,7 @@ export interface components {
          * @description What a session is doing.
          * @enum {string}
          */
-        SessionState: "awake" | "asleep" | "ended";
+        SessionState: "awake" | "hibernated" | "ended";
         /** @description A session. */
         SessionView: {
             /** @description Hosts that it may reach. */

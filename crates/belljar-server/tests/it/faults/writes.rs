@@ -568,8 +568,8 @@ impl Write {
                     "42\n",
                     "{about}"
                 );
-                let sleep = client.post(&format!("{target}/hibernate"), json!({}));
-                sleep.with(200).await;
+                let hibernate = client.post(&format!("{target}/hibernate"), json!({}));
+                hibernate.with(200).await;
                 assert_eq!(
                     client.printed(target, "print(kept)").await,
                     "42\n",
