@@ -474,10 +474,10 @@ fn session_result(held: &Held, text: String) -> CallToolResult {
 
 /// The names of a session's checkpoints, in words.
 async fn names(held: &Held) -> String {
-    let copies = held.session.checkpoints().await.unwrap_or_default();
-    let names: Vec<String> = copies
+    let checkpoints = held.session.checkpoints().await.unwrap_or_default();
+    let names: Vec<String> = checkpoints
         .into_iter()
-        .filter_map(|copy| Some(format!("`{}`", visible(&copy.name?))))
+        .filter_map(|checkpoint| Some(format!("`{}`", visible(&checkpoint.name?))))
         .collect();
     if names.is_empty() {
         "none".into()

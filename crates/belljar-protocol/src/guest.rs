@@ -54,7 +54,7 @@ pub enum HostFrame<'a> {
     },
     /// Do what a first cell typically does, to have it done. For a session that nobody uses yet.
     Rehearse,
-    /// Make a frozen copy. Answered by [`GuestFrame::Kept`], then [`GuestFrame::Copied`].
+    /// Make a frozen copy. Answered by [`GuestFrame::Kept`], then [`GuestFrame::Checkpointed`].
     Keep {
         /// The cell after which the state is what it is.
         cell: u32,
@@ -217,11 +217,11 @@ pub enum GuestFrame {
         made: u32,
     },
     /// A frozen copy was made.
-    Kept(KeptCopy),
+    Kept(KeptCheckpoint),
     /// A copy was woken and is the session now.
-    Woke(WokenCopy),
+    Woke(WokenCheckpoint),
     /// Answer to [`HostFrame::Keep`].
-    Copied,
+    Checkpointed,
     /// Answer to [`HostFrame::Manifest`].
     Manifest {
         /// One entry for each name.
@@ -299,7 +299,7 @@ impl GuestFrame {
             }
             Kind::Kept => Self::Kept(read(frame)?),
             Kind::Woke => Self::Woke(read(frame)?),
-            Kind::Copied => Self::Copied,
+            Kind::Checkpointed => Self::Checkpointed,
             Kind::Manifest => {
                 let Manifest { names } = read(frame)?;
                 Self::Manifest { names }
@@ -353,7 +353,7 @@ enum Kind {
     ForksMade,
     Kept,
     Woke,
-    Copied,
+    Checkpointed,
     Manifest,
     Completions,
     SavedPart,
@@ -424,7 +424,7 @@ struct Completions {
 
 /// A frozen copy of a session.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct KeptCopy {
+pub struct KeptCheckpoint {
     /// The cell after which it was made.
     pub cell: u32,
     /// Its process in the session's pid namespace; 0 for one that could not be made.
@@ -437,7 +437,7 @@ pub struct KeptCopy {
 
 /// A copy that became the session.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct WokenCopy {
+pub struct WokenCheckpoint {
     /// The cell after which it was made.
     pub cell: u32,
     /// Threads that ran when it was made, and that it does not have.
@@ -571,7 +571,7 @@ mod tests {
             r#"{"number":1,"type":"cancelled","cell":1,"nonce":"n"}"#,
             r#"{"type":"kept","cell":1,"pid":7}"#,
             r#"{"type":"woke","cell":1,"threads":0,"processes":0}"#,
-            r#"{"type":"copied"}"#,
+            r#"{"type":"checkpointed"}"#,
             r#"{"type":"manifest","names":[]}"#,
             r#"{"type":"completions","start":0,"candidates":["a"]}"#,
             r#"{"names":[{"name":"a","type":"int"}],"type":"saved","library":"pickle","threads":0,"processes":0}"#,

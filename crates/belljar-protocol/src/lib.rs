@@ -21,7 +21,7 @@ pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
     Answer, Call, CellEnd, CellReport, DisplayPart, ForkSetup, GuestFrame, GuestParameter,
-    GuestTool, HostFrame, KeptCopy, LoadedName, SavedName, SavedNames, WokenCopy,
+    GuestTool, HostFrame, KeptCheckpoint, LoadedName, SavedName, SavedNames, WokenCheckpoint,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use network::{Denial, DeniedReason, Traffic};

@@ -168,7 +168,8 @@ impl<'a> CellDriver<'a> {
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let nonce = self.nonce.clone();
         let packages = packages::paths(self.handle, &self.guest.layers);
-        let busy = self.handle.checkpoints == Checkpoints::Auto && !self.guest.copies.allow();
+        let busy =
+            self.handle.checkpoints == Checkpoints::Auto && !self.guest.checkpoint_set.allow();
         self.send(&HostFrame::Run {
             cell: self.cell,
             nonce: &nonce,
@@ -334,7 +335,7 @@ impl<'a> CellDriver<'a> {
                     }
                 }
                 // A copy holds the channel open when the interpreter is gone.
-                () = exited(&mut guest.exit), if !guest.copies.is_empty() => {
+                () = exited(&mut guest.exit), if !guest.checkpoint_set.is_empty() => {
                     gone = true;
                     // What it said last, as far as it came.
                     while guest.read_some() {}
@@ -381,7 +382,7 @@ impl<'a> CellDriver<'a> {
                     // Whatever the code ignores, it does not outlive its namespaces.
                     killed = true;
                     clock = Clock::new(now + Duration::from_secs(5));
-                    if self.guest.copies.is_empty() {
+                    if self.guest.checkpoint_set.is_empty() {
                         self.handle.kill();
                     } else {
                         let _ = self.handle.interpreter().kill();
@@ -438,9 +439,11 @@ impl<'a> CellDriver<'a> {
                 self.cancel_call(number);
                 Ok(None)
             }
-            GuestFrame::Kept(copy) => {
+            GuestFrame::Kept(checkpoint) => {
                 let cgroup = self.handle.cgroup.as_ref();
-                self.guest.copies.take_up(cgroup, copy, self.cell)?;
+                self.guest
+                    .checkpoint_set
+                    .take_up(cgroup, checkpoint, self.cell)?;
                 Ok(None)
             }
             GuestFrame::Done(report) => {
@@ -454,7 +457,7 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::ForksMade { .. }
             | GuestFrame::Rehearsed
             | GuestFrame::Woke(_)
-            | GuestFrame::Copied
+            | GuestFrame::Checkpointed
             | GuestFrame::Seeded { .. }
             | GuestFrame::Manifest { .. }
             | GuestFrame::Completions { .. }

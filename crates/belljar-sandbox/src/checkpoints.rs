@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::copies::restore;
+use crate::checkpoint_set::restore;
 use crate::error::Error;
 use crate::guest::Guest;
 use crate::handle::SessionHandle;
@@ -62,13 +62,18 @@ impl Session {
     /// session whose process dies goes on from its newest copy, which this one may be.
     ///
     /// # Errors
-    /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCopied`] where no copy can
+    /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCheckpointed`] where no copy can
     /// be made, as without walls. The session goes on after both.
     pub async fn checkpoint(&self, name: &str) -> Result<(), Error> {
-        let (handle, mut guest) = self.wires_with_copies().await?;
+        let (handle, mut guest) = self.wires_with_checkpoints().await?;
         let mut named = 0;
-        for copy in guest.copies.list() {
-            named += usize::from(copy.name.as_deref().is_some_and(|other| other != name));
+        for checkpoint in guest.checkpoint_set.list() {
+            named += usize::from(
+                checkpoint
+                    .name
+                    .as_deref()
+                    .is_some_and(|other| other != name),
+            );
         }
         if named >= MOST_NAMED {
             return Err(Error::TooManyCheckpoints { limit: MOST_NAMED });
@@ -80,10 +85,10 @@ impl Session {
 
     /// Gives up the copy of a name.
     pub async fn forget(&self, name: &str) -> Result<(), Error> {
-        let (_, mut guest) = self.wires_with_copies().await?;
+        let (_, mut guest) = self.wires_with_checkpoints().await?;
         if guest
-            .copies
-            .give_up(|copy| copy.name.as_deref() == Some(name))
+            .checkpoint_set
+            .give_up(|checkpoint| checkpoint.name.as_deref() == Some(name))
         {
             Ok(())
         } else {
@@ -94,14 +99,20 @@ impl Session {
     /// The copies that are kept, the newest last. What each holds in memory is looked up, which
     /// takes the kernel some 20 ms for a gigabyte.
     pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
-        let (_, mut guest) = self.wires_with_copies().await?;
-        let copies: Vec<_> = guest
-            .copies
+        let (_, mut guest) = self.wires_with_checkpoints().await?;
+        let frozen: Vec<_> = guest
+            .checkpoint_set
             .list()
-            .map(|copy| (copy.cell, copy.name.clone(), copy.process.id()))
+            .map(|checkpoint| {
+                (
+                    checkpoint.cell,
+                    checkpoint.name.clone(),
+                    checkpoint.process.id(),
+                )
+            })
             .collect();
         let list = tokio::task::spawn_blocking(move || {
-            let list = copies.into_iter().map(|(cell, name, process)| Checkpoint {
+            let list = frozen.into_iter().map(|(cell, name, process)| Checkpoint {
                 cell,
                 name,
                 memory_bytes: process.and_then(private_bytes_of),
@@ -118,7 +129,7 @@ impl Session {
         if let Ok(Some(AwakeSession { guest, .. })) = self.lifecycle().now()
             && let Ok(mut guest) = guest.try_lock()
         {
-            return guest.copies.give_up_older();
+            return guest.checkpoint_set.give_up_older();
         }
         false
     }
@@ -128,29 +139,32 @@ impl Session {
     /// they are. The copy is kept. Waits for a cell that runs.
     pub async fn restore(&self, checkpoint: impl Into<CheckpointRef>) -> Result<(), Error> {
         let checkpoint = checkpoint.into();
-        let (handle, mut guest) = self.wires_with_copies().await?;
-        let Some(id) = guest.copies.find(&checkpoint) else {
+        let (handle, mut guest) = self.wires_with_checkpoints().await?;
+        let Some(id) = guest.checkpoint_set.find(&checkpoint) else {
             return Err(Error::NoCheckpoint(checkpoint));
         };
         let restored = restore(&handle, &mut guest, Some(id)).await;
-        if restored.is_none() || !guest.wait_for_copy(handle.cgroup.as_ref()).await {
+        if restored.is_none() || !guest.wait_for_checkpoint(handle.cgroup.as_ref()).await {
             return Err(handle.fail(Error::Ended("it could not be restored".into())));
         }
         Ok(())
     }
 
     /// The wires, after all copies that the guest has told of are taken up.
-    async fn wires_with_copies(&self) -> Result<Wires, Error> {
+    async fn wires_with_checkpoints(&self) -> Result<Wires, Error> {
         let (handle, mut guest) = self.wires().await?;
-        hear_of_copies(&handle, &mut guest).await?;
+        absorb_checkpoints(&handle, &mut guest).await?;
         Ok((handle, guest))
     }
 }
 
 /// Makes sure of a copy of the present state, and returns its id.
-pub(crate) async fn copy_before(handle: &SessionHandle, guest: &mut Guest) -> Result<u64, Error> {
-    hear_of_copies(handle, guest).await?;
-    match guest.copies.current() {
+pub(crate) async fn checkpoint_before(
+    handle: &SessionHandle,
+    guest: &mut Guest,
+) -> Result<u64, Error> {
+    absorb_checkpoints(handle, guest).await?;
+    match guest.checkpoint_set.current() {
         Some(id) => Ok(id),
         None => keep(handle, guest, None).await,
     }
@@ -161,22 +175,22 @@ async fn keep(
     guest: &mut Guest,
     name: Option<String>,
 ) -> Result<u64, Error> {
-    guest.copies.stand_before(&handle.interpreter());
+    guest.checkpoint_set.stand_before(&handle.interpreter());
     match guest.keep(name, handle.cgroup.as_ref()).await {
-        Err(error) if !matches!(error, Error::NotCopied(_)) => Err(handle.fail(error)),
+        Err(error) if !matches!(error, Error::NotCheckpointed(_)) => Err(handle.fail(error)),
         result => result,
     }
 }
 
 /// Takes up all copies that the guest has told of or is about to tell of.
-async fn hear_of_copies(handle: &SessionHandle, guest: &mut Guest) -> Result<(), Error> {
+async fn absorb_checkpoints(handle: &SessionHandle, guest: &mut Guest) -> Result<(), Error> {
     let cgroup = handle.cgroup.as_ref();
     if let Err(detail) = guest.absorb(cgroup) {
         let why = format!("it broke the protocol: {detail}");
         return Err(handle.fail(Error::Ended(why)));
     }
     // The session was restored just now.
-    if guest.copies.is_expecting() && !guest.wait_for_copy(cgroup).await {
+    if guest.checkpoint_set.is_expecting() && !guest.wait_for_checkpoint(cgroup).await {
         return Err(handle.fail(Error::Unresponsive));
     }
     Ok(())

@@ -61,7 +61,7 @@ pub enum Error {
     },
     /// The session could not be copied. It goes on as it is.
     #[error("no copy of the session could be made: {0}")]
-    NotCopied(String),
+    NotCheckpointed(String),
     /// The session could not be forked.
     #[error("the session could not be forked: {0}")]
     Fork(String),

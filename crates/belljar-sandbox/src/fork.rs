@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::buffers::Share;
 use crate::call::{CallRequest, WaitingCall};
 use crate::cell::nonce;
-use crate::copies::Copies;
+use crate::checkpoint_set::CheckpointSet;
 use crate::error::Error;
 use crate::guest::{Guest, GuestError};
 use crate::handle::SessionHandle;
@@ -242,8 +242,17 @@ impl Beginning {
         // The namespace group's proxy tells the session that it began with.
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
-        let copies = Copies::new(Some(namespace_group.orphans.clone()), handle.checkpoints);
-        let mut guest = Guest::new(control, stdout, stderr, denials, exit, copies, buffers);
+        let checkpoint_set =
+            CheckpointSet::new(Some(namespace_group.orphans.clone()), handle.checkpoints);
+        let mut guest = Guest::new(
+            control,
+            stdout,
+            stderr,
+            denials,
+            exit,
+            checkpoint_set,
+            buffers,
+        );
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
         else {
@@ -295,7 +304,7 @@ impl Beginning {
         };
         guest.ready = true;
         guest.cells = parent.cells;
-        guest.copies.go_on_from(&parent.copies);
+        guest.checkpoint_set.go_on_from(&parent.checkpoint_set);
         guest.set_exit(exit);
         guest.lost.clone_from(&parent.lost);
         guest.layers.clone_from(&parent.layers);

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::buffers::{self, Share};
 use crate::call::WaitingCall;
-use crate::copies::Copies;
+use crate::checkpoint_set::CheckpointSet;
 use crate::error::Error;
 use crate::packages::Layer;
 
@@ -68,7 +68,7 @@ pub(crate) struct Guest {
     pub(crate) traffic: Traffic,
     pub(crate) exit: Exit,
     /// Frozen copies to go on from.
-    pub(crate) copies: Copies,
+    pub(crate) checkpoint_set: CheckpointSet,
     pub(crate) cells: u32,
     /// The call that it is forked at, or, in a fork, was.
     pub(crate) waiting: Option<WaitingCall>,
@@ -96,7 +96,7 @@ impl Guest {
         stderr: pipe::Receiver,
         denials: Receiver<Denial>,
         exit: oneshot::Receiver<i32>,
-        copies: Copies,
+        checkpoint_set: CheckpointSet,
         buffers: Share,
     ) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Guest {
             denials,
             traffic: Traffic::default(),
             exit: Exit::Awaited(exit),
-            copies,
+            checkpoint_set,
             cells: 0,
             waiting: None,
             used: Instant::now(),
@@ -160,8 +160,8 @@ impl Guest {
         while let Some(frame) = self.next_frame()? {
             match GuestFrame::parse(&frame) {
                 Ok(GuestFrame::Ready) => self.ready = true,
-                Ok(GuestFrame::Kept(copy)) => {
-                    let taken = self.copies.take_up(cgroup, copy, self.cells);
+                Ok(GuestFrame::Kept(checkpoint)) => {
+                    let taken = self.checkpoint_set.take_up(cgroup, checkpoint, self.cells);
                     self.broken = taken.err();
                 }
                 Ok(_) => self.broken = Some("an answer to a question nobody asked".into()),
@@ -172,11 +172,12 @@ impl Guest {
     }
 
     /// Waits until it tells of the copy that takes the place of a woken one; whether it did.
-    pub(crate) async fn wait_for_copy(&mut self, cgroup: Option<&SessionCgroup>) -> bool {
+    pub(crate) async fn wait_for_checkpoint(&mut self, cgroup: Option<&SessionCgroup>) -> bool {
         match tokio::time::timeout(ANSWER_TIME, self.frame()).await {
-            Ok(Ok((GuestFrame::Kept(copy), _))) => {
-                self.copies.take_up(cgroup, copy, self.cells).is_ok()
-            }
+            Ok(Ok((GuestFrame::Kept(checkpoint), _))) => self
+                .checkpoint_set
+                .take_up(cgroup, checkpoint, self.cells)
+                .is_ok(),
             _ => false,
         }
     }
@@ -187,14 +188,14 @@ impl Guest {
         name: Option<String>,
         cgroup: Option<&SessionCgroup>,
     ) -> Result<u64, Error> {
-        if !self.copies.are_possible() {
-            return Err(Error::NotCopied("there are no walls".into()));
+        if !self.checkpoint_set.are_possible() {
+            return Err(Error::NotCheckpointed("there are no walls".into()));
         }
-        let cell = self.copies.state;
-        let id = self.copies.expect(name);
+        let cell = self.checkpoint_set.state;
+        let id = self.checkpoint_set.expect(name);
         match self.ask(&HostFrame::Keep { cell }, cgroup).await? {
-            GuestFrame::Copied if self.copies.holds(id) => Ok(id),
-            GuestFrame::Copied => Err(Error::NotCopied(
+            GuestFrame::Checkpointed if self.checkpoint_set.holds(id) => Ok(id),
+            GuestFrame::Checkpointed => Err(Error::NotCheckpointed(
                 "the session has no room for one more process".into(),
             )),
             _ => Err(Error::Ended(
@@ -249,8 +250,8 @@ impl Guest {
         loop {
             match self.frame().await? {
                 (GuestFrame::Ready, _) => self.ready = true,
-                (GuestFrame::Kept(copy), _) => {
-                    let taken = self.copies.take_up(cgroup, copy, self.cells);
+                (GuestFrame::Kept(checkpoint), _) => {
+                    let taken = self.checkpoint_set.take_up(cgroup, checkpoint, self.cells);
                     taken.map_err(GuestError::Protocol)?;
                 }
                 // Only our own code, before it is ready, can tell of a fault of ours.
@@ -325,7 +326,7 @@ impl Guest {
         cgroup: Option<&SessionCgroup>,
     ) -> Result<GuestFrame, Error> {
         if matches!(question, HostFrame::Seed { .. }) {
-            self.copies.note_change();
+            self.checkpoint_set.note_change();
         }
         let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;
         let answer = async {

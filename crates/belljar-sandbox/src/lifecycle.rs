@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use belljar_protocol::{Stream, Walls, WokenCopy};
+use belljar_protocol::{Stream, Walls, WokenCheckpoint};
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::AbortHandle;
 
 use crate::cell::lacking;
-use crate::checkpoints::copy_before;
+use crate::checkpoints::checkpoint_before;
 use crate::disk::DiskSpace;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
@@ -211,8 +211,8 @@ impl Lifecycle {
             guest.used = Instant::now();
             if self.options.checkpoints != Checkpoints::Off {
                 // What a crash of the next cell goes back to.
-                match copy_before(&awake.handle, &mut guest).await {
-                    Ok(_) | Err(Error::NotCopied(_)) => {}
+                match checkpoint_before(&awake.handle, &mut guest).await {
+                    Ok(_) | Err(Error::NotCheckpointed(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -335,7 +335,7 @@ fn losses(handle: &SessionHandle, guest: &mut Guest, report: &SnapshotReport) ->
     );
     tell(&mut lost, slept);
     let (threads, processes) = (report.threads, report.processes);
-    let gone = WokenCopy {
+    let gone = WokenCheckpoint {
         cell,
         threads,
         processes,
@@ -343,19 +343,19 @@ fn losses(handle: &SessionHandle, guest: &mut Guest, report: &SnapshotReport) ->
     for line in lacking(gone) {
         tell(&mut lost, line);
     }
-    let copies: Vec<String> = guest
-        .copies
+    let checkpoints: Vec<String> = guest
+        .checkpoint_set
         .list()
-        .map(|copy| match &copy.name {
+        .map(|checkpoint| match &checkpoint.name {
             Some(name) => format!("`{name}`"),
-            None => format!("cell {}", copy.cell),
+            None => format!("cell {}", checkpoint.cell),
         })
         .collect();
-    if !copies.is_empty() {
-        let copies = copies.join(", ");
+    if !checkpoints.is_empty() {
+        let checkpoints = checkpoints.join(", ");
         tell(
             &mut lost,
-            format!("checkpoints of before are gone: {copies}"),
+            format!("checkpoints of before are gone: {checkpoints}"),
         );
     }
     let unread = |stream| guest.read_now(stream, &mut [0]).is_ok_and(|read| read > 0);

@@ -10,7 +10,7 @@ use belljar_walls::{Process, SessionCgroup, SessionUse};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cell::CellDriver;
-use crate::checkpoints::copy_before;
+use crate::checkpoints::checkpoint_before;
 use crate::error::Error;
 use crate::guest::{DEATH_TIME, Guest};
 use crate::handle::SessionHandle;
@@ -64,7 +64,7 @@ pub enum OnFailure {
     Keep,
     /// All or nothing: they are as they were before the cell, and the outcome says so. A copy of
     /// the session is made before the cell, if none is there of that state; where it can't be
-    /// made, the cell is not run ([`Error::NotCopied`]). Files stay as the cell left them.
+    /// made, the cell is not run ([`Error::NotCheckpointed`]). Files stay as the cell left them.
     Restore,
 }
 
@@ -129,7 +129,7 @@ impl Session {
                 && let Ok(Some(AwakeSession { handle, guest })) = lifecycle.now()
             {
                 let (handle, guest) = (Arc::downgrade(&handle), Arc::downgrade(&guest));
-                tokio::spawn(take_up_copies(handle, guest));
+                tokio::spawn(take_up_checkpoints(handle, guest));
             }
             // All of the session is released before the caller can know that the cell is over.
             drop(lifecycle);
@@ -257,7 +257,7 @@ impl Drop for Session {
 
 /// Takes up the copy that is made after a cell, and ends the oldest one, in the pause that follows:
 /// in the next cell it would cost that cell's time.
-async fn take_up_copies(handle: Weak<SessionHandle>, guest: Weak<tokio::sync::Mutex<Guest>>) {
+async fn take_up_checkpoints(handle: Weak<SessionHandle>, guest: Weak<tokio::sync::Mutex<Guest>>) {
     for milliseconds in [5, 10, 20, 40] {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
         let (Some(handle), Some(guest)) = (handle.upgrade(), guest.upgrade()) else {
@@ -270,10 +270,10 @@ async fn take_up_copies(handle: Weak<SessionHandle>, guest: Weak<tokio::sync::Mu
         if handle.check().is_err() {
             return;
         }
-        let before = guest.copies.newest;
+        let before = guest.checkpoint_set.newest;
         // What is wrong will be so in the next cell, which has somebody to tell it to.
         let absorbed = guest.absorb(handle.cgroup.as_ref());
-        if absorbed.is_err() || guest.copies.newest != before {
+        if absorbed.is_err() || guest.checkpoint_set.newest != before {
             return;
         }
     }
@@ -298,18 +298,20 @@ async fn run_cell(
     handle.check()?;
     let before = match cell.on_failure {
         OnFailure::Keep => None,
-        OnFailure::Restore => Some(copy_before(handle, &mut guest).await?),
+        OnFailure::Restore => Some(checkpoint_before(handle, &mut guest).await?),
     };
-    guest.copies.pinned = before;
+    guest.checkpoint_set.pinned = before;
     let outcome = CellDriver::new(handle, &mut guest, events, &cell, before)
         .run(&cell.code)
         .await;
-    guest.copies.pinned = None;
+    guest.checkpoint_set.pinned = None;
     if before.is_some() && handle.checkpoints == Checkpoints::Off {
-        if guest.copies.is_expecting() {
-            guest.wait_for_copy(handle.cgroup.as_ref()).await;
+        if guest.checkpoint_set.is_expecting() {
+            guest.wait_for_checkpoint(handle.cgroup.as_ref()).await;
         }
-        guest.copies.give_up(|copy| copy.name.is_none());
+        guest
+            .checkpoint_set
+            .give_up(|checkpoint| checkpoint.name.is_none());
     }
     guest.used = Instant::now();
     outcome

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::channel;
 use tokio::sync::oneshot;
 
 use crate::buffers::Share;
-use crate::copies::Copies;
+use crate::checkpoint_set::CheckpointSet;
 use crate::error::Error;
 use crate::guest::Guest;
 use crate::handle::SessionHandle;
@@ -97,9 +97,9 @@ impl AwakeSession {
             .as_ref()
             .map(|namespace_group| namespace_group.orphans.clone());
         let checkpoints = options.checkpoints;
-        let mut copies = Copies::new(orphans, checkpoints);
+        let mut checkpoint_set = CheckpointSet::new(orphans, checkpoints);
         if checkpoints != Checkpoints::Off {
-            copies.stand_before(&interpreter);
+            checkpoint_set.stand_before(&interpreter);
         }
         let awake = Self::new(
             SessionHandle {
@@ -130,7 +130,7 @@ impl AwakeSession {
                 stderr,
                 denials,
                 exit,
-                copies,
+                checkpoint_set,
                 Share::new(options.tenant.as_deref()),
             ),
         );

@@ -86,7 +86,7 @@ codes! {
     SessionBusy "session_busy" CONFLICT again "The session runs another cell";
     SessionEnded "session_ended" CONFLICT never "The session has ended";
     SessionUnresponsive "session_unresponsive" CONFLICT never "The session did not answer in time";
-    NotCopied "not_copied" CONFLICT never "No copy of the session could be made";
+    NotCheckpointed "not_checkpointed" CONFLICT never "No copy of the session could be made";
     TooManyCheckpoints "too_many_checkpoints" CONFLICT never "The session keeps as many named copies as it may";
     NotForked "not_forked" CONFLICT never "The session could not be forked";
     NotHibernated "not_hibernated" CONFLICT never "The session does not sleep";
@@ -285,7 +285,7 @@ impl From<Error> for Problem {
             Error::Busy | Error::Hibernated | Error::Waiting => Code::SessionBusy,
             Error::NoCheckpoint(_) => Code::CheckpointNotFound,
             Error::TooManyCheckpoints { .. } => Code::TooManyCheckpoints,
-            Error::NotCopied(_) => Code::NotCopied,
+            Error::NotCheckpointed(_) => Code::NotCheckpointed,
             Error::NotHibernated(_) => Code::NotHibernated,
             Error::Unresponsive => Code::SessionUnresponsive,
             Error::CellTooLarge { .. } => Code::BodyTooLarge,
@@ -314,7 +314,7 @@ impl From<Error> for Problem {
         let detail = match &error {
             // Why it ended may be told in words of the system.
             Error::Ended(_) => "start a new one".to_owned(),
-            Error::NotCopied(_) => "the session goes on as it is".to_owned(),
+            Error::NotCheckpointed(_) => "the session goes on as it is".to_owned(),
             error => error.to_string(),
         };
         tracing::debug!(%error, "a request was refused");

@@ -93,6 +93,6 @@ async fn runs(
     let start = start_of(settings, &model, &profile);
     let provider = Provider::new(profile, &model.model)?;
     let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, None).await?;
-    let agent = agent.session_options(session.options_with_copies()?);
+    let agent = agent.session_options(session.options_with_checkpoints()?);
     Ok(Some(Runs::new(agent, start)))
 }

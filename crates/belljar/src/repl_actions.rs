@@ -204,11 +204,11 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
             ));
         }
         Command::Checkpoints => {
-            let copies = session.checkpoints().await?;
-            if copies.is_empty() {
+            let checkpoints = session.checkpoints().await?;
+            if checkpoints.is_empty() {
                 show::note("[none yet: one is made after each cell]");
             } else {
-                say(&checkpoints(copies));
+                say(&checkpoint_table(checkpoints));
             }
         }
         Command::Restore { checkpoint } => {
@@ -352,12 +352,12 @@ pub(crate) fn home(path: &str) -> PathBuf {
 }
 
 /// The copies of a session as a table.
-fn checkpoints(copies: Vec<Checkpoint>) -> String {
-    let rows = copies.into_iter().map(|copy| {
+fn checkpoint_table(checkpoints: Vec<Checkpoint>) -> String {
+    let rows = checkpoints.into_iter().map(|checkpoint| {
         [
-            copy.cell.to_string(),
-            copy.name.unwrap_or_default(),
-            copy.memory_bytes.map(size).unwrap_or_default(),
+            checkpoint.cell.to_string(),
+            checkpoint.name.unwrap_or_default(),
+            checkpoint.memory_bytes.map(size).unwrap_or_default(),
         ]
     });
     table(&["cell", "name", "memory"], &[true, false, true], rows)

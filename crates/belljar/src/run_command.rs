@@ -127,7 +127,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let evaluator = Some(evaluator()?);
     let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, evaluator)
         .await?
-        .session_options(args.session.options_with_copies()?)
+        .session_options(args.session.options_with_checkpoints()?)
         .tools(tools);
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);

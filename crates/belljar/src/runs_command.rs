@@ -190,7 +190,7 @@ async fn resume(
     let engine = args.session.engine().await?;
     let agent = Agent::open(directory, engine.clone(), provider, Some(evaluator()?))
         .await?
-        .session_options(args.session.options_with_copies()?)
+        .session_options(args.session.options_with_checkpoints()?)
         .tools(tools);
     let mut live = agent.resume(id).await?;
     for (approval, decision) in decisions {

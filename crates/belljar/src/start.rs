@@ -100,7 +100,7 @@ impl SessionArgs {
     }
 
     /// The same with a copy after each cell, where there are walls to keep one behind.
-    pub(crate) fn options_with_copies(&self) -> anyhow::Result<SessionOptions> {
+    pub(crate) fn options_with_checkpoints(&self) -> anyhow::Result<SessionOptions> {
         let mut options = self.options()?;
         if self.has_walls() {
             options.checkpoints = Checkpoints::Every;

@@ -44,22 +44,22 @@ def keep():
     randomness = _randomness()
     mask = begin()
     try:
-        copy = orphan()
-        if copy is None:
-            _sleep_as_copy(randomness)
-        return copy
+        checkpoint = orphan()
+        if checkpoint is None:
+            _wait_as_checkpoint(randomness)
+        return checkpoint
     finally:
         end(mask)
 
 
 def begin():
     """Before a process is made that goes on as this session, or as another: no signal comes between."""
-    STATE.copying = True
+    STATE.checkpointing = True
     return _sigmask(_SIG_SETMASK, _ALL)
 
 
 def end(mask):
-    STATE.copying = False
+    STATE.checkpointing = False
     _sigmask(_SIG_SETMASK, mask)
 
 
@@ -103,7 +103,7 @@ def take_over():
     renew()
 
 
-def _sleep_as_copy(randomness):
+def _wait_as_checkpoint(randomness):
     while True:
         # From outside of the pid namespace, by kill: nobody in here can send such a one.
         signal = _sigwaitinfo(_WAKE)

@@ -45,7 +45,7 @@ _OLD = 0.05
 
 def _in_user_child():
     """In a child that the user's code forks: it keeps neither channel to the host."""
-    if STATE.pid and not STATE.copying and _getpid() != STATE.pid:
+    if STATE.pid and not STATE.checkpointing and _getpid() != STATE.pid:
         for fd in (STATE.control, STATE.interrupts):
             try:
                 _close(fd)
@@ -101,7 +101,7 @@ class Session:
                 send({"type": "seeded", "refused": self.seed(request["values"])})
             elif kind == "keep":
                 if self._keep(request["cell"], asked=True):
-                    send({"type": "copied"})
+                    send({"type": "checkpointed"})
             elif kind == "manifest":
                 send({"type": "manifest", "names": self.manifest.names()})
             elif kind == "complete":
@@ -167,14 +167,14 @@ class Session:
         """Makes a copy and tells the host; false in a copy that was woken."""
         lacking = lacks()
         woken = False
-        copy = keep()
-        while copy is None:
+        checkpoint = keep()
+        while checkpoint is None:
             # Its place among the copies is taken again before the next request is read.
             woken = asked = True
             send({"type": "woke", "cell": cell, **lacking})
-            copy = keep()
-        if copy or asked:
-            send({"type": "kept", "cell": cell, "pid": copy, "asked": asked})
+            checkpoint = keep()
+        if checkpoint or asked:
+            send({"type": "kept", "cell": cell, "pid": checkpoint, "asked": asked})
         self.kept_at = _now()
         return not woken
 

@@ -54,7 +54,7 @@ class State:
         "alarm",
         "shielded",
         "timer",
-        "copying",
+        "checkpointing",
         "dropped",
         "displays",
         "display_bytes",
@@ -69,7 +69,7 @@ class State:
         self.alarm = False
         self.shielded = None  # signals that `shield` blocked
         self.timer = None  # the user's timer, paused by `shield`
-        self.copying = False  # a frozen copy is being made
+        self.checkpointing = False  # a checkpoint is being made
         self.early = 0  # a cell that was interrupted before its code could be
         self.begin(0, "")
 

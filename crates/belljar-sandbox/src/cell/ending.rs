@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use belljar_protocol::{
-    Cause, CellEnd, CellReport, Changes, Durations, Fate, Outcome, Status, Traffic, WokenCopy,
-    signal_name,
+    Cause, CellEnd, CellReport, Changes, Durations, Fate, Outcome, Status, Traffic,
+    WokenCheckpoint, signal_name,
 };
 
-use crate::copies::restore;
+use crate::checkpoint_set::restore;
 use crate::error::Error;
 use crate::guest::DEATH_TIME;
 use crate::packages::suggestion;
@@ -30,7 +30,7 @@ pub(super) struct Death {
     /// Whether init was gone before we ended it.
     init_died: bool,
     /// The copy that is the session now, if one is.
-    restored: Option<WokenCopy>,
+    restored: Option<WokenCheckpoint>,
 }
 
 impl CellDriver<'_> {
@@ -46,7 +46,7 @@ impl CellDriver<'_> {
             let _ = self.handle.interpreter().kill();
             wait_status = self.guest.wait_status(DEATH_TIME).await;
         }
-        if !self.guest.copies.is_empty() && !init_died {
+        if !self.guest.checkpoint_set.is_empty() && !init_died {
             let restored = restore(self.handle, self.guest, self.before).await;
             self.read_rest();
             if restored.is_some() {
@@ -80,7 +80,7 @@ impl CellDriver<'_> {
 
     /// Goes back to before an all-or-nothing cell whose guest lives, if it did not succeed.
     pub(super) async fn undo(&mut self, report: &CellReport) -> Death {
-        self.guest.copies.state = self.cell;
+        self.guest.checkpoint_set.state = self.cell;
         let (status, _) = self.verdict(report);
         let mut death = Death::default();
         if self.before.is_some() && status != Status::Success {
@@ -248,9 +248,11 @@ impl CellDriver<'_> {
     fn fate(&mut self, death: &Death) -> Fate {
         match death.restored {
             None => Fate::Lost,
-            Some(copy) => {
-                self.dropped.extend(lacking(copy));
-                Fate::Restored { cell: copy.cell }
+            Some(checkpoint) => {
+                self.dropped.extend(lacking(checkpoint));
+                Fate::Restored {
+                    cell: checkpoint.cell,
+                }
             }
         }
     }
@@ -275,15 +277,15 @@ impl CellDriver<'_> {
 }
 
 /// What a copy does not have of the process that it stands for.
-pub(crate) fn lacking(copy: WokenCopy) -> Vec<String> {
+pub(crate) fn lacking(checkpoint: WokenCheckpoint) -> Vec<String> {
     let mut words = Vec::new();
-    if copy.threads > 0 {
-        words.push(format!("{} threads of before are gone", copy.threads));
+    if checkpoint.threads > 0 {
+        words.push(format!("{} threads of before are gone", checkpoint.threads));
     }
-    if copy.processes > 0 {
+    if checkpoint.processes > 0 {
         words.push(format!(
             "{} child processes of before are gone",
-            copy.processes
+            checkpoint.processes
         ));
     }
     words

@@ -267,7 +267,7 @@ pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<Loa
     report.names = compare(saved, loaded, why);
     // Tracebacks tell cells by their numbers, so none is given twice.
     guest.cells = report.cells;
-    guest.copies.state = report.cells;
+    guest.checkpoint_set.state = report.cells;
     Ok(report)
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use belljar_sandbox::{BeneathError, Error, Limits, Session};
 
 use crate::harness::{Case, Severity};
-use crate::support::{good, seconds, timed, without_copies};
+use crate::support::{good, seconds, timed, without_checkpoints};
 
 const MEMORY: u64 = 64 << 20;
 const MIB: usize = 1 << 20;
@@ -129,7 +129,7 @@ async fn a20_snapshot_of_a_larger_session() {
     let path = place.path().join("snapshot");
     session.snapshot(&path).await.unwrap();
     let limits = |memory_bytes| {
-        without_copies(Limits {
+        without_checkpoints(Limits {
             memory_bytes,
             ..Limits::default()
         })

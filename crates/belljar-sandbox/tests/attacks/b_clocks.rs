@@ -109,10 +109,10 @@ fn b16_hibernation() {
 }
 
 #[test]
-fn b17_starts_and_copies() {
+fn b17_starts_and_checkpoints() {
     environment_canary();
     with_clock(
-        "b_clocks::b17_starts_and_copies",
+        "b_clocks::b17_starts_and_checkpoints",
         Set::Wall,
         async |clock| {
             let case = Case::begin(
@@ -172,7 +172,7 @@ fn b18_packages() {
         .await;
         let options = || SessionOptions {
             packages: Packages::Any,
-            ..crate::support::without_copies(Limits::default())
+            ..crate::support::without_checkpoints(Limits::default())
         };
         let session = case.session_of(options()).await;
         assert_eq!(install(&session, "timely").await.unwrap(), ["timely==1.0"]);

@@ -186,7 +186,7 @@ async fn d2a_forged_frames() {
             r#"{"type": "cancelled", "cell": STATE.cell, "nonce": "0" * 16, "number": 1}"#,
         ),
         (answer, r#"{"type": "granted"}"#),
-        (answer, r#"{"type": "copied"}"#),
+        (answer, r#"{"type": "checkpointed"}"#),
         (answer, r#"{"type": "forking"}"#),
         (answer, r#"{"type": "forked", "pid": 1}"#),
         (answer, r#"{"type": "forks_made", "made": 1}"#),

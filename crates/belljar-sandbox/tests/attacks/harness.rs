@@ -18,7 +18,8 @@ use crate::oracle::{self, Baseline, Kernel, Latencies};
 use crate::record::Record;
 pub(crate) use crate::record::Severity;
 use crate::support::{
-    bare_environment, eventually, good, printed, processes_below, seconds, timed, without_copies,
+    bare_environment, eventually, good, printed, processes_below, seconds, timed,
+    without_checkpoints,
 };
 
 /// The environment variable that holds a canary.
@@ -251,7 +252,7 @@ impl Case {
 
     /// A session for the attack with limits of its own. One cell has run in it.
     pub(crate) async fn session_with(&self, limits: Limits) -> Session {
-        self.session_of(without_copies(limits)).await
+        self.session_of(without_checkpoints(limits)).await
     }
 
     /// A session for the attack with options of its own.

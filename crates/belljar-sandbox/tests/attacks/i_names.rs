@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use belljar_sandbox::{AllowList, Limits, Network, SessionOptions};
 
 use crate::harness::{Case, Severity, environment_canary};
-use crate::support::without_copies;
+use crate::support::without_checkpoints;
 use crate::world::{World, in_namespace};
 
 /// What nobody may reach: each as an address that a name server can give.
@@ -44,7 +44,7 @@ fn allowed() -> SessionOptions {
     let list = AllowList::parse(["site.test", "*.site.test"]).unwrap();
     SessionOptions {
         network: Network::Allow(list),
-        ..without_copies(Limits::default())
+        ..without_checkpoints(Limits::default())
     }
 }
 

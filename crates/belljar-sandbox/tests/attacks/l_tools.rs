@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::d_channel::{all_break, broken, forging};
 use crate::harness::{Case, Severity};
 use crate::support::{
-    Stopwatch, forget_highest_resident, highest_resident, seconds, without_copies,
+    Stopwatch, forget_highest_resident, highest_resident, seconds, without_checkpoints,
 };
 
 /// The driver's own way to call, past the stubs: `make(NAME, JSON)` returns what the host says.
@@ -31,7 +31,7 @@ fn granted(limits: Limits) -> SessionOptions {
             }),
             result: None,
         }],
-        ..without_copies(limits)
+        ..without_checkpoints(limits)
     }
 }
 

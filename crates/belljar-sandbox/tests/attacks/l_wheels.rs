@@ -10,13 +10,13 @@ use belljar_sandbox::{
 use serde_json::{Value, json};
 
 use crate::harness::{Case, Severity, block_on, environment_canary};
-use crate::support::{bare_environment, without_copies};
+use crate::support::{bare_environment, without_checkpoints};
 use crate::wheels::{Shop, files_beneath, install};
 
 fn with_packages(packages: Packages) -> SessionOptions {
     SessionOptions {
         packages,
-        ..without_copies(Limits::default())
+        ..without_checkpoints(Limits::default())
     }
 }
 

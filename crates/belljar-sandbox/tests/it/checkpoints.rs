@@ -28,7 +28,7 @@ async fn session(checkpoints: Checkpoints) -> Session {
 }
 
 /// The cells and names of the copies that are kept.
-async fn copies(session: &Session) -> Vec<(u32, Option<String>)> {
+async fn listed(session: &Session) -> Vec<(u32, Option<String>)> {
     let list = session.checkpoints().await.unwrap();
     list.into_iter()
         .map(|copy| (copy.cell, copy.name))
@@ -36,7 +36,7 @@ async fn copies(session: &Session) -> Vec<(u32, Option<String>)> {
 }
 
 async fn cells(session: &Session) -> Vec<u32> {
-    copies(session)
+    listed(session)
         .await
         .iter()
         .map(|(cell, _)| *cell)
@@ -180,11 +180,11 @@ async fn going_back_to_a_name() {
                 .collect()
         };
         let both = [("start".to_owned(), 0), ("one".to_owned(), 1)];
-        assert_eq!(named(copies(&session).await), both);
+        assert_eq!(named(listed(&session).await), both);
         // Twice: it is kept again, as the newest one.
         for _ in 0..2 {
             session.restore("one").await.unwrap();
-            assert_eq!(named(copies(&session).await), both);
+            assert_eq!(named(listed(&session).await), both);
             assert_eq!(printed(&session, "print(x); x = 9").await, "1\n");
         }
         session.restore("start").await.unwrap();
@@ -203,7 +203,7 @@ async fn going_back_to_a_name() {
         let outcome = session.run("import os; os.abort()").await.unwrap();
         assert_eq!(outcome.state, Fate::Restored { cell: 11 }, "{outcome:?}");
         assert_eq!(
-            named(copies(&session).await).last(),
+            named(listed(&session).await).last(),
             Some(&("one".into(), 11))
         );
         session.restore("one").await.unwrap();
@@ -219,7 +219,7 @@ async fn going_back_to_a_name() {
 
 /// A copy by name waits for the cell that runs, and there is a most of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn named_copies_are_counted() {
+async fn named_checkpoints_are_counted() {
     let session = session(Checkpoints::Off).await;
     let running = session.run("import time; time.sleep(0.3); x = 5");
     tokio::time::sleep(seconds(0.1)).await;
@@ -236,7 +236,7 @@ async fn named_copies_are_counted() {
     session.checkpoint("3").await.unwrap();
     session.forget("4").await.unwrap();
     session.checkpoint("16").await.unwrap();
-    assert_eq!(copies(&session).await.len(), 16);
+    assert_eq!(listed(&session).await.len(), 16);
     good(&session, "del x").await;
     session.restore("0").await.unwrap();
     assert_eq!(printed(&session, "print(x)").await, "5\n");
@@ -244,7 +244,7 @@ async fn named_copies_are_counted() {
 
 /// What a copy holds alone is told: nothing of the data at first, all of it once the session wrote.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_memory_of_a_copy_is_told() {
+async fn the_memory_of_a_checkpoint_is_reported() {
     let session = session(Checkpoints::Off).await;
     good(&session, "data = bytearray(b'x') * (50 << 20)").await;
     session.checkpoint("data").await.unwrap();
@@ -265,7 +265,7 @@ async fn the_memory_of_a_copy_is_told() {
 /// Cells that rewrite all of their data again and again: older copies are given up, and no cell is
 /// ended for the memory that they hold. Named ones stay.
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_make_room() {
+async fn checkpoints_make_room() {
     for checkpoints in [Checkpoints::Auto, Checkpoints::Every] {
         let mut options = kept(checkpoints);
         options.limits.memory_bytes = 512 << 20;
@@ -314,7 +314,7 @@ async fn a_cell_is_undone_also_where_memory_is_short() {
 
 /// Where memory runs out, the session's process is ended and not its copy, also if that is larger.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_outlives_the_memory_kill() {
+async fn a_checkpoint_outlives_the_memory_kill() {
     let session = session(Checkpoints::Every).await;
     good(&session, "data = b'x' * (160 << 20)").await;
     let outcome = session
@@ -328,12 +328,12 @@ async fn a_copy_outlives_the_memory_kill() {
 
 /// A session that has no room for a process more says so and goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_that_can_not_be_made() {
+async fn a_checkpoint_that_can_not_be_made() {
     let session = session(Checkpoints::Off).await;
     let fill = "import os, signal\nchildren = []\ntry:\n    while True:\n        child = os.fork()\n        if child == 0: signal.pause()\n        children.append(child)\nexcept OSError: pass";
     good(&session, fill).await;
     let error = session.checkpoint("full").await.unwrap_err();
-    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    assert!(matches!(error, Error::NotCheckpointed(_)), "{error}");
     good(
         &session,
         "for child in children: os.kill(child, 9)\nfor child in children: os.waitpid(child, 0)",
@@ -395,7 +395,7 @@ async fn a_cell_that_fails_is_undone() {
             "[1] 1\n"
         );
         if checkpoints == Checkpoints::Off {
-            assert_eq!(copies(&session).await, []);
+            assert_eq!(listed(&session).await, []);
         }
         // As ever, for the others.
         let outcome = session.run("x.append(2); 1 / 0").await.unwrap();
@@ -406,7 +406,7 @@ async fn a_cell_that_fails_is_undone() {
 
 /// `auto`: a copy is made in a pause, and cells that follow each other at once don't wait for one.
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_are_made_in_pauses() {
+async fn checkpoints_are_made_in_pauses() {
     let session = session(Checkpoints::Auto).await;
     for n in 1..=200 {
         good(&session, &format!("x = {n}")).await;
@@ -445,7 +445,7 @@ os.kill(os.getpid(), 9)";
 
 /// The default, also for spares. Without walls there are none, and who insists is told.
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_are_made_by_default() {
+async fn checkpoints_are_made_by_default() {
     for spares in [0, 1] {
         let engine = Engine::builder(bare_environment()).spares(spares).build();
         engine.warm().await.unwrap();
@@ -458,15 +458,15 @@ async fn copies_are_made_by_default() {
     let engine = Engine::builder(bare_environment()).without_walls().build();
     let session = engine.session().await.unwrap();
     good(&session, "x = 1").await;
-    assert_eq!(copies(&session).await, []);
+    assert_eq!(listed(&session).await, []);
     let error = session.checkpoint("one").await.unwrap_err();
-    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    assert!(matches!(error, Error::NotCheckpointed(_)), "{error}");
     let all_or_nothing = Cell {
         on_failure: OnFailure::Restore,
         ..Cell::from("x = 2")
     };
     let error = session.run(all_or_nothing).await.unwrap_err();
-    assert!(matches!(error, Error::NotCopied(_)), "{error}");
+    assert!(matches!(error, Error::NotCheckpointed(_)), "{error}");
     assert_eq!(printed(&session, "print(x)").await, "1\n");
     let outcome = session.run("import os; os.abort()").await.unwrap();
     assert_eq!(outcome.state, Fate::Lost);
@@ -495,7 +495,7 @@ async fn an_init_without_limits_still_tells() {
 
 /// Off: as if there were none.
 #[tokio::test]
-async fn without_copies_a_crash_is_the_end() {
+async fn without_checkpoints_a_crash_is_the_end() {
     let session = engine().session().await.unwrap();
     good(&session, "x = 1").await;
     let outcome = session.run("import os; os._exit(3)").await.unwrap();
@@ -571,7 +571,7 @@ async fn g17_posture_of_a_restored_session() {
 
 /// D2: copies that code in a session tells of are counted, and can only be processes of its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn forged_copies_win_nothing() {
+async fn forged_checkpoints_win_nothing() {
     let forge = |pid: i32, times: u32| {
         format!(
             "import os, json, struct\nfor _ in range({times}):\n    head = json.dumps({{'type': 'kept', 'cell': 2, 'pid': {pid}}}).encode()\n    os.write(3, struct.pack('<II', len(head), 0) + head)"

@@ -14,7 +14,7 @@ use rustix::process::getuid;
 
 use crate::support::{
     bare_environment, data_engine, descriptors, engine, eventually, good, inits, printed,
-    processes_below, seconds, session, traces, without_copies,
+    processes_below, seconds, session, traces, without_checkpoints,
 };
 
 const HIBERNATED: &str = "and was started anew: what was not a variable or a file of the workspace is gone (/tmp, environment variables, the current directory)";
@@ -106,7 +106,7 @@ async fn a_session_hibernates_and_wakes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_lost_is_told() {
     let session = data_engine()
-        .session_with(without_copies(Limits::default()))
+        .session_with(without_checkpoints(Limits::default()))
         .await
         .unwrap();
     session.checkpoint("mine").await.unwrap();
@@ -231,7 +231,7 @@ async fn a_crash_after_waking_costs_nothing_more() {
         assert_eq!(printed(&session, "print(x)").await, "2\n");
     }
     // Without copies it is lost, as it would have been.
-    let options = without_copies(Limits::default());
+    let options = without_checkpoints(Limits::default());
     let session = engine().session_with(options).await.unwrap();
     good(&session, "x = 1").await;
     hibernate_session(&session).await;

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{
     Stopwatch, bare_environment, builder, data_session, descriptors, engine, eventually, good,
     inits, name, printed, processes_below, resident, seconds, session_with, template, timed,
-    traces, without_copies,
+    traces, without_checkpoints,
 };
 
 /// A number below `limit`, another one each time.
@@ -197,7 +197,10 @@ async fn heavy_two_gigabytes_of_heap() {
         ..Limits::default()
     };
     let engine = crate::support::data_engine();
-    let session = engine.session_with(without_copies(limits)).await.unwrap();
+    let session = engine
+        .session_with(without_checkpoints(limits))
+        .await
+        .unwrap();
     let before = resident();
     let outcome = good(&session, "import numpy as np\nbig = np.ones(1 << 28)").await;
     assert!(outcome.peak_memory_bytes.unwrap() > 2 << 30);

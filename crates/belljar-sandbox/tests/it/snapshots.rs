@@ -8,7 +8,7 @@ use belljar_sandbox::{Engine, Error, Limits, LoadReport, Session, SnapshotReport
 
 use crate::support::{
     data_engine, engine, forget_highest_resident, good, highest_resident, printed, seconds,
-    session, without_copies,
+    session, without_checkpoints,
 };
 
 /// A directory for one snapshot.
@@ -373,7 +373,7 @@ async fn time_and_size_have_bounds() {
         ..Limits::default()
     };
     let session = data_engine()
-        .session_with(without_copies(limits.clone()))
+        .session_with(without_checkpoints(limits.clone()))
         .await
         .unwrap();
     good(&session, "import time, numpy as np\nclass Slow:\n    def __reduce__(self):\n        time.sleep(60)\nclass Endless:\n    def __reduce__(self):\n        while True:\n            try: time.sleep(60)\n            except BaseException as e: raise RuntimeError('caught') from e\nslow = Slow(); endless = Endless(); x = 1\nbase = np.zeros(80 << 20, dtype=np.uint8)\none, two, three = base[1:], base[2:], base[3:]\nlast = 2").await;
@@ -420,7 +420,7 @@ async fn heavy_variables_of_300_mb_pass_through() {
     };
     let engine = data_engine();
     let session = engine
-        .session_with(without_copies(limits.clone()))
+        .session_with(without_checkpoints(limits.clone()))
         .await
         .unwrap();
     good(

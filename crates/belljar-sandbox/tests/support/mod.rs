@@ -45,7 +45,7 @@ pub(crate) fn builder(environment: Environment) -> EngineBuilder {
 }
 
 /// The same for a session with limits of its own.
-pub(crate) fn without_copies(limits: Limits) -> SessionOptions {
+pub(crate) fn without_checkpoints(limits: Limits) -> SessionOptions {
     SessionOptions {
         limits,
         checkpoints: Checkpoints::Off,
@@ -70,7 +70,10 @@ pub(crate) async fn data_session() -> Session {
 }
 
 pub(crate) async fn session_with(limits: Limits) -> Session {
-    engine().session_with(without_copies(limits)).await.unwrap()
+    engine()
+        .session_with(without_checkpoints(limits))
+        .await
+        .unwrap()
 }
 
 /// Runs a cell that must succeed and returns its outcome.

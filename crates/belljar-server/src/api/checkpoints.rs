@@ -56,10 +56,10 @@ pub(super) async fn list(
     let held = service.sessions.find(&caller.tenant, &id)?;
     let list = held.session()?.checkpoints().await;
     let list = list.map_err(|error| held.explain(error))?;
-    let checkpoints = list.into_iter().map(|copy| CheckpointView {
-        cell: copy.cell,
-        name: copy.name,
-        memory_bytes: copy.memory_bytes,
+    let checkpoints = list.into_iter().map(|checkpoint| CheckpointView {
+        cell: checkpoint.cell,
+        name: checkpoint.name,
+        memory_bytes: checkpoint.memory_bytes,
     });
     Ok(Answer(CheckpointList {
         checkpoints: checkpoints.collect(),
@@ -142,7 +142,7 @@ pub(super) async fn restore(
     Json(asked): Json<RestoreCheckpoint>,
 ) -> Result<StatusCode, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
-    let copy = match (asked.cell, asked.name) {
+    let checkpoint = match (asked.cell, asked.name) {
         (Some(cell), None) => CheckpointRef::Cell(cell),
         (None, Some(name)) => CheckpointRef::Name(name),
         _ => {
@@ -150,7 +150,7 @@ pub(super) async fn restore(
             return Err(Problem::new(Code::BadBody, detail));
         }
     };
-    let restored = held.session()?.restore(copy).await;
+    let restored = held.session()?.restore(checkpoint).await;
     restored.map_err(|error| held.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }

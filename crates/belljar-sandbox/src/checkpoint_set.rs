@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use belljar_protocol::{GuestFrame, KeptCopy, WokenCopy};
+use belljar_protocol::{GuestFrame, KeptCheckpoint, WokenCheckpoint};
 use belljar_walls::{Process, SessionCgroup};
 use tokio::sync::oneshot;
 
@@ -31,7 +31,7 @@ const CLEAR_TIME: Duration = Duration::from_secs(10);
 
 /// A copy that sleeps.
 #[derive(Debug)]
-pub(crate) struct FrozenCopy {
+pub(crate) struct FrozenCheckpoint {
     id: u64,
     /// The cell after which it was made; 0 before the first one.
     pub(crate) cell: u32,
@@ -54,10 +54,10 @@ struct Asked {
 
 /// The copies of one session, the newest last.
 #[derive(Debug, Default)]
-pub(crate) struct Copies {
+pub(crate) struct CheckpointSet {
     /// None where there are no walls, and no copies.
     orphans: Option<Orphans>,
-    frozen: VecDeque<FrozenCopy>,
+    frozen: VecDeque<FrozenCheckpoint>,
     /// Whether the guest makes copies that nobody asked for.
     unasked: bool,
     /// Whether the guest may make one more, out of what all sessions of the host may.
@@ -76,7 +76,7 @@ pub(crate) struct Copies {
     score: Option<i32>,
 }
 
-impl Copies {
+impl CheckpointSet {
     pub(crate) fn new(orphans: Option<Orphans>, checkpoints: Checkpoints) -> Self {
         Self {
             orphans,
@@ -137,20 +137,21 @@ impl Copies {
     }
 
     /// The copies that live.
-    pub(crate) fn list(&mut self) -> impl Iterator<Item = &FrozenCopy> {
-        self.frozen.retain(|copy| !is_gone(&copy.process));
+    pub(crate) fn list(&mut self) -> impl Iterator<Item = &FrozenCheckpoint> {
+        self.frozen
+            .retain(|checkpoint| !is_gone(&checkpoint.process));
         self.frozen.iter()
     }
 
     /// The newest copy of a cell, or the one of that name.
     pub(crate) fn find(&mut self, which: &CheckpointRef) -> Option<u64> {
         self.list()
-            .filter(|copy| match which {
-                CheckpointRef::Cell(cell) => copy.cell == *cell,
-                CheckpointRef::Name(name) => copy.name.as_ref() == Some(name),
+            .filter(|checkpoint| match which {
+                CheckpointRef::Cell(cell) => checkpoint.cell == *cell,
+                CheckpointRef::Name(name) => checkpoint.name.as_ref() == Some(name),
             })
             .last()
-            .map(|copy| copy.id)
+            .map(|checkpoint| checkpoint.id)
     }
 
     /// Whether the guest has yet to tell of a copy that it was asked for.
@@ -160,7 +161,7 @@ impl Copies {
 
     /// Whether a copy is kept.
     pub(crate) fn holds(&self, id: u64) -> bool {
-        self.frozen.iter().any(|copy| copy.id == id)
+        self.frozen.iter().any(|checkpoint| checkpoint.id == id)
     }
 
     /// The state is changed by something other than a cell.
@@ -195,7 +196,7 @@ impl Copies {
     pub(crate) fn take_up(
         &mut self,
         cgroup: Option<&SessionCgroup>,
-        told: KeptCopy,
+        told: KeptCheckpoint,
         last: u32,
     ) -> Result<(), String> {
         let nobody_asked = || "a copy that nobody asked for".to_owned();
@@ -226,13 +227,16 @@ impl Copies {
         let Some(exit) = orphans.and_then(|orphans| orphans.watch(told.pid)) else {
             return Ok(());
         };
-        self.frozen.retain(|copy| copy.outside != outside);
+        self.frozen
+            .retain(|checkpoint| checkpoint.outside != outside);
         // It takes the place of the one that has its name, or is of the same cell.
-        self.give_up(|copy| copy.name == name && (name.is_some() || copy.cell == cell));
+        self.give_up(|checkpoint| {
+            checkpoint.name == name && (name.is_some() || checkpoint.cell == cell)
+        });
         if let Some(score) = self.score {
             let _ = process.set_memory_score(score);
         }
-        self.frozen.push_back(FrozenCopy {
+        self.frozen.push_back(FrozenCheckpoint {
             id,
             cell,
             name,
@@ -243,7 +247,7 @@ impl Copies {
         if self
             .frozen
             .iter()
-            .filter(|copy| copy.name.is_none())
+            .filter(|checkpoint| checkpoint.name.is_none())
             .count()
             > MOST
         {
@@ -254,12 +258,12 @@ impl Copies {
     }
 
     /// Ends copies; whether there were any.
-    pub(crate) fn give_up(&mut self, which: impl Fn(&FrozenCopy) -> bool) -> bool {
+    pub(crate) fn give_up(&mut self, which: impl Fn(&FrozenCheckpoint) -> bool) -> bool {
         let before = self.frozen.len();
-        self.frozen.retain(|copy| {
-            let over = which(copy);
+        self.frozen.retain(|checkpoint| {
+            let over = which(checkpoint);
             if over {
-                let _ = copy.process.kill();
+                let _ = checkpoint.process.kill();
             }
             !over
         });
@@ -268,35 +272,41 @@ impl Copies {
 
     /// Ends all copies that have no name, but the newest of all; whether there were any.
     pub(crate) fn give_up_older(&mut self) -> bool {
-        let newest = self.frozen.back().map(|copy| copy.id);
+        let newest = self.frozen.back().map(|checkpoint| checkpoint.id);
         let pinned = self.pinned;
-        self.give_up(|copy| {
-            copy.name.is_none() && Some(copy.id) != newest && Some(copy.id) != pinned
+        self.give_up(|checkpoint| {
+            checkpoint.name.is_none()
+                && Some(checkpoint.id) != newest
+                && Some(checkpoint.id) != pinned
         })
     }
 
     /// Ends the oldest copy that has no name, if it is not the newest of all.
     fn give_up_oldest(&mut self) {
         let mut older = self.frozen.iter().rev().skip(1).rev();
-        let oldest = older.find(|copy| copy.name.is_none() && Some(copy.id) != self.pinned);
-        if let Some(id) = oldest.map(|copy| copy.id) {
-            self.give_up(|copy| copy.id == id);
+        let oldest = older
+            .find(|checkpoint| checkpoint.name.is_none() && Some(checkpoint.id) != self.pinned);
+        if let Some(id) = oldest.map(|checkpoint| checkpoint.id) {
+            self.give_up(|checkpoint| checkpoint.id == id);
         }
     }
 
     /// The newest copy, or this one; those that are newer and have no name are given up.
-    fn take(&mut self, which: Option<u64>) -> Option<FrozenCopy> {
+    fn take(&mut self, which: Option<u64>) -> Option<FrozenCheckpoint> {
         let at = match which {
             None => self.frozen.len().checked_sub(1)?,
-            Some(id) => self.frozen.iter().position(|copy| copy.id == id)?,
+            Some(id) => self
+                .frozen
+                .iter()
+                .position(|checkpoint| checkpoint.id == id)?,
         };
         let mut newer = self.frozen.split_off(at);
         let taken = newer.pop_front();
-        for copy in newer {
-            if copy.name.is_some() {
-                self.frozen.push_back(copy);
+        for checkpoint in newer {
+            if checkpoint.name.is_some() {
+                self.frozen.push_back(checkpoint);
             } else {
-                let _ = copy.process.kill();
+                let _ = checkpoint.process.kill();
             }
         }
         taken
@@ -309,18 +319,18 @@ pub(crate) async fn restore(
     handle: &SessionHandle,
     guest: &mut Guest,
     which: Option<u64>,
-) -> Option<WokenCopy> {
+) -> Option<WokenCheckpoint> {
     let cgroup = handle.cgroup.as_ref()?;
-    if guest.copies.list().next().is_none() || handle.init_is_gone() {
+    if guest.checkpoint_set.list().next().is_none() || handle.init_is_gone() {
         return None;
     }
     let _ = handle.interpreter().kill();
     guest.wait_status(DEATH_TIME).await;
     let kept: Vec<i32> = guest
-        .copies
+        .checkpoint_set
         .frozen
         .iter()
-        .map(|copy| copy.outside)
+        .map(|checkpoint| checkpoint.outside)
         .collect();
     let deadline = Instant::now() + CLEAR_TIME;
     let mut clear = cgroup.kill_all_but(&kept);
@@ -332,25 +342,25 @@ pub(crate) async fn restore(
     if !clear {
         return None;
     }
-    while let Some(copy) = guest.copies.take(which) {
+    while let Some(checkpoint) = guest.checkpoint_set.take(which) {
         // What the one before said last, and had no time to end.
         guest.start_anew();
-        if copy.process.wake().is_err() {
+        if checkpoint.process.wake().is_err() {
             continue;
         }
         match tokio::time::timeout(WAKE_TIME, guest.frame()).await {
-            Ok(Ok((GuestFrame::Woke(woken), _))) if woken.cell == copy.cell => {
-                guest.copies.stand_before(&copy.process);
-                handle.set_interpreter(copy.process);
-                guest.set_exit(copy.exit);
+            Ok(Ok((GuestFrame::Woke(woken), _))) if woken.cell == checkpoint.cell => {
+                guest.checkpoint_set.stand_before(&checkpoint.process);
+                handle.set_interpreter(checkpoint.process);
+                guest.set_exit(checkpoint.exit);
                 // It will tell of the copy that takes its place.
-                guest.copies.state = woken.cell;
-                guest.copies.asked.clear();
-                guest.copies.expect(copy.name);
+                guest.checkpoint_set.state = woken.cell;
+                guest.checkpoint_set.asked.clear();
+                guest.checkpoint_set.expect(checkpoint.name);
                 return Some(woken);
             }
             _ => {
-                let _ = copy.process.kill();
+                let _ = checkpoint.process.kill();
             }
         }
     }
