@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::tools::Toolset;
 use crate::warm_backend::WarmBackend;
 
-/// How long after a spare was taken the next one is made.
+/// How long after a pooled session was taken the next one is made.
 const REFILL_PAUSE: Duration = Duration::from_millis(20);
 
 /// How an engine is to be.
@@ -26,7 +26,7 @@ pub struct EngineBuilder {
     environment: Environment,
     limits: Limits,
     checkpoints: Checkpoints,
-    spares: usize,
+    pool_size: usize,
     backend: Backend,
     rotation: Rotation,
     packages: Packages,
@@ -50,10 +50,10 @@ impl EngineBuilder {
     }
 
     /// How many sessions are kept ready, so that one is there without a fork. None by default:
-    /// each holds a few megabytes, and a session without a spare still starts in milliseconds.
+    /// each holds a few megabytes, and a session outside of the pool still starts in milliseconds.
     #[must_use]
-    pub fn spares(mut self, spares: usize) -> Self {
-        self.spares = spares;
+    pub fn warm_pool(mut self, sessions: usize) -> Self {
+        self.pool_size = sessions;
         self
     }
 
@@ -104,7 +104,7 @@ impl EngineBuilder {
             environment: self.environment,
             limits: self.limits,
             checkpoints: self.checkpoints,
-            spares: self.spares,
+            pool_size: self.pool_size,
             backend: self.backend,
             rotation: self.rotation,
             packages: self.packages,
@@ -122,7 +122,7 @@ struct Inner {
     environment: Environment,
     limits: Limits,
     checkpoints: Checkpoints,
-    spares: usize,
+    pool_size: usize,
     backend: Backend,
     rotation: Rotation,
     packages: Packages,
@@ -155,7 +155,7 @@ impl Engine {
             environment,
             limits: Limits::default(),
             checkpoints: Checkpoints::default(),
-            spares: 0,
+            pool_size: 0,
             backend: Backend::default(),
             rotation: Rotation::default(),
             packages: Packages::default(),
@@ -164,27 +164,27 @@ impl Engine {
         }
     }
 
-    /// Starts the template, which takes as long as importing its preload list, and the spare
+    /// Starts the template, which takes as long as importing its preload list, and the pooled
     /// sessions. The first session does it otherwise.
     pub async fn warm(&self) -> Result<(), Error> {
         self.behind_walls().await?;
-        self.fill_spares().await
+        self.fill_pool().await
     }
 
-    /// Starts a session with the engine's limits and checkpoints, from a spare where one is ready.
+    /// Starts a session with the engine's limits and checkpoints, from the warm pool where one is ready.
     pub async fn session(&self) -> Result<Session, Error> {
-        let spare = self.ready().pop_front();
-        if self.0.spares > 0 {
+        let pooled = self.ready().pop_front();
+        if self.0.pool_size > 0 {
             let engine = self.clone();
             tokio::spawn(async move {
                 // Not at once: making one would compete with the first cell of the one taken.
                 tokio::time::sleep(REFILL_PAUSE).await;
-                if let Err(error) = engine.fill_spares().await {
-                    tracing::warn!(%error, "a spare session could not be made");
+                if let Err(error) = engine.fill_pool().await {
+                    tracing::warn!(%error, "a pooled session could not be started");
                 }
             });
         }
-        match spare {
+        match pooled {
             Some(session) if session.is_alive() => Ok(session),
             _ => self.session_with(self.options()).await,
         }
@@ -281,12 +281,12 @@ impl Engine {
         }
     }
 
-    async fn fill_spares(&self) -> Result<(), Error> {
+    async fn fill_pool(&self) -> Result<(), Error> {
         // One at a time: whoever is at it goes on until there are enough.
         let Ok(_filling) = self.0.filling.try_lock() else {
             return Ok(());
         };
-        while self.ready().len() < self.0.spares {
+        while self.ready().len() < self.0.pool_size {
             let session = self.session_with(self.options()).await?;
             session.rehearse().await?;
             self.ready().push_back(session);

@@ -149,8 +149,8 @@ impl Session {
         source: Option<&File>,
         act: impl FnOnce(&mut Writing<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let spare = self.limits().spare_bytes();
-        self.with_handle(|handle| handle.write_files(path, spare, source, act))
+        let reserve = self.limits().reserve_bytes();
+        self.with_handle(|handle| handle.write_files(path, reserve, source, act))
     }
 
     fn check_size(&self, path: &str, bytes: u64) -> Result<(), Error> {

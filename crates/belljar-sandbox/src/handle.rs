@@ -80,12 +80,12 @@ impl SessionHandle {
     }
 
     /// Writes files into the workspace: all of `act` is done, and charged to the session. Where the
-    /// session has less than `spare` bytes of memory left, files are refused. Parts of the source can
+    /// session has less than `reserve` bytes of memory left, files are refused. Parts of the source can
     /// be copied into them. `what` is written, for the error.
     pub(crate) fn write_files<T>(
         &self,
         what: &str,
-        spare: u64,
+        reserve: u64,
         source: Option<&File>,
         act: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -107,7 +107,7 @@ impl SessionHandle {
                 })?
             }
         };
-        let mut writing = writer.begin(self.cgroup.as_ref(), spare);
+        let mut writing = writer.begin(self.cgroup.as_ref(), reserve);
         let done = act(&mut writing).and_then(|value| {
             writing.finish()?;
             Ok(value)

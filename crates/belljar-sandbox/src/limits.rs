@@ -43,7 +43,7 @@ pub struct Limits {
 impl Limits {
     /// The part of its memory that a session's interpreter is not to ask for, and files that are put
     /// into the workspace are not to take: what is left keeps the kernel from ending a process.
-    pub(crate) fn spare_bytes(&self) -> u64 {
+    pub(crate) fn reserve_bytes(&self) -> u64 {
         (self.memory_bytes / 16).min(64 << 20)
     }
 

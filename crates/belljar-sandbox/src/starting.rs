@@ -289,7 +289,7 @@ impl WarmBackend {
             file_size: limits.file_bytes,
             // A little less than the session's memory, so that one process which asks for too
             // much gets a MemoryError and lives, rather than the kernel's axe.
-            data: template.report.data_bytes + limits.memory_bytes - limits.spare_bytes(),
+            data: template.report.data_bytes + limits.memory_bytes - limits.reserve_bytes(),
             // The kernel counts those of the session's forks too; the cgroup has the exact limit.
             processes: limits.processes * u64::from(1 + MOST_FORKS),
         };

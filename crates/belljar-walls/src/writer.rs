@@ -104,13 +104,13 @@ impl FileWriter {
         self.used.elapsed() < COUNTED_ON && matches!(received, Err(Errno::AGAIN))
     }
 
-    /// Begins to write. Where the session has less than `spare` bytes of memory left, files are
+    /// Begins to write. Where the session has less than `reserve` bytes of memory left, files are
     /// refused.
-    pub fn begin<'a>(&'a mut self, cgroup: Option<&'a SessionCgroup>, spare: u64) -> Writing<'a> {
+    pub fn begin<'a>(&'a mut self, cgroup: Option<&'a SessionCgroup>, reserve: u64) -> Writing<'a> {
         Writing {
             writer: self,
             cgroup,
-            spare,
+            reserve,
             looked_for: 0,
             path: String::new(),
             temporary: None,
@@ -177,7 +177,7 @@ impl FileWriter {
 pub struct Writing<'a> {
     writer: &'a mut FileWriter,
     cgroup: Option<&'a SessionCgroup>,
-    spare: u64,
+    reserve: u64,
     /// For how many bytes there was memory when it was looked at.
     looked_for: u64,
     /// The last one that was begun, and where it is until it is kept.
@@ -219,7 +219,7 @@ impl Writing<'_> {
     /// Refuses what the session has no memory for, before any of it is written.
     pub fn check_room(&mut self, bytes: u64) -> Result<(), BeneathError> {
         if let Some(cgroup) = self.cgroup
-            && !cgroup.has_room(bytes.saturating_add(self.spare))
+            && !cgroup.has_room(bytes.saturating_add(self.reserve))
         {
             return Err(self.no_memory(cgroup));
         }

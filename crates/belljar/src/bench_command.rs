@@ -59,8 +59,8 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let (start, bare) = session_start(&engine, 100 / scale).await?;
     let bare_name = "fork of the template + namespaces + mounts";
     report.figure("session_start", &start, bare_name, &bare);
-    let spare = session_start_spare(&args.session, 50 / scale).await?;
-    report.figure("session_start_spare", &spare, bare_name, &bare);
+    let pooled = session_start_pooled(&args.session, 50 / scale).await?;
+    report.figure("session_start_pooled", &pooled, bare_name, &bare);
     match &args.jupyter {
         Some(python) => {
             let jupyter = jupyter(python, (10 / scale).max(2))?;
@@ -165,9 +165,9 @@ async fn session_start_fresh(args: &SessionArgs, n: usize) -> anyhow::Result<Tim
     starts(engine.build(), n, Duration::ZERO).await
 }
 
-async fn session_start_spare(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
-    let engine = args.builder(args.environment()?).spares(4);
-    // Time for the next spare, as between two users.
+async fn session_start_pooled(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
+    let engine = args.builder(args.environment()?).warm_pool(4);
+    // Time for the next pooled session, as between two users.
     let pause = Duration::from_millis(100);
     starts(engine.build(), n, pause).await
 }

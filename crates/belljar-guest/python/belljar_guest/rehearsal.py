@@ -1,7 +1,7 @@
-"""What a spare session does while it waits: the moves of a typical first cell.
+"""What a pooled session does while it waits: the moves of a typical first cell.
 
 In a fresh fork every page that is written to must be copied first, which is most of what a first
-cell costs. A spare has the time to pay for that before anybody waits for it.
+cell costs. A pooled session has the time to pay for that before anybody waits for it.
 """
 
 from belljar_guest import BUILTINS as __builtins__

@@ -443,11 +443,13 @@ os.kill(os.getpid(), 9)";
     assert_eq!(printed(&session, count).await, "1 True\n");
 }
 
-/// The default, also for spares. Without walls there are none, and who insists is told.
+/// The default, also for pooled sessions. Without walls there are none, and who insists is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn checkpoints_are_made_by_default() {
-    for spares in [0, 1] {
-        let engine = Engine::builder(bare_environment()).spares(spares).build();
+    for pooled in [0, 1] {
+        let engine = Engine::builder(bare_environment())
+            .warm_pool(pooled)
+            .build();
         engine.warm().await.unwrap();
         let session = engine.session().await.unwrap();
         good(&session, "x = 1").await;

@@ -107,7 +107,7 @@ async fn heavy_killing_template_and_init_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a part of heavy_killing_the_caller_leaves_nothing, which starts and kills it"]
 async fn caller() {
-    let engine = builder(bare_environment()).spares(2).build();
+    let engine = builder(bare_environment()).warm_pool(2).build();
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..3 {
         let engine = engine.clone();

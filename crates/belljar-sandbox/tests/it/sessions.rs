@@ -357,11 +357,11 @@ async fn manifest_and_changes() {
     );
 }
 
-/// Spares are made ahead, are no more than asked for, and look like any other session.
+/// Pooled sessions are started ahead, are no more than asked for, and look like any other session.
 #[tokio::test(flavor = "multi_thread")]
-async fn spares_are_ordinary_sessions() {
+async fn pooled_sessions_are_ordinary() {
     let engine = builder(crate::support::data_environment())
-        .spares(2)
+        .warm_pool(2)
         .build();
     engine.warm().await.unwrap();
     let mut sessions = Vec::new();
@@ -379,8 +379,8 @@ async fn spares_are_ordinary_sessions() {
         );
         sessions.push(session);
     }
-    // The burst is over: two spares beside the six.
-    crate::support::eventually("two spares", || inits().len() == 8).await;
+    // The burst is over: two pooled sessions beside the six.
+    crate::support::eventually("two pooled sessions", || inits().len() == 8).await;
     tokio::time::sleep(seconds(0.3)).await;
     assert_eq!(inits().len(), 8);
 }
