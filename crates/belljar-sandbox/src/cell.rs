@@ -244,7 +244,7 @@ impl<'a> CellDriver<'a> {
         }
         let death = match &end {
             End::Report(report) => self.undo(report).await,
-            End::Died | End::Protocol(_) | End::Fault(_) => self.bury().await,
+            End::Died | End::Protocol(_) | End::Fault(_) => self.reap().await,
         };
         if self.displays_lost > 0 {
             self.dropped.push(format!(

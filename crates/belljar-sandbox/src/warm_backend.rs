@@ -37,7 +37,7 @@ use crate::templates::Templates;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long it takes at most until what could not be removed is tried again.
-const RUBBISH_AGAIN: Duration = Duration::from_secs(1);
+const CLEANUP_RETRY: Duration = Duration::from_secs(1);
 
 /// What is waited for from behind the walls.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ pub(crate) struct WarmBackend {
     ids: Option<SessionIds>,
     next_id: AtomicU64,
     /// Cgroups of dead sessions, removed by a thread of their own since the kernel may need time.
-    rubbish: Mutex<Option<mpsc::Sender<Vec<PathBuf>>>>,
+    cleanup: Mutex<Option<mpsc::Sender<Vec<PathBuf>>>>,
     // Dropped last: the keeper ends all processes and removes what is left.
     keeper: Mutex<Option<Keeper>>,
     keeper_log: File,
@@ -165,7 +165,7 @@ impl WarmBackend {
             package_store: package_store.map(Arc::new),
             ids,
             next_id: AtomicU64::new(1),
-            rubbish: Mutex::new(Some(start_rubbish_thread())),
+            cleanup: Mutex::new(Some(start_cleanup_thread())),
             keeper: Mutex::new(Some(keeper)),
             keeper_log,
             directory,
@@ -246,7 +246,7 @@ impl WarmBackend {
     /// Ends everything and waits until nothing is left.
     pub(crate) fn stop(&self) {
         self.waits().down = true;
-        drop(lock(&self.rubbish).take());
+        drop(lock(&self.cleanup).take());
         if let Some(keeper) = lock(&self.keeper).take() {
             drop(keeper);
             // The keeper has done it, unless it was killed before it could.
@@ -336,8 +336,8 @@ impl WarmBackend {
     /// Removes a dead session's cgroups in the background.
     pub(crate) fn discard(&self, cgroup: &SessionCgroup) {
         let left = cgroup.leave();
-        if let Some(rubbish) = &*lock(&self.rubbish) {
-            let _ = rubbish.send(left);
+        if let Some(cleanup) = &*lock(&self.cleanup) {
+            let _ = cleanup.send(left);
         }
     }
 
@@ -563,13 +563,13 @@ fn last_lines(log: &File) -> String {
 }
 
 /// Removes cgroups until nobody can send any more.
-fn start_rubbish_thread() -> mpsc::Sender<Vec<PathBuf>> {
+fn start_cleanup_thread() -> mpsc::Sender<Vec<PathBuf>> {
     let (sender, receiver) = mpsc::channel::<Vec<PathBuf>>();
     std::thread::spawn(move || {
         // Where a host is so busy that a process takes long to end, its cgroup is there for longer.
         let mut left = VecDeque::new();
         loop {
-            let new = match receiver.recv_timeout(RUBBISH_AGAIN) {
+            let new = match receiver.recv_timeout(CLEANUP_RETRY) {
                 Ok(new) => new,
                 Err(RecvTimeoutError::Timeout) => Vec::new(),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -600,8 +600,8 @@ mod tests {
         fs::create_dir(&full).unwrap();
         fs::create_dir(&empty).unwrap();
         fs::write(full.join("process"), "").unwrap();
-        let rubbish = start_rubbish_thread();
-        rubbish.send(vec![full.clone(), empty.clone()]).unwrap();
+        let cleanup = start_cleanup_thread();
+        cleanup.send(vec![full.clone(), empty.clone()]).unwrap();
         let gone = |path: &PathBuf| {
             let until = Instant::now() + Duration::from_secs(10);
             while path.exists() && Instant::now() < until {

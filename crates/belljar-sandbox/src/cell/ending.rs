@@ -35,7 +35,7 @@ pub(super) struct Death {
 
 impl CellDriver<'_> {
     /// Ends what is left of the session and reads its last words.
-    pub(super) async fn bury(&mut self) -> Death {
+    pub(super) async fn reap(&mut self) -> Death {
         // A process that is dying by itself gets the time to tell how.
         let mut wait_status = self.guest.wait_status(LAST_WORDS).await;
         let by_itself = wait_status.is_some();
