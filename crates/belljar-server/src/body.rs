@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::bounds::Place;
+use crate::admission::Place;
 use crate::held::{self, Charge, SMALL};
 use crate::offload::offload;
 use crate::pace::Pace;
@@ -102,7 +102,7 @@ impl Upload {
         let mut contents = match takes {
             Takes::Json => Contents::Memory(Vec::new()),
             Takes::File(_) => {
-                held.place = Some(service.bounds.transfer(tenant)?);
+                held.place = Some(service.admission.transfer(tenant)?);
                 let disk = service.runs.disk(tenant).await?;
                 held.space = Some(disk.take(announced.unwrap_or(0)).map_err(disk_full)?);
                 failpoint::fail("spool.upload").map_err(fault)?;
@@ -140,7 +140,7 @@ impl Upload {
                 space.grow(data.len() as u64).map_err(disk_full)?;
             }
             if bytes > SMALL as u64 && held.place.is_none() {
-                held.place = Some(service.bounds.transfer(tenant)?);
+                held.place = Some(service.admission.transfer(tenant)?);
             }
             if let Some(fingerprint) = &mut fingerprint {
                 fingerprint.update(&data);
@@ -227,7 +227,10 @@ impl Held {
         if let Some(charge) = &mut self.charge {
             return charge.grow(more).then_some(()).ok_or_else(held::refusal);
         }
-        let charge = service.bounds.held.charge_or_refuse(tenant, before + more);
+        let charge = service
+            .admission
+            .held
+            .charge_or_refuse(tenant, before + more);
         self.charge = Some(charge?);
         Ok(())
     }

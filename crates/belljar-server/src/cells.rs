@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use crate::bounds::Place;
+use crate::admission::Place;
 use crate::held::{Charge, ChargedWriter, HeldBytes, IsCharged};
 use crate::metrics::status_name;
 use crate::offload::offload;
@@ -85,7 +85,7 @@ impl CellRecord {
             number,
             log: Mutex::default(),
             told: watch::Sender::new(0),
-            memory: Arc::clone(&service.bounds.held),
+            memory: Arc::clone(&service.admission.held),
             tenant: held.tenant.clone(),
         });
         record.tell(Event::Started { cell: number }).await;
@@ -299,7 +299,7 @@ async fn pump(
             span.record("belljar.outcome.status", status_name(outcome.status));
             span.record("belljar.outcome.cpu_us", outcome.durations.cpu_us);
             span.record("belljar.outcome.duration_us", outcome.durations.total_us);
-            service.bounds.spend_cell(&held.tenant, &outcome);
+            service.admission.spend_cell(&held.tenant, &outcome);
             tracing::info!(
                 status = ?outcome.status,
                 duration_us = outcome.durations.total_us,
@@ -312,7 +312,7 @@ async fn pump(
     drop(span);
     let events = record.last_event() + 1;
     service
-        .bounds
+        .admission
         .spend(&held.tenant, &[(Quota::Events, events)]);
     // Who hears of the end finds the place free.
     held.cell_ended();

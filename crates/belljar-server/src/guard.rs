@@ -212,7 +212,7 @@ pub(crate) async fn authorize(
     let authenticated = connection.as_ref().map(Connection::authenticate);
     request.extensions_mut().insert(caller);
     let mut response = next.run(request).await;
-    service.bounds.tell(&tenant, response.headers_mut());
+    service.admission.tell(&tenant, response.headers_mut());
     match connection {
         Some(connection) => connection.hold(response, authenticated),
         None => response,

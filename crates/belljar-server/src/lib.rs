@@ -14,9 +14,9 @@
 //! - A request that has begun to change a session is carried out, even if its client hangs up.
 
 mod accounts;
+mod admission;
 mod api;
 mod body;
-mod bounds;
 mod cells;
 mod connection;
 mod demo;

@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use tokio_util::sync::CancellationToken;
 
-use crate::bounds::{Bounds, Place};
+use crate::admission::{Admission, Place};
 use crate::held::SMALL;
 use crate::problem::{Code, Problem};
 use crate::runs::count;
@@ -180,7 +180,7 @@ pub(crate) async fn server(
 ) -> Result<(Arc<Server>, Arc<Sessions>), Problem> {
     let options = crate::api::usual_options(service, &caller.tenant);
     let places = TenantPlaces {
-        bounds: Arc::clone(&service.bounds),
+        admission: Arc::clone(&service.admission),
         runs: Arc::clone(&service.runs),
         tenant: caller.tenant.clone(),
         memory_bytes: options.limits.memory_bytes,
@@ -222,7 +222,7 @@ pub(crate) async fn server(
 /// Places of a tenant, and what it uses.
 #[derive(Debug)]
 struct TenantPlaces {
-    bounds: Arc<Bounds>,
+    admission: Arc<Admission>,
     runs: Arc<crate::runs::Runs>,
     tenant: TenantName,
     memory_bytes: u64,
@@ -232,7 +232,9 @@ struct TenantPlaces {
 
 impl Places for TenantPlaces {
     fn sessions(&self, count: usize) -> Result<Vec<belljar_mcp::Place>, String> {
-        let places = self.bounds.sessions(&self.tenant, count, self.memory_bytes);
+        let places = self
+            .admission
+            .sessions(&self.tenant, count, self.memory_bytes);
         let places = places.map_err(|problem| problem.words())?;
         Ok(places
             .into_iter()
@@ -241,9 +243,9 @@ impl Places for TenantPlaces {
     }
 
     fn cell(&self, code: usize) -> Result<belljar_mcp::Place, String> {
-        let place = self.bounds.cell(&self.tenant);
+        let place = self.admission.cell(&self.tenant);
         let place = place.map_err(|problem| problem.words())?;
-        let held = &self.bounds.held;
+        let held = &self.admission.held;
         let charge = (code > SMALL)
             .then(|| held.charge_or_refuse(&self.tenant, COPIES * code))
             .transpose();
@@ -264,14 +266,14 @@ impl Places for TenantPlaces {
     }
 
     fn cell_told(&self, event: &Event) {
-        self.bounds.spend(&self.tenant, &[(Quota::Events, 1)]);
+        self.admission.spend(&self.tenant, &[(Quota::Events, 1)]);
         if let Event::Outcome(outcome) = event {
-            self.bounds.spend_cell(&self.tenant, outcome);
+            self.admission.spend_cell(&self.tenant, outcome);
         }
     }
 
     fn run_told(&self, progress: &Progress<'_>, control: &Control) {
-        count(&self.bounds, &self.tenant, progress, control);
+        count(&self.admission, &self.tenant, progress, control);
     }
 
     fn explain(&self, error: Error) -> String {

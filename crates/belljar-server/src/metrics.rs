@@ -114,7 +114,7 @@ impl Metrics {
 
     /// In the text format of Prometheus, with what the service has at present.
     pub(crate) fn text(&self, service: &Service) -> String {
-        let (sessions, cells, places) = service.bounds.totals();
+        let (sessions, cells, places) = service.admission.totals();
         let (made, hibernated) = service.sessions.made_and_hibernated();
         let mut page = Page::default();
         page.family(

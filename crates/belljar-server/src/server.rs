@@ -169,7 +169,7 @@ impl Server {
             self.service.drain();
             let deadline = Instant::now() + self.service.options.drain;
             let cells = async {
-                while self.service.bounds.totals().1 > 0 && Instant::now() < deadline {
+                while self.service.admission.totals().1 > 0 && Instant::now() < deadline {
                     tokio::time::sleep(LOOK).await;
                 }
             };

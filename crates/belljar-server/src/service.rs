@@ -11,7 +11,7 @@ use belljar_sandbox::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::accounts::today;
-use crate::bounds::Bounds;
+use crate::admission::Admission;
 use crate::idempotency::Idempotency;
 use crate::logins::Logins;
 use crate::mcp::Mcp;
@@ -31,7 +31,7 @@ pub(crate) struct Service {
     pub(crate) tenants: Tenants,
     pub(crate) sessions: Sessions,
     pub(crate) runs: Arc<Runs>,
-    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) turns: Arc<Turns>,
     pub(crate) idempotency: Idempotency,
     pub(crate) mcp: Mcp,
@@ -60,16 +60,16 @@ impl Service {
         (node, data): (String, &Path),
         lock: File,
     ) -> Arc<Self> {
-        let bounds = Bounds::new(&options);
+        let admission = Admission::new(&options);
         Arc::new(Self {
             runs: Runs::new(
                 data.join("runs"),
                 node.clone(),
                 engine.clone(),
                 &options,
-                &bounds,
+                &admission,
             ),
-            bounds,
+            admission,
             engine,
             options,
             tenants,
@@ -92,7 +92,7 @@ impl Service {
     pub(crate) async fn read_quotas(&self) -> Result<(), TenantsError> {
         let last = self.tenants.last_act().await?;
         if self.last_act.load(Ordering::Relaxed) != last {
-            self.bounds.set_quotas(self.tenants.quotas().await?);
+            self.admission.set_quotas(self.tenants.quotas().await?);
             self.last_act.store(last, Ordering::Relaxed);
         }
         Ok(())
@@ -101,18 +101,19 @@ impl Service {
     /// Reads what tenants may use and have used today.
     pub(crate) async fn read_accounts(&self) -> Result<(), TenantsError> {
         let day = today();
-        self.bounds.set_spent(day, self.tenants.spent(day).await?);
+        self.admission
+            .set_spent(day, self.tenants.spent(day).await?);
         self.read_quotas().await
     }
 
     /// Writes what tenants have used, and reads what they may use.
     pub(crate) async fn keep_accounts(&self) {
-        let changed = self.bounds.take_changed();
+        let changed = self.admission.take_changed();
         if !changed.is_empty()
             && let Err(error) = self.tenants.keep_spent(&changed).await
         {
             tracing::error!(%error, "what tenants have used can't be written");
-            self.bounds.not_kept(changed);
+            self.admission.not_kept(changed);
         }
         if let Err(error) = self.tenants.keep_revocations().await {
             tracing::error!(%error, "revoked keys are refused, but the revocations can't be written");

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use belljar_agent::METRIC_TARGET;
 use belljar_sandbox::{Error, Session, SessionOptions};
 
-use crate::bounds::Place;
+use crate::admission::Place;
 use crate::cells::CellRecord;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};

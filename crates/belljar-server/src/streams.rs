@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
-use crate::bounds::Place;
+use crate::admission::Place;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
@@ -34,7 +34,7 @@ impl Listener {
     /// Takes one of the places for streams.
     pub(crate) fn new(service: &Arc<Service>, caller: &Caller) -> Result<Self, Problem> {
         Ok(Self {
-            _place: service.bounds.stream(&caller.tenant)?,
+            _place: service.admission.stream(&caller.tenant)?,
             service: Arc::clone(service),
             key: caller.prefix.clone(),
             checked: Instant::now(),

@@ -10,9 +10,9 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
+use crate::admission::Place;
 use crate::api::{takes, wants_stream};
 use crate::body::{Shared, Upload};
-use crate::bounds::Place;
 use crate::guard::changes;
 use crate::held::SMALL;
 use crate::idempotency::{Claim, Earlier, Slot};
@@ -29,7 +29,7 @@ pub(crate) async fn work(
     request: Request,
     next: Next,
 ) -> Response {
-    let place = match service.bounds.request(&caller.tenant) {
+    let place = match service.admission.request(&caller.tenant) {
         Ok(place) => Arc::new(place),
         Err(problem) => return problem.into_response(),
     };
@@ -54,12 +54,16 @@ async fn carry_out(
     if !changes(request.method()) {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let answer = to_its_end(next.run(request), place).await?;
-        let answer = service.bounds.held.answer(&caller.tenant, answer).await?;
+        let answer = service
+            .admission
+            .held
+            .answer(&caller.tenant, answer)
+            .await?;
         let large = answer.size_hint().exact() > Some(SMALL as u64);
         return match connection {
             // As a large body does: it is in memory until it is sent.
             Some(connection) if large => {
-                let transfer = service.bounds.transfer(&caller.tenant)?;
+                let transfer = service.admission.transfer(&caller.tenant)?;
                 Ok(connection.hold(answer, transfer))
             }
             _ => Ok(answer),

@@ -93,7 +93,7 @@ pub(super) struct Health {
     responses((status = 200, description = "How it is.", body = Health))
 )]
 pub(super) async fn health(State(service): State<Arc<Service>>) -> Answer<Health> {
-    let (sessions, cells, _) = service.bounds.totals();
+    let (sessions, cells, _) = service.admission.totals();
     let memory = HostMemory::now();
     Answer(Health {
         draining: service.is_draining(),
@@ -138,7 +138,7 @@ pub(super) struct TenantView {
 
 impl TenantView {
     fn of(tenant: &TenantName, service: &Service) -> Self {
-        let (quotas, used) = service.bounds.account(tenant);
+        let (quotas, used) = service.admission.account(tenant);
         Self {
             name: tenant.to_string(),
             quotas,

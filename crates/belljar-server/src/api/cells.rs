@@ -181,9 +181,10 @@ pub(super) async fn begin(
     let session = held.session()?;
     let mut wall_time = milliseconds(session.limits().wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
-    let place = service.bounds.cell(&held.tenant)?;
+    let place = service.admission.cell(&held.tenant)?;
     let code = asked.code.len();
-    let charge = (code > SMALL).then(|| service.bounds.held.charge_or_refuse(&held.tenant, code));
+    let charge =
+        (code > SMALL).then(|| service.admission.held.charge_or_refuse(&held.tenant, code));
     let place = (place, charge.transpose()?);
     let run = session.run(Cell {
         code: asked.code,

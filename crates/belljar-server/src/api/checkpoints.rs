@@ -196,7 +196,7 @@ pub(super) async fn fork(
     let session = held.session()?;
     let memory = held.options.limits.memory_bytes;
     let count = asked.count as usize;
-    let places = service.bounds.sessions(&caller.tenant, count, memory)?;
+    let places = service.admission.sessions(&caller.tenant, count, memory)?;
     let forks = session.fork(asked.count).await;
     let forks = forks.map_err(|error| held.explain(error))?;
     let mut sessions = Vec::new();

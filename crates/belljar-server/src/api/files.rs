@@ -124,7 +124,7 @@ pub(super) async fn get(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
-    let transfer = service.bounds.transfer(&caller.tenant)?;
+    let transfer = service.admission.transfer(&caller.tenant)?;
     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
     let file = with_files(&held, move |session| session.open(&path)).await?;
     let size = file.metadata().map(|metadata| metadata.len());
@@ -189,7 +189,7 @@ pub(super) async fn archive(
     Named(id): Named<String>,
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
-    let transfer = service.bounds.transfer(&caller.tenant)?;
+    let transfer = service.admission.transfer(&caller.tenant)?;
     let session = awake(&held).await?;
     let spool = service.spool.clone();
     let limit = held.options.limits.workspace_bytes;

@@ -12,8 +12,8 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcRequest};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::mpsc;
 
+use crate::admission::Place;
 use crate::body::{Held, MAX_JSON, Takes, Upload};
-use crate::bounds::Place;
 use crate::held::SMALL;
 use crate::mcp::{self, Unanswered};
 use crate::offload::offload;
@@ -32,9 +32,9 @@ pub(super) async fn handle(
     let tenant = &caller.tenant;
     // Until the answer has been taken: a client that does not read holds one.
     let place = if request.method() == Method::GET {
-        service.bounds.stream(tenant)?
+        service.admission.stream(tenant)?
     } else {
-        service.bounds.request(tenant)?
+        service.admission.request(tenant)?
     };
     if service.is_draining() && request.method() != Method::DELETE {
         return Err(draining());
@@ -57,7 +57,7 @@ pub(super) async fn handle(
     // Without a connection, a client cancels a request by hanging up.
     let to_end = unanswered.is_some() || opens;
     let server = if opens {
-        let connection = service.bounds.connection(tenant)?;
+        let connection = service.admission.connection(tenant)?;
         mcp::server(&service, &caller, Some(connection)).await?.0
     } else {
         Arc::clone(&opened.shared)
@@ -115,7 +115,7 @@ fn pass_on(body: Body, caller: &Caller, service: &Service, to_end: bool, until: 
         return body;
     }
     let (sender, receiver) = mpsc::channel(PARTS);
-    let (held, tenant) = (Arc::clone(&service.bounds.held), caller.tenant.clone());
+    let (held, tenant) = (Arc::clone(&service.admission.held), caller.tenant.clone());
     tokio::spawn(async move {
         let mut sender = Some(sender);
         let mut body = body;

@@ -193,7 +193,7 @@ pub(super) async fn create(
     let admitted = runs.admit(&caller.tenant, &mut start).await?;
     let mut transfer = None;
     if asked.files.iter().any(|file| file.session_id.is_some()) {
-        transfer = Some(service.bounds.transfer(&caller.tenant)?);
+        transfer = Some(service.admission.transfer(&caller.tenant)?);
     }
     let files = files(&service, &caller, asked.files).await?;
     for (name, contents) in files {

@@ -243,7 +243,7 @@ pub(super) async fn artifact(
     if !made.is_some_and(|made| made.iter().any(|artifact| artifact.path == path)) {
         return Err(not_found());
     }
-    let transfer = service.bounds.transfer(&caller.tenant)?;
+    let transfer = service.admission.transfer(&caller.tenant)?;
     let file = recorded.directory.artifacts(&recorded.id).join(&path);
     let opened = tokio::fs::File::open(file).await.map_err(|error| {
         tracing::warn!(%error, "a file of a run can't be opened");
@@ -301,7 +301,7 @@ pub(super) async fn export(
 ) -> Result<Response, Problem> {
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     // It is made in memory.
-    let _transfer = service.bounds.transfer(&caller.tenant)?;
+    let _transfer = service.admission.transfer(&caller.tenant)?;
     let (events, blobs) = (&recorded.events, recorded.directory.blobs());
     let (text, ending, kind) = match asked.format {
         Format::Ipynb => {

@@ -433,9 +433,9 @@ pub(super) fn one_place(
     service: &Service,
     caller: &Caller,
     options: &SessionOptions,
-) -> Result<crate::bounds::Place, Problem> {
+) -> Result<crate::admission::Place, Problem> {
     let memory = options.limits.memory_bytes;
-    let mut places = service.bounds.sessions(&caller.tenant, 1, memory)?;
+    let mut places = service.admission.sessions(&caller.tenant, 1, memory)?;
     places
         .pop()
         .ok_or_else(|| Problem::internal("a place", "there is none"))
@@ -446,7 +446,7 @@ pub(crate) fn usual_options(service: &Service, tenant: &TenantName) -> SessionOp
     SessionOptions {
         // Tenants never share a template.
         tenant: Some(tenant.as_str().to_owned()),
-        disk: Some(service.bounds.disk(tenant)),
+        disk: Some(service.admission.disk(tenant)),
         ..service.options.session.clone()
     }
 }

@@ -88,7 +88,7 @@ pub(super) async fn download(
 ) -> Result<Response, Problem> {
     let held = service.sessions.find(&caller.tenant, &id)?;
     let session = held.session()?;
-    let transfer = service.bounds.transfer(&caller.tenant)?;
+    let transfer = service.admission.transfer(&caller.tenant)?;
     let disk = service.runs.disk(&caller.tenant).await?;
     let fault = |error| Problem::io("a snapshot can't be kept", error);
     failpoint::fail("spool.snapshot").map_err(fault)?;

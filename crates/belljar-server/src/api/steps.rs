@@ -98,7 +98,7 @@ pub(super) async fn list(
         return Err(Problem::new(Code::BadQuery, detail));
     }
     let recorded = service.runs.read(&caller.tenant, &id).await?;
-    let _transfer = service.bounds.transfer(&caller.tenant)?;
+    let _transfer = service.admission.transfer(&caller.tenant)?;
     let mut steps = understood(&recorded)?;
     steps.retain(|step| step.number > asked.after);
     let all = steps.len();

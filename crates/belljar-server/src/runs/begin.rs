@@ -10,7 +10,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use super::{Runs, fault};
 use crate::accounts::exceeded;
-use crate::bounds::Place;
+use crate::admission::Place;
 use crate::problem::Problem;
 use crate::tenants::{Quota, TenantName};
 
@@ -36,20 +36,20 @@ impl Runs {
         let path = self.directory.join(tenant.as_str());
         let size = tokio::task::spawn_blocking(move || size(&path)).await;
         let size = size.map_err(|error| Problem::internal("the size of runs", error))?;
-        Ok(self.bounds.set_runs_bytes(tenant, size))
+        Ok(self.admission.set_runs_bytes(tenant, size))
     }
 
     /// What a tenant's uploads, downloads and sleeping sessions are taken from.
     pub(crate) async fn disk(&self, tenant: &TenantName) -> Result<Arc<DiskAllowance>, Problem> {
-        if !self.bounds.is_disk_measured(tenant) {
+        if !self.admission.is_disk_measured(tenant) {
             self.disk_bytes(tenant).await?;
         }
-        Ok(self.bounds.disk(tenant))
+        Ok(self.admission.disk(tenant))
     }
 
     /// Refuses a run of a tenant that has as much on disk as it may.
     async fn check_disk(&self, tenant: &TenantName) -> Result<(), Problem> {
-        if let Some(limit) = self.bounds.disk_quota(tenant) {
+        if let Some(limit) = self.admission.disk_quota(tenant) {
             let used = self.disk_bytes(tenant).await?;
             if used >= limit {
                 return Err(exceeded(Quota::DiskBytes, used, limit));
@@ -68,7 +68,7 @@ impl Runs {
         let places = self.places(tenant).await?;
         self.check_disk(tenant).await?;
         let priced = model.provider.profile().prices.is_some();
-        self.bounds.cut(tenant, &mut start.budget, priced);
+        self.admission.cut(tenant, &mut start.budget, priced);
         let directory = self.make_directory(tenant).await?;
         let agent = self.agent(tenant, &directory, model);
         Ok(Admitted { agent, places })
@@ -76,9 +76,9 @@ impl Runs {
 
     /// Places for a run and for its session.
     pub(super) async fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
-        let run = self.bounds.run(tenant)?;
+        let run = self.admission.run(tenant)?;
         let memory = self.session.limits.memory_bytes;
-        let session = self.bounds.sessions(tenant, 1, memory)?.pop();
+        let session = self.admission.sessions(tenant, 1, memory)?.pop();
         let session = session.ok_or_else(|| Problem::internal("a place", "there is none"))?;
         Ok(Places {
             run,

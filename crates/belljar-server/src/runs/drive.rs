@@ -17,7 +17,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::begin::Places;
 use super::{NOT_ASKED, Runs};
-use crate::bounds::Bounds;
+use crate::admission::Admission;
 use crate::sessions::lock;
 use crate::tenants::{Quota, TenantName};
 
@@ -29,7 +29,7 @@ const SAID_BYTES: usize = 1 << 20;
 pub(super) struct Driven {
     id: RunId,
     tenant: TenantName,
-    bounds: Arc<Bounds>,
+    admission: Arc<Admission>,
     pub(super) control: Control,
     said: Arc<Mutex<Said>>,
     /// How many parts there have been.
@@ -91,7 +91,7 @@ impl Runs {
         let driven = Arc::new(Driven {
             id: live.id().clone(),
             tenant: places.run.tenant().clone(),
-            bounds: Arc::clone(&self.bounds),
+            admission: Arc::clone(&self.admission),
             control: live.control(),
             said: Arc::default(),
             told: watch::Sender::new(0),
@@ -173,7 +173,7 @@ impl Runs {
 
 impl Driven {
     fn hear(&self, progress: &Progress<'_>) {
-        count(&self.bounds, &self.tenant, progress, &self.control);
+        count(&self.admission, &self.tenant, progress, &self.control);
         match progress {
             Progress::Event(event, run) => {
                 if let RunEvent::ModelFailed { error, .. } = event {
@@ -252,14 +252,14 @@ impl Said {
 
 /// Counts what a run uses, and ends it with the best answer that it has where that was all there was.
 pub(crate) fn count(
-    bounds: &Bounds,
+    admission: &Admission,
     tenant: &TenantName,
     progress: &Progress<'_>,
     control: &Control,
 ) {
     let event = match progress {
         Progress::Event(event, _) => event,
-        Progress::Cell(Event::Outcome(outcome)) => return bounds.spend_cell(tenant, outcome),
+        Progress::Cell(Event::Outcome(outcome)) => return admission.spend_cell(tenant, outcome),
         _ => return,
     };
     let (mut tokens, mut money) = (0, 0);
@@ -272,13 +272,13 @@ pub(crate) fn count(
         (Quota::Tokens, tokens),
         (Quota::MoneyMicros, money),
     ];
-    bounds.spend(tenant, &used);
+    admission.spend(tenant, &used);
     // Where a run's own budget is cut to what was left of tokens and money, it ends by that and says so.
     let looked_at: &[Quota] = match event {
         RunEvent::Asked { .. } => &Quota::OF_RUNS,
         _ => &Quota::OF_CELLS,
     };
-    if bounds.check(tenant, looked_at).is_err() {
+    if admission.check(tenant, looked_at).is_err() {
         control.stop();
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::bounds::Bounds;
+use crate::admission::Admission;
 use crate::node::random_hex;
 use crate::options::{OfferedModel, RunsOptions, ServerOptions};
 use crate::problem::{Code, Problem};
@@ -43,7 +43,7 @@ pub(crate) struct Runs {
     engine: Engine,
     session: SessionOptions,
     options: RunsOptions,
-    bounds: Arc<Bounds>,
+    admission: Arc<Admission>,
     known: tokio::sync::Mutex<HashMap<TenantName, RunsDirectory>>,
     readers: Mutex<HashMap<TenantName, Arc<Semaphore>>>,
     driven: Mutex<HashMap<RunId, Arc<Driven>>>,
@@ -78,7 +78,7 @@ impl Runs {
         node: String,
         engine: Engine,
         options: &ServerOptions,
-        bounds: &Arc<Bounds>,
+        admission: &Arc<Admission>,
     ) -> Arc<Self> {
         Arc::new(Self {
             directory,
@@ -91,7 +91,7 @@ impl Runs {
                 ..options.session.clone()
             },
             options: options.runs.clone(),
-            bounds: Arc::clone(bounds),
+            admission: Arc::clone(admission),
             known: tokio::sync::Mutex::default(),
             readers: Mutex::default(),
             driven: Mutex::default(),
@@ -208,7 +208,7 @@ impl Runs {
         agent.keep_sessions().session_options(SessionOptions {
             // Tenants never share a template.
             tenant: Some(tenant.as_str().to_owned()),
-            disk: Some(self.bounds.disk(tenant)),
+            disk: Some(self.admission.disk(tenant)),
             ..self.session.clone()
         })
     }

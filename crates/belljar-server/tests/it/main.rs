@@ -7,7 +7,7 @@
 )]
 
 mod admin;
-mod bounds;
+mod admission;
 mod cells;
 mod checkpoints;
 mod clock;

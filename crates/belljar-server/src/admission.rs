@@ -46,7 +46,7 @@ const MEASURED_AGAIN: Duration = Duration::from_secs(2);
 const WINDOW: u32 = 1;
 
 #[derive(Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct Admission {
     max_sessions: usize,
     tenant_sessions: usize,
     tenant_cells: usize,
@@ -136,12 +136,12 @@ enum What {
 /// A place that is taken until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
-    bounds: Arc<Bounds>,
+    admission: Arc<Admission>,
     tenant: TenantName,
     what: What,
 }
 
-impl Bounds {
+impl Admission {
     pub(crate) fn new(options: &ServerOptions) -> Arc<Self> {
         Arc::new(Self {
             max_sessions: options.max_sessions,
@@ -514,7 +514,7 @@ impl Bounds {
 
     fn place(self: &Arc<Self>, tenant: &TenantName, what: What) -> Place {
         Place {
-            bounds: Arc::clone(self),
+            admission: Arc::clone(self),
             tenant: tenant.clone(),
             what,
         }
@@ -559,7 +559,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut used = self.bounds.used();
+        let mut used = self.admission.used();
         match self.what {
             What::Session { reserved, .. } => {
                 used.sessions -= 1;
@@ -590,24 +590,24 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn bounds(memory: fn() -> Option<HostMemory>) -> Arc<Bounds> {
+    fn admission(memory: fn() -> Option<HostMemory>) -> Arc<Admission> {
         let options = ServerOptions {
             tenant_sessions: 3,
             max_sessions: 4,
             creates_per_second: 100,
             ..ServerOptions::default()
         };
-        let mut bounds = Bounds::new(&options);
-        Arc::get_mut(&mut bounds).unwrap().memory = memory;
-        bounds
+        let mut admission = Admission::new(&options);
+        Arc::get_mut(&mut admission).unwrap().memory = memory;
+        admission
     }
 
     fn tenant(name: &str) -> TenantName {
         name.parse().unwrap()
     }
 
-    fn refused(bounds: &Arc<Bounds>, name: &str, count: usize) -> Code {
-        bounds
+    fn refused(admission: &Arc<Admission>, name: &str, count: usize) -> Code {
+        admission
             .sessions(&tenant(name), count, 1 << 30)
             .unwrap_err()
             .code
@@ -615,13 +615,13 @@ mod tests {
 
     #[test]
     fn places_are_counted_and_given_back() {
-        let bounds = bounds(|| None);
-        let two = bounds.sessions(&tenant("a"), 2, 1 << 30).unwrap();
-        assert_eq!(refused(&bounds, "a", 2), Code::TooManySessions);
-        let _two_more = bounds.sessions(&tenant("b"), 2, 1 << 30).unwrap();
-        assert_eq!(refused(&bounds, "a", 1), Code::ServiceFull);
+        let admission = admission(|| None);
+        let two = admission.sessions(&tenant("a"), 2, 1 << 30).unwrap();
+        assert_eq!(refused(&admission, "a", 2), Code::TooManySessions);
+        let _two_more = admission.sessions(&tenant("b"), 2, 1 << 30).unwrap();
+        assert_eq!(refused(&admission, "a", 1), Code::ServiceFull);
         drop(two);
-        let (sessions, cells, taken) = bounds.totals();
+        let (sessions, cells, taken) = admission.totals();
         assert_eq!((sessions, cells), (2, 0));
         let taken = |of| {
             let found = taken
@@ -632,12 +632,12 @@ mod tests {
         };
         assert_eq!(taken("service"), (2, Some(4)));
         assert_eq!(taken("tenant"), (2, Some(3)));
-        assert!(bounds.sessions(&tenant("a"), 2, 1 << 30).is_ok());
+        assert!(admission.sessions(&tenant("a"), 2, 1 << 30).is_ok());
     }
 
     #[test]
     fn memory_is_set_aside() {
-        let short = bounds(|| {
+        let short = admission(|| {
             Some(HostMemory {
                 total: KEPT_FREE * KEPT_FREE_SHARE,
                 available: KEPT_FREE + (10 << 20),
@@ -650,59 +650,62 @@ mod tests {
     /// One tenant takes all of its own and none of another's.
     #[test]
     fn requests_and_transfers_are_bounded() {
-        let bounds = bounds(|| None);
+        let admission = admission(|| None);
         let (a, b) = (tenant("a"), tenant("b"));
         let requests: Vec<_> = (0..TENANT_REQUESTS)
-            .map(|_| bounds.request(&a).unwrap())
-            .collect();
-        assert_eq!(bounds.request(&a).unwrap_err().code, Code::TooManyRequests);
-        assert!(bounds.request(&b).is_ok());
-        drop(requests);
-        assert!(bounds.request(&a).is_ok());
-
-        let transfers: Vec<_> = (0..TENANT_TRANSFERS)
-            .map(|_| bounds.transfer(&a).unwrap())
+            .map(|_| admission.request(&a).unwrap())
             .collect();
         assert_eq!(
-            bounds.transfer(&a).unwrap_err().code,
+            admission.request(&a).unwrap_err().code,
+            Code::TooManyRequests
+        );
+        assert!(admission.request(&b).is_ok());
+        drop(requests);
+        assert!(admission.request(&a).is_ok());
+
+        let transfers: Vec<_> = (0..TENANT_TRANSFERS)
+            .map(|_| admission.transfer(&a).unwrap())
+            .collect();
+        assert_eq!(
+            admission.transfer(&a).unwrap_err().code,
             Code::TooManyTransfers
         );
-        assert!(bounds.transfer(&b).is_ok());
+        assert!(admission.transfer(&b).is_ok());
         drop(transfers);
         let others: Vec<_> = (0..MAX_TRANSFERS)
-            .map(|n| bounds.transfer(&tenant(&format!("t{}", n % 4))).unwrap())
+            .map(|n| admission.transfer(&tenant(&format!("t{}", n % 4))).unwrap())
             .collect();
         let first: Vec<_> = (0..FIRST_TRANSFERS)
-            .map(|_| bounds.transfer(&a).unwrap())
+            .map(|_| admission.transfer(&a).unwrap())
             .collect();
-        assert_eq!(bounds.transfer(&a).unwrap_err().code, Code::ServiceFull);
+        assert_eq!(admission.transfer(&a).unwrap_err().code, Code::ServiceFull);
         drop(others);
-        assert!(bounds.transfer(&a).is_ok());
+        assert!(admission.transfer(&a).is_ok());
         drop(first);
     }
 
     #[test]
     fn runs_are_bounded_for_each_and_for_all() {
-        let mut bounds = bounds(|| None);
-        let inner = Arc::get_mut(&mut bounds).unwrap();
+        let mut admission = admission(|| None);
+        let inner = Arc::get_mut(&mut admission).unwrap();
         (inner.tenant_runs, inner.max_runs) = (2, 3);
         let (a, b) = (tenant("a"), tenant("b"));
-        let of_a = [bounds.run(&a).unwrap(), bounds.run(&a).unwrap()];
-        assert_eq!(bounds.run(&a).unwrap_err().code, Code::TooManyRuns);
-        let of_b = bounds.run(&b).unwrap();
-        assert_eq!(bounds.run(&b).unwrap_err().code, Code::ServiceFull);
+        let of_a = [admission.run(&a).unwrap(), admission.run(&a).unwrap()];
+        assert_eq!(admission.run(&a).unwrap_err().code, Code::TooManyRuns);
+        let of_b = admission.run(&b).unwrap();
+        assert_eq!(admission.run(&b).unwrap_err().code, Code::ServiceFull);
         drop(of_a);
         drop(of_b);
-        assert!(bounds.run(&a).is_ok());
+        assert!(admission.run(&a).is_ok());
     }
 
     #[test]
     fn a_burst_is_twice_the_rate() {
-        let mut bounds = bounds(|| None);
-        let inner = Arc::get_mut(&mut bounds).unwrap();
+        let mut admission = admission(|| None);
+        let inner = Arc::get_mut(&mut admission).unwrap();
         inner.creates_per_second = 1;
-        drop(bounds.sessions(&tenant("a"), 2, 0).unwrap());
-        assert_eq!(refused(&bounds, "a", 1), Code::TooManyCreates);
-        assert!(bounds.sessions(&tenant("b"), 1, 0).is_ok());
+        drop(admission.sessions(&tenant("a"), 2, 0).unwrap());
+        assert_eq!(refused(&admission, "a", 1), Code::TooManyCreates);
+        assert!(admission.sessions(&tenant("b"), 1, 0).is_ok());
     }
 }
