@@ -10,7 +10,7 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::places::Places;
+use crate::permits::Permits;
 use crate::sessions::Held;
 
 /// How often a client is told that its cell goes on.
@@ -43,7 +43,7 @@ pub(crate) enum NoOutcome {
 pub(crate) async fn run_cell(
     held: Arc<Held>,
     code: String,
-    places: &dyn Places,
+    permits: &dyn Permits,
     stop: CancellationToken,
     said: watch::Sender<String>,
 ) -> Result<Outcome, NoOutcome> {
@@ -61,7 +61,7 @@ pub(crate) async fn run_cell(
             event = run.next() => event,
         };
         if let Some(Ok(event)) = &event {
-            places.cell_told(event);
+            permits.cell_told(event);
         }
         match event {
             Some(Ok(Event::Outcome(outcome))) => return Ok(*outcome),

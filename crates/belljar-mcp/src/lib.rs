@@ -2,7 +2,7 @@
 //!
 //! # Sessions for other programs
 //!
-//! [`Sessions`] are those of one client, or of one tenant, within its [`Places`]. A [`Server`] answers the calls of one
+//! [`Sessions`] are those of one client, or of one tenant, within its [`Permits`]. A [`Server`] answers the calls of one
 //! connection; it knows nothing of how the messages travel, so that a server of HTTP can hand it to
 //! its own transport. With [`Runs`] it offers an agent, too; with approvals it has its client ask a
 //! person before code runs. [`serve`] is the transport for a program that is started by its client: a
@@ -20,7 +20,7 @@ mod cell;
 mod client;
 mod files;
 mod lines;
-mod places;
+mod permits;
 mod question;
 mod report;
 mod runs;
@@ -35,7 +35,7 @@ mod work;
 pub use client::{
     Accept, ClientError, Connection, Header, Held, OfferedTool, Part, ServerSpec, Source, connect,
 };
-pub use places::{Place, Places};
+pub use permits::{Permit, Permits};
 pub use runs::Runs;
 pub use serve::{ServeError, serve};
 pub use server::Server;

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::files;
-use crate::places::{Place, Places};
+use crate::permits::{Permit, Permits};
 use crate::question::Questions;
 use crate::report::{MAX_IMAGE_BYTES, MAX_TEXT, cut, result};
 use crate::sessions::{Held, Sessions};
@@ -48,15 +48,15 @@ const NOT_BEGUN: &str = "The run could not begin";
 pub struct Runs {
     agent: Agent,
     start: Start,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     left: AtomicU32,
     for_tenants: bool,
 }
 
-/// A run that begins, and its places: among those of the connection, and those of the client.
+/// A run that begins, and its permits: among those of the connection, and those of the client.
 pub(crate) struct Begun {
     pub(crate) live: LiveRun,
-    pub(crate) places: (OwnedSemaphorePermit, Place),
+    pub(crate) permits: (OwnedSemaphorePermit, Permit),
 }
 
 impl Runs {
@@ -68,7 +68,7 @@ impl Runs {
         Self {
             agent,
             start,
-            places: Arc::new(Semaphore::new(AT_ONCE as usize)),
+            permits: Arc::new(Semaphore::new(AT_ONCE as usize)),
             left: AtomicU32::new(IN_ALL),
             for_tenants: false,
         }
@@ -104,7 +104,7 @@ impl Runs {
 
     /// Waits until none goes on.
     pub(crate) async fn idle(&self) {
-        let _ = self.places.acquire_many(AT_ONCE).await;
+        let _ = self.permits.acquire_many(AT_ONCE).await;
     }
 
     /// Begins one, if it may be. `held` has the files that it is given.
@@ -113,7 +113,7 @@ impl Runs {
         args: &AskAgent,
         held: Option<&Held>,
         approvals: belljar_agent::Approvals,
-        places: &dyn Places,
+        permits: &dyn Permits,
     ) -> Result<Begun, String> {
         if args.task.trim().is_empty() {
             return Err("task is empty: say what is to be done.".into());
@@ -127,8 +127,8 @@ impl Runs {
         if args.max_steps == Some(0) {
             return Err("max_steps must be 1 or more.".into());
         }
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.map_err(|_| {
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        let permit = permit.map_err(|_| {
             format!("{AT_ONCE} runs go on already, and no more may at once: wait for one of them.")
         })?;
         let mut start = Start {
@@ -138,7 +138,7 @@ impl Runs {
         };
         let most = start.budget.steps;
         start.budget.steps = args.max_steps.unwrap_or(most).min(most);
-        let places = (place, places.run(&mut start).await?);
+        let permits = (permit, permits.run(&mut start).await?);
         start.files = self.files(&args.session_files, held).await?;
         let left = |left: u32| left.checked_sub(1);
         let begins = self
@@ -152,7 +152,7 @@ impl Runs {
             .start(start)
             .await
             .map_err(|error| self.explain(NOT_BEGUN, &error))?;
-        Ok(Begun { live, places })
+        Ok(Begun { live, permits })
     }
 
     async fn files(&self, paths: &[String], held: Option<&Held>) -> Result<Vec<TaskFile>, String> {
@@ -193,7 +193,7 @@ pub(crate) async fn drive(
     let (asked, mut approvals) = mpsc::unbounded_channel();
     let counted = control.clone();
     let mut listener = move |progress: Progress<'_>| {
-        sessions.places().run_told(&progress, &counted);
+        sessions.permits().run_told(&progress, &counted);
         let Progress::Event(event, run) = progress else {
             return;
         };

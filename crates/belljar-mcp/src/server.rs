@@ -149,7 +149,7 @@ impl Server {
     /// Begins to run a cell, once a person has approved it where one must.
     async fn run_python(&self, args: RunPython) -> Result<Work, String> {
         let permit = self.call_permit()?;
-        let place = self.sessions.places().cell(args.code.len())?;
+        let cell_permit = self.sessions.permits().cell(args.code.len())?;
         let held = self.session(args.session_id.as_deref()).await?;
         let limit = held.session.limits().wall_time;
         let stop = self.over.child_token();
@@ -158,7 +158,7 @@ impl Server {
         let sessions = self.sessions();
         let stopped = stop.clone();
         let running = tokio::spawn(async move {
-            let _held_until_the_end = (permit, place);
+            let _held_until_the_end = (permit, cell_permit);
             let approved = tokio::select! {
                 approved = asks.ask_for_code(&args.code) => approved,
                 () = stopped.cancelled() => Err(cancelled()),
@@ -166,7 +166,7 @@ impl Server {
             if let Err(why) = approved {
                 return refusal(why);
             }
-            let (code, counts) = (args.code.clone(), sessions.places());
+            let (code, counts) = (args.code.clone(), sessions.permits());
             let cell = run_cell(Arc::clone(&held), code, counts, stopped, said);
             match cell.await {
                 Ok(outcome) => {
@@ -198,16 +198,16 @@ impl Server {
         let approvals = self.approvals.lock();
         let approvals = approvals.unwrap_or_else(PoisonError::into_inner).clone();
         // Its session is one more of those that there may be.
-        let places = self.sessions.places();
-        let begun = runs.begin(&args, held.as_deref(), approvals, places);
-        let Begun { live, places } = begun.await?;
+        let permits = self.sessions.permits();
+        let begun = runs.begin(&args, held.as_deref(), approvals, permits);
+        let Begun { live, permits } = begun.await?;
         let stop = self.over.child_token();
         let (said, heard) = watch::channel(String::new());
         let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
         let (id, directory) = (live.id().clone(), live.artifacts());
         let (stopped, runs, sessions) = (stop.clone(), Arc::clone(runs), self.sessions());
         let running = tokio::spawn(async move {
-            let _held_until_the_end = (permit, places);
+            let _held_until_the_end = (permit, permits);
             match drive(live, sessions, asks, stopped, said).await {
                 Ok(run) => run_result(&runs, &run, id.as_str(), &directory, held.as_deref())
                     .await

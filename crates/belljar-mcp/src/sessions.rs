@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use belljar_sandbox::{Engine, Error, Session, SessionOptions};
 use tokio_util::sync::CancellationToken;
 
-use crate::places::{AtMost, Place, Places};
+use crate::permits::{AtMost, Permit, Permits};
 
 /// The most of a stream that a result has: it goes into the window of a model.
 const MAX_OUTPUT: usize = 32 << 10;
@@ -20,7 +20,7 @@ const MAX_FILE: u64 = 8 << 20;
 pub struct Sessions {
     engine: Engine,
     options: SessionOptions,
-    places: Box<dyn Places>,
+    permits: Box<dyn Permits>,
     known: Mutex<HashMap<String, Arc<Held>>>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Held {
     turn: tokio::sync::Mutex<()>,
     /// When a call last named it.
     used: Mutex<Instant>,
-    _place: Place,
+    _permit: Permit,
 }
 
 impl Held {
@@ -57,14 +57,14 @@ impl Held {
 impl Sessions {
     /// Sessions of this engine, each with these options, at most so many at once.
     pub fn new(engine: Engine, options: SessionOptions, most: usize) -> Self {
-        Self::with_places(engine, options, Box::new(AtMost::new(most)))
+        Self::with_permits(engine, options, Box::new(AtMost::new(most)))
     }
 
     /// The same, where somebody else counts them.
-    pub fn with_places(
+    pub fn with_permits(
         engine: Engine,
         mut options: SessionOptions,
-        places: Box<dyn Places>,
+        permits: Box<dyn Permits>,
     ) -> Self {
         let limits = &mut options.limits;
         limits.output_kept_bytes = limits.output_kept_bytes.min(MAX_OUTPUT);
@@ -72,7 +72,7 @@ impl Sessions {
         Self {
             engine,
             options,
-            places,
+            permits,
             known: Mutex::default(),
         }
     }
@@ -90,23 +90,23 @@ impl Sessions {
         known.len()
     }
 
-    pub(crate) fn places(&self) -> &dyn Places {
-        &*self.places
+    pub(crate) fn permits(&self) -> &dyn Permits {
+        &*self.permits
     }
 
     pub(crate) async fn create(&self) -> Result<Arc<Held>, String> {
-        let places = self.places.sessions(1)?;
+        let permits = self.permits.sessions(1)?;
         let session = self.engine.session_with(self.options.clone()).await;
-        let session = session.map_err(|error| self.places.explain(error))?;
-        let held = self.hold([session], places).pop();
+        let session = session.map_err(|error| self.permits.explain(error))?;
+        let held = self.hold([session], permits).pop();
         held.ok_or_else(|| "There is no place for it.".into())
     }
 
     pub(crate) async fn fork(&self, held: &Held, count: u32) -> Result<Vec<Arc<Held>>, String> {
-        let places = self.places.sessions(count as usize)?;
+        let permits = self.permits.sessions(count as usize)?;
         let forks = held.session.fork(count).await;
         let forks = forks.map_err(|error| self.explain(held, error))?;
-        Ok(self.hold(forks, places))
+        Ok(self.hold(forks, permits))
     }
 
     pub(crate) fn find(&self, id: &str) -> Result<Arc<Held>, String> {
@@ -137,25 +137,25 @@ impl Sessions {
         if matches!(error, Error::Ended(_)) {
             self.forget(held);
         }
-        self.places.explain(error)
+        self.permits.explain(error)
     }
 
-    /// Each session with a place.
+    /// Each session with a permit.
     fn hold(
         &self,
         sessions: impl IntoIterator<Item = Session>,
-        places: Vec<Place>,
+        permits: Vec<Permit>,
     ) -> Vec<Arc<Held>> {
         let held: Vec<_> = sessions
             .into_iter()
-            .zip(places)
-            .map(|(session, place)| {
+            .zip(permits)
+            .map(|(session, permit)| {
                 Arc::new(Held {
                     id: new_id("s"),
                     session,
                     turn: tokio::sync::Mutex::default(),
                     used: Mutex::new(Instant::now()),
-                    _place: place,
+                    _permit: permit,
                 })
             })
             .collect();

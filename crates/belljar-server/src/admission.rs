@@ -111,10 +111,10 @@ impl Bucket {
     }
 }
 
-/// How many places of one kind are taken.
+/// How many permits of one kind are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) place: &'static str,
+pub(crate) struct PermitUse {
+    pub(crate) kind: &'static str,
     /// All tenants together (`service`), or the one that has most (`tenant`).
     pub(crate) of: &'static str,
     pub(crate) used: usize,
@@ -123,7 +123,7 @@ pub(crate) struct Taken {
 
 /// What is counted of a tenant for as long as it is held.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum PermitKind {
     Session { reserved: u64, memory: u64 },
     Cell,
     Stream,
@@ -133,12 +133,12 @@ enum What {
     Run,
 }
 
-/// A place that is taken until this is dropped.
+/// A permit that is held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     admission: Arc<Admission>,
     tenant: TenantName,
-    what: What,
+    kind: PermitKind,
 }
 
 impl Admission {
@@ -157,13 +157,13 @@ impl Admission {
         })
     }
 
-    /// Places for sessions that may use so much memory each: all of them, or none.
+    /// Permits for sessions that may use so much memory each: all of them, or none.
     pub(crate) fn sessions(
         self: &Arc<Self>,
         tenant: &TenantName,
         count: usize,
         memory_bytes: u64,
-    ) -> Result<Vec<Place>, Problem> {
+    ) -> Result<Vec<Permit>, Problem> {
         let memory = (self.memory)();
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
@@ -207,15 +207,15 @@ impl Admission {
         used.sessions += count;
         used.reserved += all;
         drop(used);
-        let what = What::Session {
+        let kind = PermitKind::Session {
             reserved: each,
             memory: memory_bytes,
         };
-        Ok((0..count).map(|_| self.place(tenant, what)).collect())
+        Ok((0..count).map(|_| self.permit(tenant, kind)).collect())
     }
 
-    /// A place for a cell that runs, or waits for its turn.
-    pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+    /// A permit for a cell that runs, or waits for its turn.
+    pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
         let of_tenant = used.of(tenant);
@@ -224,11 +224,11 @@ impl Admission {
             return Err(Problem::new(Code::TooManyCells, detail));
         }
         of_tenant.cells += 1;
-        Ok(self.place(tenant, What::Cell))
+        Ok(self.permit(tenant, PermitKind::Cell))
     }
 
-    /// A place for a stream of events.
-    pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+    /// A permit for a stream of events.
+    pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let of_tenant = used.of(tenant);
         if of_tenant.streams >= self.tenant_streams {
@@ -236,11 +236,11 @@ impl Admission {
             return Err(Problem::new(Code::TooManyStreams, detail));
         }
         of_tenant.streams += 1;
-        Ok(self.place(tenant, What::Stream))
+        Ok(self.permit(tenant, PermitKind::Stream))
     }
 
-    /// A place for a request that is being carried out.
-    pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+    /// A permit for a request that is being carried out.
+    pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let rate = used.accounts.limit(tenant, Quota::RequestsPerSecond);
         let of_tenant = used.of(tenant);
@@ -255,11 +255,11 @@ impl Admission {
             of_tenant.request_rate.left -= 1.0;
         }
         of_tenant.requests += 1;
-        Ok(self.place(tenant, What::Request))
+        Ok(self.permit(tenant, PermitKind::Request))
     }
 
-    /// A place for a connection of the Model Context Protocol. There is no use for more of them than for sessions.
-    pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+    /// A permit for a connection of the Model Context Protocol. There is no use for more of them than for sessions.
+    pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let of_tenant = used.of(tenant);
         if of_tenant.connections >= self.tenant_sessions {
@@ -268,11 +268,11 @@ impl Admission {
             return Err(Problem::new(Code::TooManySessions, detail).after(5));
         }
         of_tenant.connections += 1;
-        Ok(self.place(tenant, What::Connection))
+        Ok(self.permit(tenant, PermitKind::Connection))
     }
 
-    /// A place for a file or a large body on its way.
-    pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+    /// A permit for a file or a large body on its way.
+    pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let full = used.transfers >= MAX_TRANSFERS;
         let of_tenant = used.of(tenant);
@@ -286,11 +286,11 @@ impl Admission {
         }
         of_tenant.transfers += 1;
         used.transfers += 1;
-        Ok(self.place(tenant, What::Transfer))
+        Ok(self.permit(tenant, PermitKind::Transfer))
     }
 
-    /// A place for a run that goes on.
-    pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
+    /// A permit for a run that goes on.
+    pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_RUNS)?;
         let runs = used.runs;
@@ -306,7 +306,7 @@ impl Admission {
         of_tenant.runs += 1;
         used.runs += 1;
         drop(used);
-        Ok(self.place(tenant, What::Run))
+        Ok(self.permit(tenant, PermitKind::Run))
     }
 
     /// What a tenant may still do, as the IETF's draft on rate limit fields has it.
@@ -341,7 +341,7 @@ impl Admission {
     }
 
     /// How many sessions there are, how many cells run or wait, and all that is taken.
-    pub(crate) fn totals(&self) -> (usize, usize, Vec<Taken>) {
+    pub(crate) fn totals(&self) -> (usize, usize, Vec<PermitUse>) {
         type Count = fn(&TenantUse) -> usize;
         let kinds: [(&'static str, Count, Option<usize>, usize); 6] = [
             (
@@ -373,16 +373,16 @@ impl Admission {
         ];
         let used = self.used();
         let mut all = Vec::with_capacity(2 * kinds.len() + 2);
-        for (place, count, limit, tenant_limit) in kinds {
+        for (kind, count, limit, tenant_limit) in kinds {
             let counts = used.tenants.values().map(count);
-            all.push(Taken {
-                place,
+            all.push(PermitUse {
+                kind,
                 of: "service",
                 used: counts.clone().sum(),
                 limit,
             });
-            all.push(Taken {
-                place,
+            all.push(PermitUse {
+                kind,
                 of: "tenant",
                 used: counts.max().unwrap_or_default(),
                 limit: Some(tenant_limit),
@@ -393,8 +393,8 @@ impl Admission {
             ("service", held, self.held.most),
             ("tenant", most, self.held.tenant_most),
         ] {
-            all.push(Taken {
-                place: "held_bytes",
+            all.push(PermitUse {
+                kind: "held_bytes",
                 of,
                 used,
                 limit: Some(limit),
@@ -512,11 +512,11 @@ impl Admission {
         quota.map_or(self.creates_per_second, per_second)
     }
 
-    fn place(self: &Arc<Self>, tenant: &TenantName, what: What) -> Place {
-        Place {
+    fn permit(self: &Arc<Self>, tenant: &TenantName, kind: PermitKind) -> Permit {
+        Permit {
             admission: Arc::clone(self),
             tenant: tenant.clone(),
-            what,
+            kind,
         }
     }
 
@@ -550,37 +550,37 @@ fn money(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-impl Place {
+impl Permit {
     /// Whose it is.
     pub(crate) fn tenant(&self) -> &TenantName {
         &self.tenant
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut used = self.admission.used();
-        match self.what {
-            What::Session { reserved, .. } => {
+        match self.kind {
+            PermitKind::Session { reserved, .. } => {
                 used.sessions -= 1;
                 used.reserved -= reserved;
             }
-            What::Transfer => used.transfers -= 1,
-            What::Run => used.runs -= 1,
+            PermitKind::Transfer => used.transfers -= 1,
+            PermitKind::Run => used.runs -= 1,
             _ => {}
         }
         if let Some(of_tenant) = used.tenants.get_mut(&self.tenant) {
-            match self.what {
-                What::Session { memory, .. } => {
+            match self.kind {
+                PermitKind::Session { memory, .. } => {
                     of_tenant.sessions -= 1;
                     of_tenant.memory -= memory;
                 }
-                What::Cell => of_tenant.cells -= 1,
-                What::Stream => of_tenant.streams -= 1,
-                What::Request => of_tenant.requests -= 1,
-                What::Connection => of_tenant.connections -= 1,
-                What::Transfer => of_tenant.transfers -= 1,
-                What::Run => of_tenant.runs -= 1,
+                PermitKind::Cell => of_tenant.cells -= 1,
+                PermitKind::Stream => of_tenant.streams -= 1,
+                PermitKind::Request => of_tenant.requests -= 1,
+                PermitKind::Connection => of_tenant.connections -= 1,
+                PermitKind::Transfer => of_tenant.transfers -= 1,
+                PermitKind::Run => of_tenant.runs -= 1,
             }
         }
     }
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_and_given_back() {
+    fn permits_are_counted_and_given_back() {
         let admission = admission(|| None);
         let two = admission.sessions(&tenant("a"), 2, 1 << 30).unwrap();
         assert_eq!(refused(&admission, "a", 2), Code::TooManySessions);
@@ -626,7 +626,7 @@ mod tests {
         let taken = |of| {
             let found = taken
                 .iter()
-                .find(|taken| (taken.place, taken.of) == ("sessions", of));
+                .find(|taken| (taken.kind, taken.of) == ("sessions", of));
             let found = found.unwrap();
             (found.used, found.limit)
         };

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::admission::Place;
+use crate::admission::Permit;
 use crate::held::{self, Charge, SMALL};
 use crate::offload::offload;
 use crate::pace::Pace;
@@ -59,10 +59,10 @@ pub(crate) struct Upload {
     held: Held,
 }
 
-/// What a body holds for as long as it is there: a place among the transfers, its bytes in memory, its bytes on disk.
+/// What a body holds for as long as it is there: a permit for a transfer, its bytes in memory, its bytes on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    place: Option<Place>,
+    permit: Option<Permit>,
     charge: Option<Charge>,
     space: Option<DiskSpace>,
 }
@@ -102,7 +102,7 @@ impl Upload {
         let mut contents = match takes {
             Takes::Json => Contents::Memory(Vec::new()),
             Takes::File(_) => {
-                held.place = Some(service.admission.transfer(tenant)?);
+                held.permit = Some(service.admission.transfer(tenant)?);
                 let disk = service.runs.disk(tenant).await?;
                 held.space = Some(disk.take(announced.unwrap_or(0)).map_err(disk_full)?);
                 failpoint::fail("spool.upload").map_err(fault)?;
@@ -139,8 +139,8 @@ impl Upload {
             if let (Some(space), None) = (&mut held.space, announced) {
                 space.grow(data.len() as u64).map_err(disk_full)?;
             }
-            if bytes > SMALL as u64 && held.place.is_none() {
-                held.place = Some(service.admission.transfer(tenant)?);
+            if bytes > SMALL as u64 && held.permit.is_none() {
+                held.permit = Some(service.admission.transfer(tenant)?);
             }
             if let Some(fingerprint) = &mut fingerprint {
                 fingerprint.update(&data);

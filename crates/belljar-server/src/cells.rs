@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use crate::admission::Place;
+use crate::admission::Permit;
 use crate::held::{Charge, ChargedWriter, HeldBytes, IsCharged};
 use crate::metrics::status_name;
 use crate::offload::offload;
@@ -33,8 +33,8 @@ const MAX_CELL_BYTES: usize = 4 << 20;
 /// What most events fit in.
 const SMALL_EVENT: usize = 512;
 
-/// The place of a cell that runs or waits, and the memory of its code where that is long.
-pub(crate) type CellPlace = (Place, Option<Charge>);
+/// The permit of a cell that runs or waits, and the memory of its code where that is long.
+pub(crate) type CellPermit = (Permit, Option<Charge>);
 
 /// A cell that runs or has run.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl CellRecord {
     pub(crate) async fn begin(
         mut run: CellRun,
         held: &Arc<Held>,
-        place: CellPlace,
+        permit: CellPermit,
         service: &Arc<Service>,
     ) -> Result<Arc<Self>, Problem> {
         let number = match run.next().await {
@@ -95,7 +95,7 @@ impl CellRecord {
             run,
             Arc::clone(&record),
             Arc::clone(held),
-            place,
+            permit,
             Arc::clone(service),
         );
         tokio::spawn(pump.in_current_span());
@@ -269,7 +269,7 @@ async fn pump(
     mut run: CellRun,
     record: Arc<CellRecord>,
     held: Arc<Held>,
-    place: CellPlace,
+    permit: CellPermit,
     service: Arc<Service>,
 ) {
     // Not entered: what is logged here is about the request.
@@ -314,9 +314,9 @@ async fn pump(
     service
         .admission
         .spend(&held.tenant, &[(Quota::Events, events)]);
-    // Who hears of the end finds the place free.
+    // Who hears of the end finds the permit free.
     held.cell_ended();
-    drop(place);
+    drop(permit);
     match end {
         Ok(json) => {
             let end = Some(CellEnd::Outcome(json.clone()));

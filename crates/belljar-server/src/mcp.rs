@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use belljar_agent::{Control, Progress, Start};
-use belljar_mcp::{Places, Runs, Server, Sessions};
+use belljar_mcp::{Permits, Runs, Server, Sessions};
 use belljar_sandbox::Error;
 use belljar_sandbox::protocol::Event;
 use rmcp::model::RequestId;
@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::{Admission, Place};
+use crate::admission::{Admission, Permit};
 use crate::held::SMALL;
 use crate::problem::{Code, Problem};
 use crate::runs::count;
@@ -176,17 +176,17 @@ fn idle(service: &Service) -> Duration {
 pub(crate) async fn server(
     service: &Arc<Service>,
     caller: &Caller,
-    connection: Option<Place>,
+    connection: Option<Permit>,
 ) -> Result<(Arc<Server>, Arc<Sessions>), Problem> {
     let options = crate::api::usual_options(service, &caller.tenant);
-    let places = TenantPlaces {
+    let permits = TenantPermits {
         admission: Arc::clone(&service.admission),
         runs: Arc::clone(&service.runs),
         tenant: caller.tenant.clone(),
         memory_bytes: options.limits.memory_bytes,
         _connection: connection,
     };
-    let sessions = Sessions::with_places(service.engine.clone(), options, Box::new(places));
+    let sessions = Sessions::with_permits(service.engine.clone(), options, Box::new(permits));
     let sessions = Arc::new(sessions);
     let mut server = Server::new(Arc::clone(&sessions));
     server = server.approvals(service.options.runs.approvals.clone());
@@ -219,38 +219,38 @@ pub(crate) async fn server(
     Ok((Arc::new(server), sessions))
 }
 
-/// Places of a tenant, and what it uses.
+/// Permits of a tenant, and what it uses.
 #[derive(Debug)]
-struct TenantPlaces {
+struct TenantPermits {
     admission: Arc<Admission>,
     runs: Arc<crate::runs::Runs>,
     tenant: TenantName,
     memory_bytes: u64,
     /// That of the connection itself.
-    _connection: Option<Place>,
+    _connection: Option<Permit>,
 }
 
-impl Places for TenantPlaces {
-    fn sessions(&self, count: usize) -> Result<Vec<belljar_mcp::Place>, String> {
-        let places = self
+impl Permits for TenantPermits {
+    fn sessions(&self, count: usize) -> Result<Vec<belljar_mcp::Permit>, String> {
+        let permits = self
             .admission
             .sessions(&self.tenant, count, self.memory_bytes);
-        let places = places.map_err(|problem| problem.words())?;
-        Ok(places
+        let permits = permits.map_err(|problem| problem.words())?;
+        Ok(permits
             .into_iter()
-            .map(|place| Box::new(place) as _)
+            .map(|permit| Box::new(permit) as _)
             .collect())
     }
 
-    fn cell(&self, code: usize) -> Result<belljar_mcp::Place, String> {
-        let place = self.admission.cell(&self.tenant);
-        let place = place.map_err(|problem| problem.words())?;
+    fn cell(&self, code: usize) -> Result<belljar_mcp::Permit, String> {
+        let permit = self.admission.cell(&self.tenant);
+        let permit = permit.map_err(|problem| problem.words())?;
         let held = &self.admission.held;
         let charge = (code > SMALL)
             .then(|| held.charge_or_refuse(&self.tenant, COPIES * code))
             .transpose();
         Ok(Box::new((
-            place,
+            permit,
             charge.map_err(|problem| problem.words())?,
         )))
     }
@@ -258,7 +258,7 @@ impl Places for TenantPlaces {
     fn run<'a>(
         &'a self,
         start: &'a mut Start,
-    ) -> Pin<Box<dyn Future<Output = Result<belljar_mcp::Place, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<belljar_mcp::Permit, String>> + Send + 'a>> {
         Box::pin(async move {
             let admitted = self.runs.admit(&self.tenant, start).await;
             Ok(Box::new(admitted.map_err(|problem| problem.words())?) as _)

@@ -114,7 +114,7 @@ impl Metrics {
 
     /// In the text format of Prometheus, with what the service has at present.
     pub(crate) fn text(&self, service: &Service) -> String {
-        let (sessions, cells, places) = service.admission.totals();
+        let (sessions, cells, permits) = service.admission.totals();
         let (made, hibernated) = service.sessions.made_and_hibernated();
         let mut page = Page::default();
         page.family(
@@ -149,21 +149,21 @@ impl Metrics {
         );
         self.counted(&mut page);
         page.family(
-            "belljar_places_used",
+            "belljar_permits_used",
             "gauge",
-            "Places that are taken: of all tenants (of=service), and of the tenant that has most (of=tenant).",
+            "Permits in use: of all tenants (of=service), and of the tenant that has most (of=tenant).",
         );
-        for taken in &places {
-            page.sample(&[("place", taken.place), ("of", taken.of)], taken.used);
+        for permit in &permits {
+            page.sample(&[("kind", permit.kind), ("of", permit.of)], permit.used);
         }
         page.family(
-            "belljar_places_limit",
+            "belljar_permits_limit",
             "gauge",
-            "How many of these places there are, where there is a limit.",
+            "Limit on these permits, where there is one.",
         );
-        for taken in &places {
-            if let Some(limit) = taken.limit {
-                page.sample(&[("place", taken.place), ("of", taken.of)], limit);
+        for permit in &permits {
+            if let Some(limit) = permit.limit {
+                page.sample(&[("kind", permit.kind), ("of", permit.of)], limit);
             }
         }
         if let Some(memory) = HostMemory::now() {

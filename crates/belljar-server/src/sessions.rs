@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use belljar_agent::METRIC_TARGET;
 use belljar_sandbox::{Error, Session, SessionOptions};
 
-use crate::admission::Place;
+use crate::admission::Permit;
 use crate::cells::CellRecord;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
@@ -37,7 +37,7 @@ pub(crate) struct Held {
     pub(crate) allow: Vec<String>,
     pub(crate) forked_from: Option<String>,
     /// Until it has ended.
-    live: Mutex<Option<(Arc<Session>, Place)>>,
+    live: Mutex<Option<(Arc<Session>, Permit)>>,
     cells: Mutex<VecDeque<Arc<CellRecord>>>,
     last_cell: AtomicU32,
     running: AtomicUsize,
@@ -51,10 +51,10 @@ impl Held {
         session.ok_or_else(|| Problem::new(Code::SessionEnded, "start a new one"))
     }
 
-    /// Ends it and gives its place back, at once.
+    /// Ends it and gives its permit back, at once.
     pub(crate) fn is_over(&self) {
         let ended = lock(&self.live).take();
-        if let Some((session, _place)) = ended {
+        if let Some((session, _permit)) = ended {
             session.end();
         }
     }
@@ -62,7 +62,7 @@ impl Held {
     /// Ends it, and waits for its processes where nobody else uses it.
     pub(crate) async fn close(&self) {
         let ended = lock(&self.live).take();
-        if let Some((session, _place)) = ended {
+        if let Some((session, _permit)) = ended {
             session.end();
             if let Some(session) = Arc::into_inner(session) {
                 let _ = session.close().await;
@@ -162,7 +162,7 @@ impl Sessions {
     pub(crate) fn hold(
         &self,
         session: Session,
-        place: Place,
+        permit: Permit,
         new: NewSession,
     ) -> Result<Arc<Held>, Problem> {
         let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
@@ -177,7 +177,7 @@ impl Sessions {
             options: new.options,
             allow: new.allow,
             forked_from: new.forked_from,
-            live: Mutex::new(Some((Arc::new(session), place))),
+            live: Mutex::new(Some((Arc::new(session), permit))),
             cells: Mutex::default(),
             last_cell: AtomicU32::new(new.cells),
             running: AtomicUsize::new(0),

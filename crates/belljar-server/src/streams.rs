@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
-use crate::admission::Place;
+use crate::admission::Permit;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
@@ -27,14 +27,14 @@ pub(crate) struct Listener {
     checked: Instant,
     /// When something was last sent.
     spoke: Instant,
-    _place: Place,
+    _permit: Permit,
 }
 
 impl Listener {
-    /// Takes one of the places for streams.
+    /// Takes a permit for a stream.
     pub(crate) fn new(service: &Arc<Service>, caller: &Caller) -> Result<Self, Problem> {
         Ok(Self {
-            _place: service.admission.stream(&caller.tenant)?,
+            _permit: service.admission.stream(&caller.tenant)?,
             service: Arc::clone(service),
             key: caller.prefix.clone(),
             checked: Instant::now(),

@@ -15,7 +15,7 @@ use crate::tenants::TenantName;
 
 #[derive(Debug)]
 pub(crate) struct Turns {
-    places: usize,
+    permits: usize,
     of_one: usize,
     line: Mutex<Line>,
 }
@@ -43,7 +43,7 @@ impl Turns {
 
     fn with(of_one: usize) -> Arc<Self> {
         Arc::new(Self {
-            places: 2 * of_one,
+            permits: 2 * of_one,
             of_one,
             line: Mutex::default(),
         })
@@ -75,7 +75,7 @@ impl Turns {
 
     fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Turn>, Turn)> {
         let mut line = lock(&self.line);
-        if line.taken >= self.places {
+        if line.taken >= self.permits {
             return None;
         }
         let may = |tenant| {

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
 
-use crate::admission::Place;
+use crate::admission::Permit;
 use crate::api::{takes, wants_stream};
 use crate::body::{Shared, Upload};
 use crate::guard::changes;
@@ -29,16 +29,16 @@ pub(crate) async fn work(
     request: Request,
     next: Next,
 ) -> Response {
-    let place = match service.admission.request(&caller.tenant) {
-        Ok(place) => Arc::new(place),
+    let permit = match service.admission.request(&caller.tenant) {
+        Ok(permit) => Arc::new(permit),
         Err(problem) => return problem.into_response(),
     };
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
-    let done = carry_out(service, caller, request, next, &place).await;
+    let done = carry_out(service, caller, request, next, &permit).await;
     let answer = done.unwrap_or_else(IntoResponse::into_response);
     match connection {
-        // A client that does not take its answer holds a place.
-        Some(connection) => connection.hold(answer, place),
+        // A client that does not take its answer holds a permit.
+        Some(connection) => connection.hold(answer, permit),
         None => answer,
     }
 }
@@ -48,12 +48,12 @@ async fn carry_out(
     caller: Caller,
     mut request: Request,
     next: Next,
-    place: &Arc<Place>,
+    permit: &Arc<Permit>,
 ) -> Result<Response, Problem> {
-    let place = Arc::clone(place);
+    let permit = Arc::clone(permit);
     if !changes(request.method()) {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
-        let answer = to_its_end(next.run(request), place).await?;
+        let answer = to_its_end(next.run(request), permit).await?;
         let answer = service
             .admission
             .held
@@ -90,7 +90,7 @@ async fn carry_out(
     let upload = Upload::read(headers, body, takes, &service, tenant, fingerprint.as_mut()).await?;
     let (Some(key), Some(fingerprint)) = (key, fingerprint) else {
         request.extensions_mut().insert(Shared::new(upload));
-        return to_its_end(next.run(request), place).await;
+        return to_its_end(next.run(request), permit).await;
     };
     let claim = service
         .idempotency
@@ -102,7 +102,7 @@ async fn carry_out(
             request.extensions_mut().insert(Arc::clone(&slot));
             let answer = async move {
                 // Whoever waits for the answer gets one, whatever becomes of the request.
-                let response = to_its_end(next.run(request), place).await;
+                let response = to_its_end(next.run(request), permit).await;
                 let response = response.unwrap_or_else(IntoResponse::into_response);
                 let kept = service.idempotency.keep(&caller.tenant, &slot, response);
                 kept.await
@@ -132,10 +132,10 @@ async fn again(
 /// In a task of its own, so that a client who hangs up leaves nothing half done.
 async fn to_its_end(
     work: impl Future<Output = Response> + Send + 'static,
-    place: impl Send + 'static,
+    permit: impl Send + 'static,
 ) -> Result<Response, Problem> {
     let work = async move {
-        let _place = place;
+        let _permit = permit;
         work.await
     };
     let task = tokio::spawn(work.in_current_span());

@@ -181,11 +181,11 @@ pub(super) async fn begin(
     let session = held.session()?;
     let mut wall_time = milliseconds(session.limits().wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
-    let place = service.admission.cell(&held.tenant)?;
+    let permit = service.admission.cell(&held.tenant)?;
     let code = asked.code.len();
     let charge =
         (code > SMALL).then(|| service.admission.held.charge_or_refuse(&held.tenant, code));
-    let place = (place, charge.transpose()?);
+    let permit = (permit, charge.transpose()?);
     let run = session.run(Cell {
         code: asked.code,
         wall_time: Some(Duration::from_millis(wall_time)),
@@ -201,7 +201,7 @@ pub(super) async fn begin(
     });
     // What runs does not keep the session from being deleted.
     drop(session);
-    CellRecord::begin(run, held, place, service).await
+    CellRecord::begin(run, held, permit, service).await
 }
 
 /// Shows a cell that runs or has run.

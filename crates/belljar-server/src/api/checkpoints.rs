@@ -196,11 +196,11 @@ pub(super) async fn fork(
     let session = held.session()?;
     let memory = held.options.limits.memory_bytes;
     let count = asked.count as usize;
-    let places = service.admission.sessions(&caller.tenant, count, memory)?;
+    let permits = service.admission.sessions(&caller.tenant, count, memory)?;
     let forks = session.fork(asked.count).await;
     let forks = forks.map_err(|error| held.explain(error))?;
     let mut sessions = Vec::new();
-    for (fork, place) in forks.into_iter().zip(places) {
+    for (fork, permit) in forks.into_iter().zip(permits) {
         let new = NewSession {
             tenant: caller.tenant.clone(),
             options: held.options.clone(),
@@ -208,7 +208,7 @@ pub(super) async fn fork(
             forked_from: Some(held.id.clone()),
             cells: held.last_cell(),
         };
-        let fork = service.sessions.hold(fork, place, new)?;
+        let fork = service.sessions.hold(fork, permit, new)?;
         sessions.push(SessionView::of(&fork, &service));
     }
     Ok((StatusCode::CREATED, Answer(Forks { sessions })).into_response())

@@ -12,7 +12,7 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcRequest};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::sync::mpsc;
 
-use crate::admission::Place;
+use crate::admission::Permit;
 use crate::body::{Held, MAX_JSON, Takes, Upload};
 use crate::held::SMALL;
 use crate::mcp::{self, Unanswered};
@@ -31,7 +31,7 @@ pub(super) async fn handle(
 ) -> Result<Response, Problem> {
     let tenant = &caller.tenant;
     // Until the answer has been taken: a client that does not read holds one.
-    let place = if request.method() == Method::GET {
+    let permit = if request.method() == Method::GET {
         service.admission.stream(tenant)?
     } else {
         service.admission.request(tenant)?
@@ -81,11 +81,11 @@ pub(super) async fn handle(
         // It is done, and clients take the other for a refusal.
         *answer.status_mut() = StatusCode::NO_CONTENT;
     }
-    let place = Arc::new(place);
-    let until = (unanswered, Arc::clone(&place), held);
+    let permit = Arc::new(permit);
+    let until = (unanswered, Arc::clone(&permit), held);
     let answer = answer.map(|body| pass_on(Body::new(body), &caller, &service, to_end, until));
     Ok(match peer {
-        Some(peer) => peer.hold(answer, place),
+        Some(peer) => peer.hold(answer, permit),
         None => answer,
     })
 }
@@ -160,4 +160,4 @@ fn pass_on(body: Body, caller: &Caller, service: &Service, to_end: bool, until: 
 }
 
 /// What lasts until a request is answered.
-type Until = (Option<Unanswered>, Arc<Place>, Held);
+type Until = (Option<Unanswered>, Arc<Permit>, Held);

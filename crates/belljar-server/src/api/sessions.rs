@@ -281,7 +281,7 @@ pub(super) async fn create(
     Json(asked): Json<CreateSession>,
 ) -> Result<Response, Problem> {
     let (options, allow) = options(&service, &caller.tenant, asked)?;
-    let place = one_place(&service, &caller, &options)?;
+    let permit = one_permit(&service, &caller, &options)?;
     let turn = service.turns.take(&caller.tenant).await?;
     let started = service.engine.session_with(options.clone());
     let session = started.instrument(tracing::info_span!("start_session"));
@@ -294,7 +294,7 @@ pub(super) async fn create(
         forked_from: None,
         cells: 0,
     };
-    let held = service.sessions.hold(session, place, new)?;
+    let held = service.sessions.hold(session, permit, new)?;
     Ok(created(&held, &service))
 }
 
@@ -429,14 +429,14 @@ pub(super) fn created(held: &Held, service: &Service) -> Response {
     response
 }
 
-pub(super) fn one_place(
+pub(super) fn one_permit(
     service: &Service,
     caller: &Caller,
     options: &SessionOptions,
-) -> Result<crate::admission::Place, Problem> {
+) -> Result<crate::admission::Permit, Problem> {
     let memory = options.limits.memory_bytes;
-    let mut places = service.admission.sessions(&caller.tenant, 1, memory)?;
-    places
+    let mut permits = service.admission.sessions(&caller.tenant, 1, memory)?;
+    permits
         .pop()
         .ok_or_else(|| Problem::internal("a place", "there is none"))
 }

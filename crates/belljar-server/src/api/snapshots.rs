@@ -12,7 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::files::attachment;
-use super::sessions::{Nothing, SessionView, created, one_place, usual_options};
+use super::sessions::{Nothing, SessionView, created, one_permit, usual_options};
 use crate::body::{Json, Named, SNAPSHOT, Upload};
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
@@ -127,7 +127,7 @@ pub(super) async fn load(
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     let options = usual_options(&service, &caller.tenant);
-    let place = one_place(&service, &caller, &options)?;
+    let permit = one_permit(&service, &caller, &options)?;
     let path = upload.path()?;
     let turn = service.turns.take(&caller.tenant).await?;
     let (session, report) = service.engine.load(&path, options.clone()).await?;
@@ -139,7 +139,7 @@ pub(super) async fn load(
         forked_from: None,
         cells: report.cells,
     };
-    let held = service.sessions.hold(session, place, new)?;
+    let held = service.sessions.hold(session, permit, new)?;
     Ok(created(&held, &service))
 }
 

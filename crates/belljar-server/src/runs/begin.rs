@@ -10,15 +10,15 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use super::{Runs, fault};
 use crate::accounts::exceeded;
-use crate::admission::Place;
+use crate::admission::Permit;
 use crate::problem::Problem;
 use crate::tenants::{Quota, TenantName};
 
 /// What a run holds while it is driven.
 #[derive(Debug)]
-pub(super) struct Places {
-    pub(super) run: Place,
-    _session: Place,
+pub(super) struct RunPermits {
+    pub(super) run: Permit,
+    _session: Permit,
     /// That it may write.
     _writes: OwnedRwLockReadGuard<()>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Places {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) agent: Agent,
-    places: Places,
+    permits: RunPermits,
 }
 
 impl Runs {
@@ -65,22 +65,22 @@ impl Runs {
         start: &mut Start,
     ) -> Result<Admitted, Problem> {
         let model = self.model(Some(&start.model))?;
-        let places = self.places(tenant).await?;
+        let permits = self.permits(tenant).await?;
         self.check_disk(tenant).await?;
         let priced = model.provider.profile().prices.is_some();
         self.admission.cut(tenant, &mut start.budget, priced);
         let directory = self.make_directory(tenant).await?;
         let agent = self.agent(tenant, &directory, model);
-        Ok(Admitted { agent, places })
+        Ok(Admitted { agent, permits })
     }
 
-    /// Places for a run and for its session.
-    pub(super) async fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
+    /// Permits for a run and for its session.
+    pub(super) async fn permits(&self, tenant: &TenantName) -> Result<RunPermits, Problem> {
         let run = self.admission.run(tenant)?;
         let memory = self.session.limits.memory_bytes;
         let session = self.admission.sessions(tenant, 1, memory)?.pop();
         let session = session.ok_or_else(|| Problem::internal("a place", "there is none"))?;
-        Ok(Places {
+        Ok(RunPermits {
             run,
             _session: session,
             _writes: self.writing(tenant).read_owned().await,
@@ -90,7 +90,7 @@ impl Runs {
     /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
-        Admitted { agent, places }: Admitted,
+        Admitted { agent, permits }: Admitted,
         id: RunId,
         start: Start,
         parent: Option<(&RunId, Option<u32>)>,
@@ -100,7 +100,7 @@ impl Runs {
             Some((parent, step)) => agent.start_from(id, start, parent, step).await,
         };
         let live = live.map_err(fault)?;
-        self.drive(live, places);
+        self.drive(live, permits);
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::begin::Places;
+use super::begin::RunPermits;
 use super::{NOT_ASKED, Runs};
 use crate::admission::Admission;
 use crate::sessions::lock;
@@ -87,10 +87,10 @@ struct Doing {
 
 impl Runs {
     /// Drives a run to its end, until it is left, or until nobody has decided for too long.
-    pub(super) fn drive(self: &Arc<Self>, live: LiveRun, places: Places) {
+    pub(super) fn drive(self: &Arc<Self>, live: LiveRun, permits: RunPermits) {
         let driven = Arc::new(Driven {
             id: live.id().clone(),
-            tenant: places.run.tenant().clone(),
+            tenant: permits.run.tenant().clone(),
             admission: Arc::clone(&self.admission),
             control: live.control(),
             said: Arc::default(),
@@ -118,8 +118,8 @@ impl Runs {
                 tracing::error!(run = %driven.id, %error, "a run can't go on");
                 go_on_later = error.storage_fault().is_some();
             }
-            // Who hears of its end finds its places free.
-            drop(places);
+            // Who hears of its end finds its permits free.
+            drop(permits);
             let mut all = lock(&runs.driven);
             if all
                 .get(&driven.id)

@@ -12,7 +12,7 @@ use crate::problem::Problem;
 use crate::sessions::lock;
 use crate::tenants::TenantName;
 
-/// How long it takes until runs that there was no place for are tried again.
+/// How long it takes until runs that there was no permit for are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// How many bytes a disk must take before a run that it interrupted goes on.

@@ -69,7 +69,7 @@ pub(crate) struct Recorded {
     pub(crate) last: u64,
     /// Whether something drove it before it was read. One that ends meanwhile was not interrupted.
     pub(crate) was_driven: bool,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Runs {
@@ -161,8 +161,8 @@ impl Runs {
             let new = || Arc::new(Semaphore::new(READ_AT_ONCE));
             Arc::clone(readers.entry(tenant.clone()).or_insert_with(new))
         };
-        let place = readers.acquire_owned().await;
-        let place = place.map_err(|error| Problem::internal("a place to read", error))?;
+        let permit = readers.acquire_owned().await;
+        let permit = permit.map_err(|error| Problem::internal("a place to read", error))?;
         let was_driven = self.is_driven(&id);
         let read = read_events(directory.journal(), &id).await;
         let (mut events, last) = read.map_err(fault)?;
@@ -175,7 +175,7 @@ impl Runs {
             run,
             last,
             was_driven,
-            _place: place,
+            _permit: permit,
         })
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use belljar_agent::{Control, Decision, DecisionError, LiveRun, RunError, Steering};
 use belljar_journal::RunId;
 
-use super::begin::Places;
+use super::begin::RunPermits;
 use super::drive::Driven;
 use super::{Runs, fault, last_event};
 use crate::problem::{Code, Problem};
@@ -18,7 +18,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 enum Reached {
     Driven(Arc<Driven>),
-    Taken(Box<LiveRun>, Places),
+    Taken(Box<LiveRun>, RunPermits),
 }
 
 /// What a run that is taken up is driven with.
@@ -67,7 +67,7 @@ impl Runs {
     ) -> Result<(), Problem> {
         match self.reach(tenant, id).await? {
             Reached::Driven(_) => {}
-            Reached::Taken(live, places) => self.drive(*live, places),
+            Reached::Taken(live, permits) => self.drive(*live, permits),
         }
         Ok(())
     }
@@ -80,9 +80,9 @@ impl Runs {
     ) -> Result<(), Problem> {
         match self.reach_by(tenant, id, Model::Any).await? {
             Reached::Driven(driven) => driven.control.stop(),
-            Reached::Taken(mut live, places) => {
+            Reached::Taken(mut live, permits) => {
                 live.stop().await.map_err(fault)?;
-                self.drive(*live, places);
+                self.drive(*live, permits);
             }
         }
         Ok(())
@@ -133,13 +133,13 @@ impl Runs {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.reach(tenant, id).await? {
-                Reached::Taken(mut live, places) => {
+                Reached::Taken(mut live, permits) => {
                     let taken = wanted.of_taken(&mut live).await;
                     taken.map_err(|error| match error {
                         RunError::Decision(error) => refused(error),
                         error => fault(error),
                     })?;
-                    self.drive(*live, places);
+                    self.drive(*live, permits);
                     return Ok(());
                 }
                 Reached::Driven(driven) => match wanted.of_driven(&driven.control).await {
@@ -188,12 +188,12 @@ impl Runs {
                     Err(problem) => return Err(problem),
                 }
             };
-            let places = self.places(tenant).await?;
+            let permits = self.permits(tenant).await?;
             match agent.resume(id).await {
-                Ok(live) => return Ok(Reached::Taken(Box::new(live), places)),
+                Ok(live) => return Ok(Reached::Taken(Box::new(live), permits)),
                 // Somebody else has just taken it up, or is about to let go of it.
                 Err(RunError::Driven(_)) if Instant::now() < until => {
-                    drop(places);
+                    drop(permits);
                     tokio::time::sleep(LOOK).await;
                 }
                 Err(RunError::Driven(_)) => {

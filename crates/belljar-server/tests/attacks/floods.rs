@@ -209,12 +209,12 @@ async fn take_slowly(client: Client, address: SocketAddr, path: String, bytes: u
 }
 
 /// Waits until clients that take too little have nothing any more. What the kernel has taken, it sends them still.
-async fn are_cut_off(world: &World, place: &str) {
+async fn are_cut_off(world: &World, kind: &str) {
     let began = Instant::now();
-    while taken(world, place).await > 0 {
+    while taken(world, kind).await > 0 {
         assert!(
             began.elapsed() < CUT_OFF,
-            "{place} are held after {CUT_OFF:?}"
+            "{kind} are held after {CUT_OFF:?}"
         );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -246,7 +246,7 @@ async fn heavy_n13_slow_downloads_keep_nobody_waiting() {
     }
     // All of them, of all four.
     soon(async || {
-        let all = "belljar_places_used{place=\"transfers\",of=\"service\"} 64\n";
+        let all = "belljar_permits_used{kind=\"transfers\",of=\"service\"} 64\n";
         world.metrics().await.contains(all)
     })
     .await;

@@ -131,8 +131,8 @@ impl Case {
         let another = another.expect("oracle: the peer can't start a session");
         let path = format!("/v1/sessions/{}", another["id"].as_str().unwrap());
         assert_eq!(self.peer.printed(&path, "print(1)").await, "1\n");
-        for place in ["requests", "cells", "streams", "transfers"] {
-            until_free(&self.world, place).await;
+        for kind in ["requests", "cells", "streams", "transfers"] {
+            until_free(&self.world, kind).await;
         }
         let metrics = self.world.metrics().await;
         let faults = "belljar_http_problems_total{code=\"internal\"} 0\n";

@@ -227,8 +227,8 @@ async fn a_revoked_key_ends_what_it_opened() {
     tokio::time::timeout(Duration::from_secs(6), cut)
         .await
         .expect("the streams go on");
-    for place in ["sessions", "connections", "cells", "streams", "requests"] {
-        until_free(&world, place).await;
+    for kind in ["sessions", "connections", "cells", "streams", "requests"] {
+        until_free(&world, kind).await;
     }
     send(&client, &initialize())
         .problem(401, "unauthorized")

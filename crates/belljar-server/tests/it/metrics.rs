@@ -187,15 +187,15 @@ async fn a_scrape_is_what_prometheus_reads_and_its_counters_only_grow() {
             2.0,
         ),
         (
-            "belljar_places_used{place=\"sessions\",of=\"service\"}",
+            "belljar_permits_used{kind=\"sessions\",of=\"service\"}",
             1.0,
         ),
         (
-            "belljar_places_limit{place=\"sessions\",of=\"service\"}",
+            "belljar_permits_limit{kind=\"sessions\",of=\"service\"}",
             1000.0,
         ),
         (
-            "belljar_places_limit{place=\"streams\",of=\"tenant\"}",
+            "belljar_permits_limit{kind=\"streams\",of=\"tenant\"}",
             64.0,
         ),
     ] {
@@ -212,7 +212,7 @@ async fn a_scrape_is_what_prometheus_reads_and_its_counters_only_grow() {
     let mut stream = client.stream(&session, "import time\ntime.sleep(20)").await;
     stream.next().await.unwrap();
     let streaming = read(&world.metrics().await);
-    let streams = "belljar_places_used{place=\"streams\",of=\"service\"}";
+    let streams = "belljar_permits_used{kind=\"streams\",of=\"service\"}";
     assert!((streaming.value(streams) - 1.0).abs() < 0.001);
     client.delete(&session).with(204).await;
     let last = read(&world.metrics().await);

@@ -244,7 +244,7 @@ async fn a_revoked_key_closes_its_sockets() {
 }
 
 async fn until_streams_are(world: &World, count: u64) {
-    let line = format!("belljar_places_used{{place=\"streams\",of=\"tenant\"}} {count}\n");
+    let line = format!("belljar_permits_used{{kind=\"streams\",of=\"tenant\"}} {count}\n");
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let metrics = world.metrics().await;

@@ -328,11 +328,11 @@ pub(crate) async fn soon(mut holds: impl AsyncFnMut() -> bool) {
     panic!("it never was so");
 }
 
-/// Places of one kind that the tenant with the most has taken.
-pub(crate) async fn taken(world: &World, place: &str) -> u64 {
+/// Permits of one kind that the tenant with the most has taken.
+pub(crate) async fn taken(world: &World, kind: &str) -> u64 {
     let metrics = world.metrics().await;
     let line = metrics.lines().find(|line| {
-        line.contains(&format!("place=\"{place}\""))
+        line.contains(&format!("kind=\"{kind}\""))
             && line.contains("of=\"tenant\"")
             && line.contains("used")
     });
@@ -340,10 +340,10 @@ pub(crate) async fn taken(world: &World, place: &str) -> u64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-pub(crate) async fn until_free(world: &World, place: &str) {
+pub(crate) async fn until_free(world: &World, kind: &str) {
     let deadline = Instant::now() + Duration::from_mins(1);
-    while taken(world, place).await > 0 {
-        assert!(Instant::now() < deadline, "{place} are not given back");
+    while taken(world, kind).await > 0 {
+        assert!(Instant::now() < deadline, "{kind} are not given back");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -10,24 +10,24 @@ use belljar_sandbox::Error;
 use belljar_sandbox::protocol::Event;
 use tokio::sync::Semaphore;
 
-/// A place that is taken until this is dropped.
-pub type Place = Box<dyn Any + Send + Sync>;
+/// A permit that is held until this is dropped.
+pub type Permit = Box<dyn Any + Send + Sync>;
 
-/// Who gives places to the sessions of a client, and words to what goes wrong with them. A refusal is told to the
+/// Who gives permits to the sessions of a client, and words to what goes wrong with them. A refusal is told to the
 /// model.
-pub trait Places: Debug + Send + Sync {
-    /// Places for so many sessions: all of them, or none.
-    fn sessions(&self, count: usize) -> Result<Vec<Place>, String>;
+pub trait Permits: Debug + Send + Sync {
+    /// Permits for so many sessions: all of them, or none.
+    fn sessions(&self, count: usize) -> Result<Vec<Permit>, String>;
 
-    /// A place for a cell that runs, or waits for its turn, with so many bytes of code.
-    fn cell(&self, code: usize) -> Result<Place, String>;
+    /// A permit for a cell that runs, or waits for its turn, with so many bytes of code.
+    fn cell(&self, code: usize) -> Result<Permit, String>;
 
-    /// A place for a run that is to start like this, and for its session. Lowers its budget to what the client has
+    /// A permit for a run that is to start like this, and for its session. Lowers its budget to what the client has
     /// left.
     fn run<'a>(
         &'a self,
         start: &'a mut Start,
-    ) -> Pin<Box<dyn Future<Output = Result<Place, String>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<Permit, String>> + Send + 'a>>;
 
     /// Counts what a cell uses.
     fn cell_told(&self, event: &Event);
@@ -55,13 +55,13 @@ impl AtMost {
     }
 }
 
-impl Places for AtMost {
-    fn sessions(&self, count: usize) -> Result<Vec<Place>, String> {
+impl Permits for AtMost {
+    fn sessions(&self, count: usize) -> Result<Vec<Permit>, String> {
         let one = || Arc::clone(&self.free).try_acquire_owned();
-        let places: Result<_, _> = (0..count)
+        let permits: Result<_, _> = (0..count)
             .map(|_| one().map(|it| Box::new(it) as _))
             .collect();
-        places.map_err(|_| {
+        permits.map_err(|_| {
             format!(
                 "There may be {} sessions at once, and no more: end some with close_session.",
                 self.most
@@ -69,16 +69,16 @@ impl Places for AtMost {
         })
     }
 
-    fn cell(&self, _: usize) -> Result<Place, String> {
+    fn cell(&self, _: usize) -> Result<Permit, String> {
         Ok(Box::new(()))
     }
 
     fn run<'a>(
         &'a self,
         _: &'a mut Start,
-    ) -> Pin<Box<dyn Future<Output = Result<Place, String>> + Send + 'a>> {
-        let place = self.sessions(1).map(|places| Box::new(places) as _);
-        Box::pin(std::future::ready(place))
+    ) -> Pin<Box<dyn Future<Output = Result<Permit, String>> + Send + 'a>> {
+        let permit = self.sessions(1).map(|permits| Box::new(permits) as _);
+        Box::pin(std::future::ready(permit))
     }
 
     fn cell_told(&self, _: &Event) {}
