@@ -65,12 +65,12 @@ impl Accounts {
 
     /// What a tenant has used today.
     pub(crate) fn spent(&mut self, tenant: &TenantName) -> Amounts {
-        self.turn(today());
+        self.roll_over(today());
         self.spent.get(tenant).cloned().unwrap_or_default()
     }
 
     pub(crate) fn add(&mut self, tenant: &TenantName, used: &[(Quota, u64)]) {
-        self.turn(today());
+        self.roll_over(today());
         let spent = self.spent.entry(tenant.clone()).or_default();
         for (quota, amount) in used.iter().filter(|(_, amount)| *amount > 0) {
             let sum = spent.entry(*quota).or_default();
@@ -96,7 +96,7 @@ impl Accounts {
 
     /// What is left of a quota for today; nothing where there is none.
     pub(crate) fn left(&mut self, tenant: &TenantName, quota: Quota) -> Option<u64> {
-        self.turn(today());
+        self.roll_over(today());
         let limit = self.limit(tenant, quota)?;
         let spent = self
             .spent
@@ -123,7 +123,7 @@ impl Accounts {
 
     /// What is to be written to disk.
     pub(crate) fn take_changed(&mut self) -> Vec<DayOfTenant> {
-        self.turn(today());
+        self.roll_over(today());
         let mut all = std::mem::take(&mut self.over);
         for tenant in self.changed.drain() {
             if let Some(spent) = self.spent.get(&tenant) {
@@ -145,7 +145,7 @@ impl Accounts {
     }
 
     /// Begins a new day, if it is one.
-    fn turn(&mut self, today: i64) {
+    fn roll_over(&mut self, today: i64) {
         if today == self.day {
             return;
         }
@@ -260,7 +260,7 @@ mod tests {
             (4000, None),
             (100, Some(7)),
         ] {
-            accounts.turn(day);
+            accounts.roll_over(day);
             let tokens = accounts
                 .spent
                 .get(&a)
@@ -268,15 +268,15 @@ mod tests {
             assert_eq!(tokens.copied(), seen, "day {day}");
         }
         // What was used in between is kept for its day.
-        accounts.turn(101);
+        accounts.roll_over(101);
         accounts.spent = spent(2);
         accounts.changed.insert(a.clone());
-        accounts.turn(100);
+        accounts.roll_over(100);
         assert_eq!(
             accounts.over,
             [(101, a.clone(), spent(2).remove(&a).unwrap())]
         );
-        accounts.turn(101);
+        accounts.roll_over(101);
         assert_eq!(accounts.spent, spent(2));
     }
 }

@@ -20,8 +20,8 @@ use crate::options::ServerOptions;
 use crate::problem::Problem;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
+use crate::start_queue::StartQueue;
 use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
-use crate::turns::Turns;
 
 /// One node's service.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Service {
     pub(crate) sessions: Sessions,
     pub(crate) runs: Arc<Runs>,
     pub(crate) admission: Arc<Admission>,
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) start_queue: Arc<StartQueue>,
     pub(crate) idempotency: Idempotency,
     pub(crate) mcp: Mcp,
     pub(crate) metrics: Metrics,
@@ -74,7 +74,7 @@ impl Service {
             options,
             tenants,
             sessions: Sessions::new(node),
-            turns: Turns::new(),
+            start_queue: StartQueue::new(),
             idempotency: Idempotency::default(),
             mcp: Mcp::default(),
             metrics: Metrics::default(),

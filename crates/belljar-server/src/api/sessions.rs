@@ -282,11 +282,11 @@ pub(super) async fn create(
 ) -> Result<Response, Problem> {
     let (options, allow) = options(&service, &caller.tenant, asked)?;
     let permit = one_permit(&service, &caller, &options)?;
-    let turn = service.turns.take(&caller.tenant).await?;
+    let start = service.start_queue.acquire(&caller.tenant).await?;
     let started = service.engine.session_with(options.clone());
     let session = started.instrument(tracing::info_span!("start_session"));
     let session = session.await?;
-    drop(turn);
+    drop(start);
     let new = NewSession {
         tenant: caller.tenant,
         options,

@@ -129,9 +129,9 @@ pub(super) async fn load(
     let options = usual_options(&service, &caller.tenant);
     let permit = one_permit(&service, &caller, &options)?;
     let path = upload.path()?;
-    let turn = service.turns.take(&caller.tenant).await?;
+    let start = service.start_queue.acquire(&caller.tenant).await?;
     let (session, report) = service.engine.load(&path, options.clone()).await?;
-    drop(turn);
+    drop(start);
     let new = NewSession {
         tenant: caller.tenant,
         options,

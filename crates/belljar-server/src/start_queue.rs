@@ -2,7 +2,7 @@
 //!
 //! Starting sessions takes processors of the service itself and of what all sessions share, which the kernel can't
 //! divide among tenants as it divides those of cells. So there are two at once for each processor, and half of the
-//! places for any one tenant: another one never waits for a flood.
+//! permits for any one tenant: another one never waits for a flood.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -14,28 +14,28 @@ use crate::sessions::lock;
 use crate::tenants::TenantName;
 
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct StartQueue {
     permits: usize,
     of_one: usize,
-    line: Mutex<Line>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct QueueState {
     taken: usize,
     taken_by: HashMap<TenantName, usize>,
     /// Who is next comes first.
-    waiting: VecDeque<(TenantName, VecDeque<oneshot::Sender<Turn>>)>,
+    waiting: VecDeque<(TenantName, VecDeque<oneshot::Sender<StartPermit>>)>,
 }
 
 /// A turn that lasts until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Arc<Turns>,
+pub(crate) struct StartPermit {
+    queue: Arc<StartQueue>,
     tenant: TenantName,
 }
 
-impl Turns {
+impl StartQueue {
     pub(crate) fn new() -> Arc<Self> {
         let processors = std::thread::available_parallelism();
         Self::with(processors.map_or(2, std::num::NonZero::get))
@@ -45,70 +45,74 @@ impl Turns {
         Arc::new(Self {
             permits: 2 * of_one,
             of_one,
-            line: Mutex::default(),
+            state: Mutex::default(),
         })
     }
 
-    /// Waits for a turn. How many wait is bounded by what they hold already: a place for a session.
-    pub(crate) async fn take(self: &Arc<Self>, tenant: &TenantName) -> Result<Turn, Problem> {
+    /// Waits for a permit. How many wait is bounded by what they hold already: a permit for a session.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+    ) -> Result<StartPermit, Problem> {
         let (sender, receiver) = oneshot::channel();
         {
-            let mut line = lock(&self.line);
-            match line.waiting.iter_mut().find(|(of, _)| of == tenant) {
+            let mut state = lock(&self.state);
+            match state.waiting.iter_mut().find(|(of, _)| of == tenant) {
                 Some((_, queue)) => queue.push_back(sender),
-                None => line
+                None => state
                     .waiting
                     .push_back((tenant.clone(), VecDeque::from([sender]))),
             }
         }
-        self.go_on();
-        let turn = receiver.await;
-        turn.map_err(|error| Problem::internal("a turn", error))
+        self.admit_waiting();
+        let permit = receiver.await;
+        permit.map_err(|error| Problem::internal("a start permit", error))
     }
 
-    fn go_on(self: &Arc<Self>) {
-        while let Some((sender, turn)) = self.next() {
+    fn admit_waiting(self: &Arc<Self>) {
+        while let Some((sender, permit)) = self.next() {
             // Who no longer waits gives its turn back by this.
-            drop(sender.send(turn));
+            drop(sender.send(permit));
         }
     }
 
-    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Turn>, Turn)> {
-        let mut line = lock(&self.line);
-        if line.taken >= self.permits {
+    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<StartPermit>, StartPermit)> {
+        let mut state = lock(&self.state);
+        if state.taken >= self.permits {
             return None;
         }
         let may = |tenant| {
-            line.taken_by
+            state
+                .taken_by
                 .get(tenant)
                 .is_none_or(|taken| *taken < self.of_one)
         };
-        let next = line.waiting.iter().position(|(tenant, _)| may(tenant))?;
-        let (tenant, mut queue) = line.waiting.remove(next)?;
+        let next = state.waiting.iter().position(|(tenant, _)| may(tenant))?;
+        let (tenant, mut queue) = state.waiting.remove(next)?;
         let sender = queue.pop_front()?;
         if !queue.is_empty() {
-            line.waiting.push_back((tenant.clone(), queue));
+            state.waiting.push_back((tenant.clone(), queue));
         }
-        line.taken += 1;
-        *line.taken_by.entry(tenant.clone()).or_default() += 1;
-        let turns = Arc::clone(self);
-        Some((sender, Turn { turns, tenant }))
+        state.taken += 1;
+        *state.taken_by.entry(tenant.clone()).or_default() += 1;
+        let queue = Arc::clone(self);
+        Some((sender, StartPermit { queue, tenant }))
     }
 }
 
-impl Drop for Turn {
+impl Drop for StartPermit {
     fn drop(&mut self) {
         {
-            let mut line = lock(&self.turns.line);
-            line.taken -= 1;
-            if let Some(taken) = line.taken_by.get_mut(&self.tenant) {
+            let mut state = lock(&self.queue.state);
+            state.taken -= 1;
+            if let Some(taken) = state.taken_by.get_mut(&self.tenant) {
                 *taken -= 1;
                 if *taken == 0 {
-                    line.taken_by.remove(&self.tenant);
+                    state.taken_by.remove(&self.tenant);
                 }
             }
         }
-        self.turns.go_on();
+        self.queue.admit_waiting();
     }
 }
 
@@ -119,23 +123,23 @@ mod tests {
     /// One tenant waits for itself, the others take turns.
     #[tokio::test]
     async fn tenants_take_turns() {
-        let turns = Turns::with(2);
+        let queue = StartQueue::with(2);
         let name = |text: &str| text.parse::<TenantName>().unwrap();
         let (order, mut done) = tokio::sync::mpsc::unbounded_channel();
         let mut held = Vec::new();
         for tenant in ["a", "a", "z", "z"] {
-            held.push(turns.take(&name(tenant)).await.unwrap());
+            held.push(queue.acquire(&name(tenant)).await.unwrap());
         }
         for tenant in ["a", "a", "a", "b", "b", "c"] {
-            let (turns, order, tenant) = (Arc::clone(&turns), order.clone(), name(tenant));
+            let (queue, order, tenant) = (Arc::clone(&queue), order.clone(), name(tenant));
             tokio::spawn(async move {
-                let turn = turns.take(&tenant).await.unwrap();
+                let permit = queue.acquire(&tenant).await.unwrap();
                 order.send(tenant.to_string()).unwrap();
-                turn
+                permit
             });
             tokio::task::yield_now().await;
         }
-        // One place is free now, and not for `a`.
+        // One permit is free now, and not for `a`.
         held.pop();
         let mut all = String::new();
         for _ in 0..3 {
@@ -148,7 +152,7 @@ mod tests {
         }
         assert_eq!(all, "bcbaaa");
         tokio::task::yield_now().await;
-        let line = lock(&turns.line);
-        assert_eq!((line.taken, line.taken_by.len()), (0, 0));
+        let state = lock(&queue.state);
+        assert_eq!((state.taken, state.taken_by.len()), (0, 0));
     }
 }
