@@ -15,7 +15,7 @@ use belljar_agent::Budget;
 use belljar_sandbox::protocol::Outcome;
 
 use crate::accounts::{Accounts, DAY, DayOfTenant, exceeded, until_tomorrow};
-use crate::held::HeldBytes;
+use crate::charged::ChargedBytes;
 use crate::options::ServerOptions;
 use crate::problem::{Code, Problem};
 use crate::tenants::{Amounts, Quota, TenantName};
@@ -57,7 +57,7 @@ pub(crate) struct Admission {
     used: Mutex<Used>,
     memory: fn() -> Option<HostMemory>,
     /// Bytes in memory.
-    pub(crate) held: Arc<HeldBytes>,
+    pub(crate) charged: Arc<ChargedBytes>,
 }
 
 #[derive(Debug, Default)]
@@ -153,7 +153,7 @@ impl Admission {
             tenant_runs: options.runs.tenant_runs,
             used: Mutex::default(),
             memory: HostMemory::now,
-            held: HeldBytes::new(HostMemory::now()),
+            charged: ChargedBytes::new(HostMemory::now()),
         })
     }
 
@@ -388,13 +388,13 @@ impl Admission {
                 limit: Some(tenant_limit),
             });
         }
-        let (held, most) = self.held.totals();
+        let (charged, most) = self.charged.totals();
         for (of, used, limit) in [
-            ("service", held, self.held.most),
-            ("tenant", most, self.held.tenant_most),
+            ("service", charged, self.charged.most),
+            ("tenant", most, self.charged.tenant_most),
         ] {
             all.push(PermitUse {
-                kind: "held_bytes",
+                kind: "charged_bytes",
                 of,
                 used,
                 limit: Some(limit),

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::admission::Permit;
-use crate::held::{self, Charge, SMALL};
+use crate::charged::{self, Charge, SMALL};
 use crate::offload::offload;
 use crate::pace::Pace;
 use crate::problem::{Code, Problem, disk_full};
@@ -225,11 +225,11 @@ impl Held {
         more: usize,
     ) -> Result<(), Problem> {
         if let Some(charge) = &mut self.charge {
-            return charge.grow(more).then_some(()).ok_or_else(held::refusal);
+            return charge.grow(more).then_some(()).ok_or_else(charged::refusal);
         }
         let charge = service
             .admission
-            .held
+            .charged
             .charge_or_refuse(tenant, before + more);
         self.charge = Some(charge?);
         Ok(())

@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::admission::Permit;
-use crate::held::{Charge, ChargedWriter, HeldBytes, IsCharged};
+use crate::charged::{Charge, ChargedBytes, ChargedWriter, IsCharged};
 use crate::metrics::status_name;
 use crate::offload::offload;
 use crate::problem::{Code, Problem};
@@ -44,7 +44,7 @@ pub(crate) struct CellRecord {
     /// How many events there have been.
     told: watch::Sender<u64>,
     /// Counts what is kept.
-    memory: Arc<HeldBytes>,
+    memory: Arc<ChargedBytes>,
     tenant: TenantName,
 }
 
@@ -85,7 +85,7 @@ impl CellRecord {
             number,
             log: Mutex::default(),
             told: watch::Sender::new(0),
-            memory: Arc::clone(&service.admission.held),
+            memory: Arc::clone(&service.admission.charged),
             tenant: held.tenant.clone(),
         });
         record.tell(Event::Started { cell: number }).await;

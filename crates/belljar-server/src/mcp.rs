@@ -19,7 +19,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Admission, Permit};
-use crate::held::SMALL;
+use crate::charged::SMALL;
 use crate::problem::{Code, Problem};
 use crate::runs::count;
 use crate::service::{Caller, Service};
@@ -245,9 +245,9 @@ impl Permits for TenantPermits {
     fn cell(&self, code: usize) -> Result<belljar_mcp::Permit, String> {
         let permit = self.admission.cell(&self.tenant);
         let permit = permit.map_err(|problem| problem.words())?;
-        let held = &self.admission.held;
+        let charged = &self.admission.charged;
         let charge = (code > SMALL)
-            .then(|| held.charge_or_refuse(&self.tenant, COPIES * code))
+            .then(|| charged.charge_or_refuse(&self.tenant, COPIES * code))
             .transpose();
         Ok(Box::new((
             permit,

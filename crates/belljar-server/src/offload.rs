@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::held::SMALL;
+use crate::charged::SMALL;
 
 /// Half of the CPUs: the others are for everybody else.
 static PERMITS: LazyLock<Semaphore> = LazyLock::new(|| {

@@ -13,8 +13,8 @@ use tracing::Instrument as _;
 use crate::admission::Permit;
 use crate::api::{takes, wants_stream};
 use crate::body::{Shared, Upload};
+use crate::charged::SMALL;
 use crate::guard::changes;
-use crate::held::SMALL;
 use crate::idempotency::{Claim, Earlier, Slot};
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
@@ -56,7 +56,7 @@ async fn carry_out(
         let answer = to_its_end(next.run(request), permit).await?;
         let answer = service
             .admission
-            .held
+            .charged
             .answer(&caller.tenant, answer)
             .await?;
         let large = answer.size_hint().exact() > Some(SMALL as u64);

@@ -16,7 +16,7 @@ use super::sessions::{milliseconds, within};
 use super::wants_stream;
 use crate::body::{Json, Named};
 use crate::cells::{CellEnd, CellRecord};
-use crate::held::SMALL;
+use crate::charged::SMALL;
 use crate::idempotency::Slot;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -183,8 +183,12 @@ pub(super) async fn begin(
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
     let permit = service.admission.cell(&held.tenant)?;
     let code = asked.code.len();
-    let charge =
-        (code > SMALL).then(|| service.admission.held.charge_or_refuse(&held.tenant, code));
+    let charge = (code > SMALL).then(|| {
+        service
+            .admission
+            .charged
+            .charge_or_refuse(&held.tenant, code)
+    });
     let permit = (permit, charge.transpose()?);
     let run = session.run(Cell {
         code: asked.code,

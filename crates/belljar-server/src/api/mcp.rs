@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::admission::Permit;
 use crate::body::{Held, MAX_JSON, Takes, Upload};
-use crate::held::SMALL;
+use crate::charged::SMALL;
 use crate::mcp::{self, Unanswered};
 use crate::offload::offload;
 use crate::peers::Connection;
@@ -115,7 +115,10 @@ fn pass_on(body: Body, caller: &Caller, service: &Service, to_end: bool, until: 
         return body;
     }
     let (sender, receiver) = mpsc::channel(PARTS);
-    let (held, tenant) = (Arc::clone(&service.admission.held), caller.tenant.clone());
+    let (charged, tenant) = (
+        Arc::clone(&service.admission.charged),
+        caller.tenant.clone(),
+    );
     tokio::spawn(async move {
         let mut sender = Some(sender);
         let mut body = body;
@@ -138,7 +141,9 @@ fn pass_on(body: Body, caller: &Caller, service: &Service, to_end: bool, until: 
             };
             let part = match part.len() {
                 ..=SMALL => Some(part),
-                large => held.charge(&tenant, large).map(|charge| charge.hold(part)),
+                large => charged
+                    .charge(&tenant, large)
+                    .map(|charge| charge.hold(part)),
             };
             sender = match (sender, part) {
                 (Some(sender), Some(part)) => {

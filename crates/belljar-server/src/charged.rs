@@ -28,7 +28,7 @@ const TENANT_MOST: usize = 256 << 20;
 pub(crate) const SMALL: usize = 64 << 10;
 
 #[derive(Debug)]
-pub(crate) struct HeldBytes {
+pub(crate) struct ChargedBytes {
     /// Of all tenants.
     pub(crate) most: usize,
     /// Of one.
@@ -45,7 +45,7 @@ struct Used {
 /// Bytes of a tenant that are counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
-    held: Arc<HeldBytes>,
+    charged: Arc<ChargedBytes>,
     tenant: TenantName,
     bytes: usize,
 }
@@ -62,7 +62,7 @@ pub(crate) struct ChargedWriter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IsCharged;
 
-impl HeldBytes {
+impl ChargedBytes {
     pub(crate) fn new(memory: Option<HostMemory>) -> Arc<Self> {
         let share = memory.map_or(LEAST, |memory| memory.total / SHARE);
         let most = usize::try_from(share.clamp(LEAST, MOST)).unwrap_or(usize::MAX);
@@ -90,7 +90,7 @@ impl HeldBytes {
 
     fn nothing(self: &Arc<Self>, tenant: &TenantName) -> Charge {
         Charge {
-            held: Arc::clone(self),
+            charged: Arc::clone(self),
             tenant: tenant.clone(),
             bytes: 0,
         }
@@ -143,9 +143,10 @@ pub(crate) fn refusal() -> Problem {
 impl Charge {
     /// Counts more bytes; false where there may be no more.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
-        let mut used = lock(&self.held.used);
+        let mut used = lock(&self.charged.used);
         let of_tenant = used.tenants.get(&self.tenant).copied().unwrap_or_default();
-        let fits = of_tenant + bytes <= self.held.tenant_most && used.all + bytes <= self.held.most;
+        let fits =
+            of_tenant + bytes <= self.charged.tenant_most && used.all + bytes <= self.charged.most;
         if fits {
             used.all += bytes;
             *used.tenants.entry(self.tenant.clone()).or_default() += bytes;
@@ -162,7 +163,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let mut used = lock(&self.held.used);
+        let mut used = lock(&self.charged.used);
         used.all -= self.bytes;
         if let Some(of_tenant) = used.tenants.get_mut(&self.tenant) {
             *of_tenant -= self.bytes;
@@ -181,10 +182,10 @@ impl ChargedWriter {
 
 impl io::Write for ChargedWriter {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        let (held, needed) = (self.bytes.capacity(), self.bytes.len() + part.len());
-        if needed > held {
-            let capacity = needed.max(2 * held).max(self.expected);
-            if !self.charge.grow(capacity - held) {
+        let (charged, needed) = (self.bytes.capacity(), self.bytes.len() + part.len());
+        if needed > charged {
+            let capacity = needed.max(2 * charged).max(self.expected);
+            if !self.charge.grow(capacity - charged) {
                 return Err(io::ErrorKind::OutOfMemory.into());
             }
             self.bytes.reserve_exact(capacity - self.bytes.len());
@@ -213,45 +214,45 @@ mod tests {
     #[test]
     fn bytes_are_counted_while_somebody_has_them() {
         let total = 8 * LEAST;
-        let held = HeldBytes::new(Some(HostMemory {
+        let charged = ChargedBytes::new(Some(HostMemory {
             total,
             available: total,
         }));
-        assert_eq!((held.most, held.tenant_most), (64 << 20, 16 << 20));
+        assert_eq!((charged.most, charged.tenant_most), (64 << 20, 16 << 20));
         let tenants: [TenantName; 5] = ["a", "b", "c", "d", "e"].map(|name| name.parse().unwrap());
         let mut all = Vec::new();
         for tenant in &tenants[..4] {
-            let charge = held.charge(tenant, held.tenant_most).unwrap();
-            assert!(held.charge(tenant, 1).is_none());
+            let charge = charged.charge(tenant, charged.tenant_most).unwrap();
+            assert!(charged.charge(tenant, 1).is_none());
             all.push(charge.hold(vec![0]));
         }
-        assert!(held.charge(&tenants[4], 1).is_none());
+        assert!(charged.charge(&tenants[4], 1).is_none());
         let clone = all[0].clone();
-        assert_eq!(held.totals(), (64 << 20, 16 << 20));
+        assert_eq!(charged.totals(), (64 << 20, 16 << 20));
         all.clear();
-        assert_eq!(held.totals(), (16 << 20, 16 << 20));
+        assert_eq!(charged.totals(), (16 << 20, 16 << 20));
         drop(clone);
-        assert_eq!(held.totals(), (0, 0));
-        assert!(lock(&held.used).tenants.is_empty());
+        assert_eq!(charged.totals(), (0, 0));
+        assert!(lock(&charged.used).tenants.is_empty());
     }
 
     /// Text of zeros is six times as long as JSON: what counts is what is written, not what was expected.
     #[test]
     fn writing_fails_past_the_bytes_of_a_tenant() {
-        let held = HeldBytes::new(None);
+        let charged = ChargedBytes::new(None);
         let tenant: TenantName = "a".parse().unwrap();
-        let text = "\0".repeat(held.tenant_most / 4);
-        let mut writer = held.writer(&tenant, text.len());
+        let text = "\0".repeat(charged.tenant_most / 4);
+        let mut writer = charged.writer(&tenant, text.len());
         assert!(serde_json::to_writer(&mut writer, &text).is_err());
-        assert!(held.totals().1 <= held.tenant_most);
+        assert!(charged.totals().1 <= charged.tenant_most);
         drop(writer);
-        assert_eq!(held.totals(), (0, 0));
-        let mut writer = held.writer(&tenant, 0);
+        assert_eq!(charged.totals(), (0, 0));
+        let mut writer = charged.writer(&tenant, 0);
         serde_json::to_writer(&mut writer, &text[..1000]).unwrap();
         let bytes = writer.finish();
         assert_eq!(bytes.len(), 6002);
-        assert!((6002..=16_384).contains(&held.totals().1), "{held:?}");
+        assert!((6002..=16_384).contains(&charged.totals().1), "{charged:?}");
         drop(bytes);
-        assert_eq!(held.totals(), (0, 0));
+        assert_eq!(charged.totals(), (0, 0));
     }
 }
