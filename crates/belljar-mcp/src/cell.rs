@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::permits::Permits;
-use crate::sessions::Held;
+use crate::sessions::SessionEntry;
 
 /// How often a client is told that its cell goes on.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(500);
@@ -41,21 +41,21 @@ pub(crate) enum NoOutcome {
 /// Runs a cell. When it is to stop it is interrupted, which keeps the variables. The last line that it
 /// wrote goes to `said`.
 pub(crate) async fn run_cell(
-    held: Arc<Held>,
+    entry: Arc<SessionEntry>,
     code: String,
     permits: &dyn Permits,
     stop: CancellationToken,
     said: watch::Sender<String>,
 ) -> Result<Outcome, NoOutcome> {
-    let turn = held.turn(&stop).await;
+    let turn = entry.turn(&stop).await;
     let _turn = turn.ok_or(NoOutcome::Cancelled)?;
-    let mut run = held.session.run(code);
+    let mut run = entry.session.run(code);
     let mut stopping = false;
     loop {
         let event = tokio::select! {
             () = stop.cancelled(), if !stopping => {
                 stopping = true;
-                held.session.interrupt();
+                entry.session.interrupt();
                 continue;
             }
             event = run.next() => event,
@@ -67,7 +67,7 @@ pub(crate) async fn run_cell(
             Some(Ok(Event::Outcome(outcome))) => return Ok(*outcome),
             // It was not there yet to be interrupted.
             Some(Ok(Event::Started { .. })) if stopping => {
-                held.session.interrupt();
+                entry.session.interrupt();
             }
             Some(Ok(Event::Output { text, .. })) => {
                 if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {

@@ -7,15 +7,15 @@ use belljar_sandbox::{EntryKind, Error, Session};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::report::{MAX_TEXT, refusal, result};
-use crate::sessions::Held;
+use crate::sessions::SessionEntry;
 use crate::tools::{Encoding, FileDone, FileReport, FilesReport, ListFiles, ReadFile, WriteFile};
 
 /// The most files that one listing names.
 const MAX_LISTED: usize = 1000;
 
-pub(crate) async fn list(held: &Held, args: ListFiles) -> Result<CallToolResult, Error> {
-    let path = relative(&held.session, &args.path);
-    let listing = awake(&held.session, || held.session.list(&path)).await?;
+pub(crate) async fn list(entry: &SessionEntry, args: ListFiles) -> Result<CallToolResult, Error> {
+    let path = relative(&entry.session, &args.path);
+    let listing = awake(&entry.session, || entry.session.list(&path)).await?;
     let truncated = listing.truncated || listing.entries.len() > MAX_LISTED;
     let files: Vec<FileReport> = listing
         .entries
@@ -45,17 +45,17 @@ pub(crate) async fn list(held: &Held, args: ListFiles) -> Result<CallToolResult,
         lines.push(format!("There are more: only {} are listed.", files.len()));
     }
     let report = FilesReport {
-        session_id: held.id.clone(),
+        session_id: entry.id.clone(),
         files,
         truncated,
     };
     Ok(result(vec![ContentBlock::text(lines.join("\n"))], &report))
 }
 
-pub(crate) async fn read(held: &Held, args: ReadFile) -> Result<CallToolResult, Error> {
-    let (path, contents) = contents(held, &args.path).await?;
+pub(crate) async fn read(entry: &SessionEntry, args: ReadFile) -> Result<CallToolResult, Error> {
+    let (path, contents) = contents(entry, &args.path).await?;
     let report = FileDone {
-        session_id: held.id.clone(),
+        session_id: entry.id.clone(),
         size: contents.len() as u64,
         path,
     };
@@ -81,7 +81,7 @@ pub(crate) async fn read(held: &Held, args: ReadFile) -> Result<CallToolResult, 
     Ok(result(vec![block], &report))
 }
 
-pub(crate) async fn write(held: &Held, args: WriteFile) -> Result<CallToolResult, Error> {
+pub(crate) async fn write(entry: &SessionEntry, args: WriteFile) -> Result<CallToolResult, Error> {
     let contents = match args.encoding {
         Encoding::Text => args.content.into_bytes(),
         Encoding::Base64 => match BASE64.decode(args.content.trim()) {
@@ -89,12 +89,12 @@ pub(crate) async fn write(held: &Held, args: WriteFile) -> Result<CallToolResult
             Err(error) => return Ok(refusal(format!("content is not base64: {error}"))),
         },
     };
-    let path = relative(&held.session, &args.path);
-    put(held, &path, &contents).await?;
+    let path = relative(&entry.session, &args.path);
+    put(entry, &path, &contents).await?;
     let size = contents.len() as u64;
     let text = format!("{} bytes were written to {}", size, visible(&path));
     let report = FileDone {
-        session_id: held.id.clone(),
+        session_id: entry.id.clone(),
         path,
         size,
     };
@@ -102,14 +102,14 @@ pub(crate) async fn write(held: &Held, args: WriteFile) -> Result<CallToolResult
 }
 
 /// What is in a file, and its path as seen from the workspace.
-pub(crate) async fn contents(held: &Held, path: &str) -> Result<(String, Vec<u8>), Error> {
-    let path = relative(&held.session, path);
-    let contents = awake(&held.session, || held.session.get(&path)).await?;
+pub(crate) async fn contents(entry: &SessionEntry, path: &str) -> Result<(String, Vec<u8>), Error> {
+    let path = relative(&entry.session, path);
+    let contents = awake(&entry.session, || entry.session.get(&path)).await?;
     Ok((path, contents))
 }
 
-pub(crate) async fn put(held: &Held, path: &str, contents: &[u8]) -> Result<(), Error> {
-    awake(&held.session, || held.session.put(path, contents)).await
+pub(crate) async fn put(entry: &SessionEntry, path: &str, contents: &[u8]) -> Result<(), Error> {
+    awake(&entry.session, || entry.session.put(path, contents)).await
 }
 
 /// Does something with the files of a session, which is woken for it if it sleeps.

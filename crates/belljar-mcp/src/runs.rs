@@ -22,7 +22,7 @@ use crate::files;
 use crate::permits::{Permit, Permits};
 use crate::question::Questions;
 use crate::report::{MAX_IMAGE_BYTES, MAX_TEXT, cut, result};
-use crate::sessions::{Held, Sessions};
+use crate::sessions::{SessionEntry, Sessions};
 use crate::tools::AskAgent;
 
 /// The most runs of a connection at once, and in all: whoever asks may be a model that asks for ever.
@@ -107,11 +107,11 @@ impl Runs {
         let _ = self.permits.acquire_many(AT_ONCE).await;
     }
 
-    /// Begins one, if it may be. `held` has the files that it is given.
+    /// Begins one, if it may be. `entry` has the files that it is given.
     pub(crate) async fn begin(
         &self,
         args: &AskAgent,
-        held: Option<&Held>,
+        entry: Option<&SessionEntry>,
         approvals: belljar_agent::Approvals,
         permits: &dyn Permits,
     ) -> Result<Begun, String> {
@@ -139,7 +139,7 @@ impl Runs {
         let most = start.budget.steps;
         start.budget.steps = args.max_steps.unwrap_or(most).min(most);
         let permits = (permit, permits.run(&mut start).await?);
-        start.files = self.files(&args.session_files, held).await?;
+        start.files = self.files(&args.session_files, entry).await?;
         let left = |left: u32| left.checked_sub(1);
         let begins = self
             .left
@@ -155,15 +155,19 @@ impl Runs {
         Ok(Begun { live, permits })
     }
 
-    async fn files(&self, paths: &[String], held: Option<&Held>) -> Result<Vec<TaskFile>, String> {
+    async fn files(
+        &self,
+        paths: &[String],
+        entry: Option<&SessionEntry>,
+    ) -> Result<Vec<TaskFile>, String> {
         if paths.len() > MOST_FILES {
             return Err(format!("session_files may name {MOST_FILES} files."));
         }
         let mut given: Vec<TaskFile> = Vec::new();
         for path in paths {
             let shown = visible(path);
-            let held = held.ok_or("session_files needs a session: there is none yet.")?;
-            let (name, contents) = files::contents(held, path)
+            let entry = entry.ok_or("session_files needs a session: there is none yet.")?;
+            let (name, contents) = files::contents(entry, path)
                 .await
                 .map_err(|error| format!("The file {shown} can't be read: {error}"))?;
             if given.iter().any(|file| file.name == name) {
@@ -275,7 +279,7 @@ pub(crate) async fn run_result(
     run: &Run,
     id: &str,
     directory: &Path,
-    held: Option<&Held>,
+    entry: Option<&SessionEntry>,
 ) -> Option<CallToolResult> {
     let ending = &runs.ending(run)?;
     let spent = run.spent();
@@ -284,7 +288,7 @@ pub(crate) async fn run_result(
         reason: ending.reason.clone(),
         answer: ending.answer.clone().map(|answer| cut(answer, MAX_TEXT)),
         evidence: ending.evidence.clone(),
-        session_id: held.map(|held| held.id.clone()),
+        session_id: entry.map(|entry| entry.id.clone()),
         files: Vec::new(),
         images: 0,
         dropped: Vec::new(),
@@ -295,7 +299,7 @@ pub(crate) async fn run_result(
     let not_kept =
         not_kept.map(|lost| format!("{} was not kept: {}", visible(&lost.path), lost.why));
     report.dropped.extend(not_kept);
-    let images = give_files(&ending.artifacts, directory, held, &mut report).await;
+    let images = give_files(&ending.artifacts, directory, entry, &mut report).await;
     report.images = images.len();
     let mut content = vec![ContentBlock::text(words(ending, &report))];
     content.extend(images);
@@ -309,7 +313,7 @@ pub(crate) async fn run_result(
 async fn give_files(
     artifacts: &[Artifact],
     directory: &Path,
-    held: Option<&Held>,
+    entry: Option<&SessionEntry>,
     report: &mut RunReport,
 ) -> Vec<ContentBlock> {
     let mut images = Vec::new();
@@ -338,13 +342,13 @@ async fn give_files(
             image_bytes += contents.len();
             images.push(ContentBlock::image(BASE64.encode(&contents), mime));
         }
-        let Some(held) = held else {
+        let Some(entry) = entry else {
             let left = format!("{name} is with the run only: there is no session to put it into");
             report.dropped.push(left);
             continue;
         };
         let path = format!("runs/{}/{}", report.run, artifact.path);
-        match files::put(held, &path, &contents).await {
+        match files::put(entry, &path, &contents).await {
             Ok(()) => report.files.push(RunFile {
                 path,
                 size: contents.len() as u64,

@@ -26,7 +26,7 @@ use crate::files;
 use crate::question::Questions;
 use crate::report::{cell_result, refusal, result};
 use crate::runs::{Begun, LONGEST, Runs, drive, run_result};
-use crate::sessions::{Held, Sessions};
+use crate::sessions::{SessionEntry, Sessions};
 use crate::tasks::Tasks;
 use crate::tools::{
     self, ASK_AGENT, AskAgent, CloseSession, CreateSession, ForkReport, ForkSession, INSTRUCTIONS,
@@ -125,33 +125,33 @@ impl Server {
     }
 
     /// The default session, if there is one.
-    async fn default_session(&self) -> Option<Arc<Held>> {
+    async fn default_session(&self) -> Option<Arc<SessionEntry>> {
         let default = self.default.lock().await;
         self.sessions.find(default.as_deref()?).ok()
     }
 
     /// The session with this id, or the default one.
-    async fn session(&self, id: Option<&str>) -> Result<Arc<Held>, String> {
+    async fn session(&self, id: Option<&str>) -> Result<Arc<SessionEntry>, String> {
         if let Some(id) = id {
             return self.sessions.find(id);
         }
         let mut default = self.default.lock().await;
         if let Some(id) = &*default
-            && let Ok(held) = self.sessions.find(id)
+            && let Ok(entry) = self.sessions.find(id)
         {
-            return Ok(held);
+            return Ok(entry);
         }
-        let held = self.sessions.create().await?;
-        *default = Some(held.id.clone());
-        Ok(held)
+        let entry = self.sessions.create().await?;
+        *default = Some(entry.id.clone());
+        Ok(entry)
     }
 
     /// Begins to run a cell, once a person has approved it where one must.
     async fn run_python(&self, args: RunPython) -> Result<Work, String> {
         let permit = self.call_permit()?;
         let cell_permit = self.sessions.permits().cell(args.code.len())?;
-        let held = self.session(args.session_id.as_deref()).await?;
-        let limit = held.session.limits().wall_time;
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let limit = entry.session.limits().wall_time;
         let stop = self.over.child_token();
         let (said, heard) = watch::channel(String::new());
         let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
@@ -167,16 +167,16 @@ impl Server {
                 return refusal(why);
             }
             let (code, counts) = (args.code.clone(), sessions.permits());
-            let cell = run_cell(Arc::clone(&held), code, counts, stopped, said);
+            let cell = run_cell(Arc::clone(&entry), code, counts, stopped, said);
             match cell.await {
                 Ok(outcome) => {
                     if outcome.state == Fate::Lost {
-                        sessions.forget(&held);
+                        sessions.forget(&entry);
                     }
-                    cell_result(&held.id, &args.code, outcome)
+                    cell_result(&entry.id, &args.code, outcome)
                 }
                 Err(NoOutcome::Cancelled) => refusal("The call was cancelled before it began."),
-                Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&held, error)),
+                Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&entry, error)),
             }
         });
         Ok(Work {
@@ -191,7 +191,7 @@ impl Server {
     /// Begins a run of the agent.
     async fn ask_agent(&self, args: AskAgent, runs: &Arc<Runs>) -> Result<Work, String> {
         let permit = self.call_permit()?;
-        let held = match &args.session_id {
+        let entry = match &args.session_id {
             Some(id) => Some(self.sessions.find(id)?),
             None => self.default_session().await,
         };
@@ -199,7 +199,7 @@ impl Server {
         let approvals = approvals.unwrap_or_else(PoisonError::into_inner).clone();
         // Its session is one more of those that there may be.
         let permits = self.sessions.permits();
-        let begun = runs.begin(&args, held.as_deref(), approvals, permits);
+        let begun = runs.begin(&args, entry.as_deref(), approvals, permits);
         let Begun { live, permits } = begun.await?;
         let stop = self.over.child_token();
         let (said, heard) = watch::channel(String::new());
@@ -209,7 +209,7 @@ impl Server {
         let running = tokio::spawn(async move {
             let _held_until_the_end = (permit, permits);
             match drive(live, sessions, asks, stopped, said).await {
-                Ok(run) => run_result(&runs, &run, id.as_str(), &directory, held.as_deref())
+                Ok(run) => run_result(&runs, &run, id.as_str(), &directory, entry.as_deref())
                     .await
                     .unwrap_or_else(|| refusal(format!("The run {id} did not come to its end."))),
                 Err(error) => refusal(runs.explain(&format!("The run {id} failed"), &error)),
@@ -251,26 +251,26 @@ impl Server {
     }
 
     async fn create_session(&self) -> Answer {
-        let held = self.sessions.create().await?;
-        let text = format!("session_id: {}", held.id);
-        Ok(session_result(&held, text))
+        let entry = self.sessions.create().await?;
+        let text = format!("session_id: {}", entry.id);
+        Ok(session_result(&entry, text))
     }
 
     fn close_session(&self, args: &CloseSession) -> Answer {
-        let held = self.sessions.find(&args.session_id)?;
-        self.sessions.forget(&held);
+        let entry = self.sessions.find(&args.session_id)?;
+        self.sessions.forget(&entry);
         // A cell that runs holds the session until it ends.
-        held.session.interrupt();
-        Ok(session_result(&held, "The session is closed.".into()))
+        entry.session.interrupt();
+        Ok(session_result(&entry, "The session is closed.".into()))
     }
 
     async fn fork_session(&self, args: &ForkSession, stop: &CancellationToken) -> Answer {
         if !(1..=MOST_FORKS).contains(&args.count) {
             return Err(format!("count must be from 1 to {MOST_FORKS}."));
         }
-        let held = self.session(args.session_id.as_deref()).await?;
-        let _turn = held.turn(stop).await.ok_or_else(cancelled)?;
-        let forks = self.sessions.fork(&held, args.count).await?;
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
+        let forks = self.sessions.fork(&entry, args.count).await?;
         let ids = forks.iter().map(|fork| fork.id.clone());
         let report = ForkReport {
             session_ids: ids.collect(),
@@ -283,39 +283,39 @@ impl Server {
     }
 
     async fn checkpoint(&self, args: &Named, stop: &CancellationToken) -> Answer {
-        let held = self.session(args.session_id.as_deref()).await?;
-        let _turn = held.turn(stop).await.ok_or_else(cancelled)?;
-        let made = held.session.checkpoint(check_name(&args.name)?).await;
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
+        let made = entry.session.checkpoint(check_name(&args.name)?).await;
         match made {
             Ok(()) => {
                 let text = format!("The checkpoint `{}` is made.", visible(&args.name));
-                Ok(session_result(&held, text))
+                Ok(session_result(&entry, text))
             }
             Err(Error::TooManyCheckpoints { limit }) => Err(format!(
                 "The session has {limit} checkpoints already: use one of their names again ({}).",
-                names(&held).await
+                names(&entry).await
             )),
-            Err(error) => Err(self.sessions.explain(&held, error)),
+            Err(error) => Err(self.sessions.explain(&entry, error)),
         }
     }
 
     async fn restore(&self, args: &Named, stop: &CancellationToken) -> Answer {
-        let held = self.session(args.session_id.as_deref()).await?;
-        let _turn = held.turn(stop).await.ok_or_else(cancelled)?;
-        match held.session.restore(check_name(&args.name)?).await {
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
+        match entry.session.restore(check_name(&args.name)?).await {
             Ok(()) => {
                 let name = visible(&args.name);
                 let text = format!(
                     "The variables are as they were at the checkpoint `{name}`. Files are as they \
                      were before."
                 );
-                Ok(session_result(&held, text))
+                Ok(session_result(&entry, text))
             }
             Err(Error::NoCheckpoint(_)) => Err(format!(
                 "The session has no checkpoint of this name; those it has: {}.",
-                names(&held).await
+                names(&entry).await
             )),
-            Err(error) => Err(self.sessions.explain(&held, error)),
+            Err(error) => Err(self.sessions.explain(&entry, error)),
         }
     }
 
@@ -340,21 +340,21 @@ impl Server {
             "restore" => self.restore(&parse(name, arguments)?, stop).await,
             "list_files" => {
                 let args: tools::ListFiles = parse(name, arguments)?;
-                let held = self.session(args.session_id.as_deref()).await?;
-                let answer = files::list(&held, args).await;
-                answer.map_err(|error| self.sessions.explain(&held, error))
+                let entry = self.session(args.session_id.as_deref()).await?;
+                let answer = files::list(&entry, args).await;
+                answer.map_err(|error| self.sessions.explain(&entry, error))
             }
             "read_file" => {
                 let args: tools::ReadFile = parse(name, arguments)?;
-                let held = self.session(args.session_id.as_deref()).await?;
-                let answer = files::read(&held, args).await;
-                answer.map_err(|error| self.sessions.explain(&held, error))
+                let entry = self.session(args.session_id.as_deref()).await?;
+                let answer = files::read(&entry, args).await;
+                answer.map_err(|error| self.sessions.explain(&entry, error))
             }
             _ => {
                 let args: tools::WriteFile = parse(name, arguments)?;
-                let held = self.session(args.session_id.as_deref()).await?;
-                let answer = files::write(&held, args).await;
-                answer.map_err(|error| self.sessions.explain(&held, error))
+                let entry = self.session(args.session_id.as_deref()).await?;
+                let answer = files::write(&entry, args).await;
+                answer.map_err(|error| self.sessions.explain(&entry, error))
             }
         }
     }
@@ -465,16 +465,16 @@ fn check_name(name: &str) -> Result<&str, String> {
     Ok(name)
 }
 
-fn session_result(held: &Held, text: String) -> CallToolResult {
+fn session_result(entry: &SessionEntry, text: String) -> CallToolResult {
     let report = SessionReport {
-        session_id: held.id.clone(),
+        session_id: entry.id.clone(),
     };
     result(vec![ContentBlock::text(text)], &report)
 }
 
 /// The names of a session's checkpoints, in words.
-async fn names(held: &Held) -> String {
-    let checkpoints = held.session.checkpoints().await.unwrap_or_default();
+async fn names(entry: &SessionEntry) -> String {
+    let checkpoints = entry.session.checkpoints().await.unwrap_or_default();
     let names: Vec<String> = checkpoints
         .into_iter()
         .filter_map(|checkpoint| Some(format!("`{}`", visible(&checkpoint.name?))))

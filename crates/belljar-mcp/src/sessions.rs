@@ -21,12 +21,12 @@ pub struct Sessions {
     engine: Engine,
     options: SessionOptions,
     permits: Box<dyn Permits>,
-    known: Mutex<HashMap<String, Arc<Held>>>,
+    known: Mutex<HashMap<String, Arc<SessionEntry>>>,
 }
 
 /// A session with an id that a client can name.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SessionEntry {
     pub(crate) id: String,
     pub(crate) session: Session,
     /// Whoever has it may run a cell, so that an interrupt hits no cell but his own.
@@ -36,7 +36,7 @@ pub(crate) struct Held {
     _permit: Permit,
 }
 
-impl Held {
+impl SessionEntry {
     fn used(&self) -> MutexGuard<'_, Instant> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ impl Sessions {
     /// Ends those that no call has named for so long and that nothing runs in. How many are left.
     pub fn end_idle(&self, after: Duration) -> usize {
         let mut known = self.known();
-        known.retain(|_, held| Arc::strong_count(held) > 1 || held.used().elapsed() < after);
+        known.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.used().elapsed() < after);
         known.len()
     }
 
@@ -94,26 +94,30 @@ impl Sessions {
         &*self.permits
     }
 
-    pub(crate) async fn create(&self) -> Result<Arc<Held>, String> {
+    pub(crate) async fn create(&self) -> Result<Arc<SessionEntry>, String> {
         let permits = self.permits.sessions(1)?;
         let session = self.engine.session_with(self.options.clone()).await;
         let session = session.map_err(|error| self.permits.explain(error))?;
-        let held = self.hold([session], permits).pop();
-        held.ok_or_else(|| "There is no place for it.".into())
+        let entry = self.hold([session], permits).pop();
+        entry.ok_or_else(|| "There is no place for it.".into())
     }
 
-    pub(crate) async fn fork(&self, held: &Held, count: u32) -> Result<Vec<Arc<Held>>, String> {
+    pub(crate) async fn fork(
+        &self,
+        entry: &SessionEntry,
+        count: u32,
+    ) -> Result<Vec<Arc<SessionEntry>>, String> {
         let permits = self.permits.sessions(count as usize)?;
-        let forks = held.session.fork(count).await;
-        let forks = forks.map_err(|error| self.explain(held, error))?;
+        let forks = entry.session.fork(count).await;
+        let forks = forks.map_err(|error| self.explain(entry, error))?;
         Ok(self.hold(forks, permits))
     }
 
-    pub(crate) fn find(&self, id: &str) -> Result<Arc<Held>, String> {
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<SessionEntry>, String> {
         let known = self.known();
-        if let Some(held) = known.get(id) {
-            *held.used() = Instant::now();
-            return Ok(Arc::clone(held));
+        if let Some(entry) = known.get(id) {
+            *entry.used() = Instant::now();
+            return Ok(Arc::clone(entry));
         }
         let mut ids: Vec<&str> = known.keys().map(String::as_str).collect();
         ids.sort_unstable();
@@ -128,14 +132,14 @@ impl Sessions {
     }
 
     /// Gives up a session. It ends when no call uses it any more.
-    pub(crate) fn forget(&self, held: &Held) {
-        self.known().remove(&held.id);
+    pub(crate) fn forget(&self, entry: &SessionEntry) {
+        self.known().remove(&entry.id);
     }
 
     /// What went wrong, in words; a session that has ended is given up.
-    pub(crate) fn explain(&self, held: &Held, error: Error) -> String {
+    pub(crate) fn explain(&self, entry: &SessionEntry, error: Error) -> String {
         if matches!(error, Error::Ended(_)) {
-            self.forget(held);
+            self.forget(entry);
         }
         self.permits.explain(error)
     }
@@ -145,12 +149,12 @@ impl Sessions {
         &self,
         sessions: impl IntoIterator<Item = Session>,
         permits: Vec<Permit>,
-    ) -> Vec<Arc<Held>> {
-        let held: Vec<_> = sessions
+    ) -> Vec<Arc<SessionEntry>> {
+        let entry: Vec<_> = sessions
             .into_iter()
             .zip(permits)
             .map(|(session, permit)| {
-                Arc::new(Held {
+                Arc::new(SessionEntry {
                     id: new_id("s"),
                     session,
                     turn: tokio::sync::Mutex::default(),
@@ -159,12 +163,14 @@ impl Sessions {
                 })
             })
             .collect();
-        let new = held.iter().map(|held| (held.id.clone(), Arc::clone(held)));
+        let new = entry
+            .iter()
+            .map(|entry| (entry.id.clone(), Arc::clone(entry)));
         self.known().extend(new);
-        held
+        entry
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<SessionEntry>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -56,12 +56,12 @@ pub(crate) enum Takes {
 #[derive(Debug)]
 pub(crate) struct Upload {
     contents: Contents,
-    held: Held,
+    resources: BodyResources,
 }
 
 /// What a body holds for as long as it is there: a permit for a transfer, its bytes in memory, its bytes on disk.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct BodyResources {
     permit: Option<Permit>,
     charge: Option<Charge>,
     space: Option<DiskSpace>,
@@ -98,13 +98,13 @@ impl Upload {
             return Err(too_large());
         }
         let fault = |error| Problem::io("a body can't be kept", error);
-        let mut held = Held::default();
+        let mut resources = BodyResources::default();
         let mut contents = match takes {
             Takes::Json => Contents::Memory(Vec::new()),
             Takes::File(_) => {
-                held.permit = Some(service.admission.transfer(tenant)?);
+                resources.permit = Some(service.admission.transfer(tenant)?);
                 let disk = service.runs.disk(tenant).await?;
-                held.space = Some(disk.take(announced.unwrap_or(0)).map_err(disk_full)?);
+                resources.space = Some(disk.take(announced.unwrap_or(0)).map_err(disk_full)?);
                 failpoint::fail("spool.upload").map_err(fault)?;
                 Contents::File(tempfile::tempfile_in(&service.spool).map_err(fault)?)
             }
@@ -136,11 +136,11 @@ impl Upload {
             if bytes > limit {
                 return Err(too_large());
             }
-            if let (Some(space), None) = (&mut held.space, announced) {
+            if let (Some(space), None) = (&mut resources.space, announced) {
                 space.grow(data.len() as u64).map_err(disk_full)?;
             }
-            if bytes > SMALL as u64 && held.permit.is_none() {
-                held.permit = Some(service.admission.transfer(tenant)?);
+            if bytes > SMALL as u64 && resources.permit.is_none() {
+                resources.permit = Some(service.admission.transfer(tenant)?);
             }
             if let Some(fingerprint) = &mut fingerprint {
                 fingerprint.update(&data);
@@ -148,7 +148,7 @@ impl Upload {
             match &mut contents {
                 Contents::Memory(memory) => {
                     if bytes > SMALL as u64 {
-                        held.count(service, tenant, memory.len(), data.len())?;
+                        resources.count(service, tenant, memory.len(), data.len())?;
                     }
                     memory.extend_from_slice(&data);
                 }
@@ -170,7 +170,10 @@ impl Upload {
             }
             contents = Contents::Memory(memory);
         }
-        Ok(Self { contents, held })
+        Ok(Self {
+            contents,
+            resources,
+        })
     }
 
     /// The file that it is.
@@ -187,12 +190,12 @@ impl Upload {
     }
 
     /// A body of JSON as it came, and what it holds.
-    pub(crate) fn into_bytes(self) -> (Vec<u8>, Held) {
+    pub(crate) fn into_bytes(self) -> (Vec<u8>, BodyResources) {
         let memory = match self.contents {
             Contents::Memory(memory) => memory,
             Contents::File(_) => Vec::new(),
         };
-        (memory, self.held)
+        (memory, self.resources)
     }
 
     async fn json<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
@@ -202,12 +205,12 @@ impl Upload {
                 "it is a file where JSON is taken",
             ));
         };
-        let (length, held) = (memory.len(), self.held);
+        let (length, resources) = (memory.len(), self.resources);
         let parse = move || {
             let empty = memory.is_empty().then_some(b"{}".as_slice());
             let parsed = serde_json::from_slice(empty.unwrap_or(&memory));
             // The bytes are counted for as long as they are there.
-            drop((memory, held));
+            drop((memory, resources));
             parsed
         };
         let parsed = offload(length, parse).await;
@@ -215,7 +218,7 @@ impl Upload {
     }
 }
 
-impl Held {
+impl BodyResources {
     /// Counts more bytes of a body in memory, and from the first on where none are counted yet.
     fn count(
         &mut self,

@@ -23,7 +23,7 @@ use crate::metrics::status_name;
 use crate::offload::offload;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::Held;
+use crate::sessions::SessionEntry;
 use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
 use crate::tenants::{Quota, TenantName};
 
@@ -70,7 +70,7 @@ impl CellRecord {
     /// Waits until a cell has begun, and lets its events be kept from then on.
     pub(crate) async fn begin(
         mut run: CellRun,
-        held: &Arc<Held>,
+        entry: &Arc<SessionEntry>,
         permit: CellPermit,
         service: &Arc<Service>,
     ) -> Result<Arc<Self>, Problem> {
@@ -79,22 +79,22 @@ impl CellRecord {
             Some(Ok(_)) | None => {
                 return Err(Problem::internal("a cell", "it did not say that it began"));
             }
-            Some(Err(error)) => return Err(held.explain(error)),
+            Some(Err(error)) => return Err(entry.explain(error)),
         };
         let record = Arc::new(Self {
             number,
             log: Mutex::default(),
             told: watch::Sender::new(0),
             memory: Arc::clone(&service.admission.charged),
-            tenant: held.tenant.clone(),
+            tenant: entry.tenant.clone(),
         });
         record.tell(Event::Started { cell: number }).await;
-        held.keep(&record);
+        entry.keep(&record);
         tracing::Span::current().record("cell", number);
         let pump = pump(
             run,
             Arc::clone(&record),
-            Arc::clone(held),
+            Arc::clone(entry),
             permit,
             Arc::clone(service),
         );
@@ -268,14 +268,14 @@ impl CellRecord {
 async fn pump(
     mut run: CellRun,
     record: Arc<CellRecord>,
-    held: Arc<Held>,
+    entry: Arc<SessionEntry>,
     permit: CellPermit,
     service: Arc<Service>,
 ) {
     // Not entered: what is logged here is about the request.
     let span = tracing::info_span!(
         "cell",
-        session = held.id,
+        session = entry.id,
         cell = record.number,
         belljar.outcome.status = Empty,
         belljar.outcome.cpu_us = Empty,
@@ -285,7 +285,7 @@ async fn pump(
         match run.next().await {
             Some(Ok(Event::Outcome(outcome))) => break Ok(outcome),
             Some(Ok(event)) => record.tell(event).await,
-            Some(Err(error)) => break Err(held.explain(error)),
+            Some(Err(error)) => break Err(entry.explain(error)),
             None => break Err(Problem::internal("a cell", "it ended without an outcome")),
         }
     };
@@ -293,13 +293,13 @@ async fn pump(
         Ok(mut outcome) => {
             without_host_paths(&mut outcome);
             if outcome.state == Fate::Lost {
-                held.is_over();
+                entry.is_over();
             }
             service.metrics.cell(&outcome);
             span.record("belljar.outcome.status", status_name(outcome.status));
             span.record("belljar.outcome.cpu_us", outcome.durations.cpu_us);
             span.record("belljar.outcome.duration_us", outcome.durations.total_us);
-            service.admission.spend_cell(&held.tenant, &outcome);
+            service.admission.spend_cell(&entry.tenant, &outcome);
             tracing::info!(
                 status = ?outcome.status,
                 duration_us = outcome.durations.total_us,
@@ -313,9 +313,9 @@ async fn pump(
     let events = record.last_event() + 1;
     service
         .admission
-        .spend(&held.tenant, &[(Quota::Events, events)]);
+        .spend(&entry.tenant, &[(Quota::Events, events)]);
     // Who hears of the end finds the permit free.
-    held.cell_ended();
+    entry.cell_ended();
     drop(permit);
     match end {
         Ok(json) => {

@@ -26,7 +26,7 @@ const MAX_ENDED: usize = 100;
 
 /// A session with an id, and whose it is.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SessionEntry {
     pub(crate) id: String,
     /// The order in which sessions were made.
     pub(crate) number: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Held {
     running: AtomicUsize,
 }
 
-impl Held {
+impl SessionEntry {
     /// The session, if it has not ended.
     pub(crate) fn session(&self) -> Result<Arc<Session>, Problem> {
         let live = lock(&self.live);
@@ -146,8 +146,8 @@ pub(crate) struct Sessions {
 #[derive(Debug, Default)]
 struct Known {
     next: u64,
-    by_id: HashMap<String, Arc<Held>>,
-    by_tenant: HashMap<TenantName, BTreeMap<u64, Arc<Held>>>,
+    by_id: HashMap<String, Arc<SessionEntry>>,
+    by_tenant: HashMap<TenantName, BTreeMap<u64, Arc<SessionEntry>>>,
 }
 
 impl Sessions {
@@ -164,12 +164,12 @@ impl Sessions {
         session: Session,
         permit: Permit,
         new: NewSession,
-    ) -> Result<Arc<Held>, Problem> {
+    ) -> Result<Arc<SessionEntry>, Problem> {
         let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
         tracing::info!(name: "belljar.sessions", target: METRIC_TARGET, value = 1_u64);
         let mut known = lock(&self.known);
         known.next += 1;
-        let held = Arc::new(Held {
+        let entry = Arc::new(SessionEntry {
             id: format!("{}-{random}", self.node),
             number: known.next,
             tenant: new.tenant,
@@ -182,12 +182,14 @@ impl Sessions {
             last_cell: AtomicU32::new(new.cells),
             running: AtomicUsize::new(0),
         });
-        held.is_asked_for();
-        known.by_id.insert(held.id.clone(), Arc::clone(&held));
-        let of_tenant = known.by_tenant.entry(held.tenant.clone()).or_default();
-        of_tenant.insert(held.number, Arc::clone(&held));
-        let ended = of_tenant.values().filter(|held| held.session().is_err());
-        let ended: Vec<_> = ended.map(|held| (held.number, held.id.clone())).collect();
+        entry.is_asked_for();
+        known.by_id.insert(entry.id.clone(), Arc::clone(&entry));
+        let of_tenant = known.by_tenant.entry(entry.tenant.clone()).or_default();
+        of_tenant.insert(entry.number, Arc::clone(&entry));
+        let ended = of_tenant.values().filter(|entry| entry.session().is_err());
+        let ended: Vec<_> = ended
+            .map(|entry| (entry.number, entry.id.clone()))
+            .collect();
         let too_many = ended.len().saturating_sub(MAX_ENDED);
         for (number, _) in &ended[..too_many] {
             of_tenant.remove(number);
@@ -195,53 +197,64 @@ impl Sessions {
         for (_, id) in &ended[..too_many] {
             known.by_id.remove(id);
         }
-        Ok(held)
+        Ok(entry)
     }
 
     /// A session of this tenant. That of another is as one that is not there.
-    pub(crate) fn find(&self, tenant: &TenantName, id: &str) -> Result<Arc<Held>, Problem> {
+    pub(crate) fn find(&self, tenant: &TenantName, id: &str) -> Result<Arc<SessionEntry>, Problem> {
         let known = lock(&self.known);
-        let found = known.by_id.get(id).filter(|held| held.tenant == *tenant);
-        let held = found.cloned().ok_or_else(|| not_found(id))?;
-        held.is_asked_for();
-        Ok(held)
+        let found = known.by_id.get(id).filter(|entry| entry.tenant == *tenant);
+        let entry = found.cloned().ok_or_else(|| not_found(id))?;
+        entry.is_asked_for();
+        Ok(entry)
     }
 
     /// Takes a session of this tenant out of the list.
-    pub(crate) fn remove(&self, tenant: &TenantName, id: &str) -> Result<Arc<Held>, Problem> {
+    pub(crate) fn remove(
+        &self,
+        tenant: &TenantName,
+        id: &str,
+    ) -> Result<Arc<SessionEntry>, Problem> {
         let mut known = lock(&self.known);
-        let found = known.by_id.get(id).filter(|held| held.tenant == *tenant);
-        let held = Arc::clone(found.ok_or_else(|| not_found(id))?);
-        held.is_asked_for();
+        let found = known.by_id.get(id).filter(|entry| entry.tenant == *tenant);
+        let entry = Arc::clone(found.ok_or_else(|| not_found(id))?);
+        entry.is_asked_for();
         known.by_id.remove(id);
         if let Some(of_tenant) = known.by_tenant.get_mut(tenant) {
-            of_tenant.remove(&held.number);
+            of_tenant.remove(&entry.number);
         }
-        Ok(held)
+        Ok(entry)
     }
 
     /// Sessions of a tenant that were made after one, the oldest first.
-    pub(crate) fn list(&self, tenant: &TenantName, after: u64, limit: usize) -> Vec<Arc<Held>> {
+    pub(crate) fn list(
+        &self,
+        tenant: &TenantName,
+        after: u64,
+        limit: usize,
+    ) -> Vec<Arc<SessionEntry>> {
         let known = lock(&self.known);
         let Some(of_tenant) = known.by_tenant.get(tenant) else {
             return Vec::new();
         };
         let rest = of_tenant.range(after.saturating_add(1)..);
-        rest.take(limit).map(|(_, held)| Arc::clone(held)).collect()
+        rest.take(limit)
+            .map(|(_, entry)| Arc::clone(entry))
+            .collect()
     }
 
     /// Whose session this is.
     pub(crate) fn tenant_of(&self, id: &str) -> Result<TenantName, Problem> {
         let known = lock(&self.known);
-        let found = known.by_id.get(id).map(|held| held.tenant.clone());
+        let found = known.by_id.get(id).map(|entry| entry.tenant.clone());
         found.ok_or_else(|| not_found(id))
     }
 
     /// Sessions of all tenants that live and were made after one, the oldest first.
-    pub(crate) fn live(&self, after: u64) -> Vec<Arc<Held>> {
+    pub(crate) fn live(&self, after: u64) -> Vec<Arc<SessionEntry>> {
         let mut all: Vec<_> = lock(&self.known).by_id.values().cloned().collect();
-        all.retain(|held| held.number > after && lock(&held.live).is_some());
-        all.sort_unstable_by_key(|held| held.number);
+        all.retain(|entry| entry.number > after && lock(&entry.live).is_some());
+        all.sort_unstable_by_key(|entry| entry.number);
         all
     }
 
@@ -251,8 +264,8 @@ impl Sessions {
             let known = lock(&self.known);
             (known.next, known.by_id.values().cloned().collect())
         };
-        let hibernated = all.iter().filter(|held| {
-            let live = lock(&held.live);
+        let hibernated = all.iter().filter(|entry| {
+            let live = lock(&entry.live);
             live.as_ref()
                 .is_some_and(|(session, _)| session.is_hibernated())
         });
@@ -263,19 +276,19 @@ impl Sessions {
     /// wait for the end of a thousand copies.
     pub(crate) fn save_memory(&self) {
         let all = self.all();
-        let sessions = all.iter().filter_map(|held| held.session().ok());
+        let sessions = all.iter().filter_map(|entry| entry.session().ok());
         let saving = sessions.filter(|session| session.give_up_older_checkpoints());
         saving.take(SAVING_AT_ONCE).for_each(drop);
     }
 
     /// Ends all of them.
     pub(crate) fn end_all(&self) {
-        for held in self.all() {
-            held.is_over();
+        for entry in self.all() {
+            entry.is_over();
         }
     }
 
-    fn all(&self) -> Vec<Arc<Held>> {
+    fn all(&self) -> Vec<Arc<SessionEntry>> {
         lock(&self.known).by_id.values().cloned().collect()
     }
 }

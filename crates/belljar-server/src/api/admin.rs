@@ -24,7 +24,7 @@ use crate::guard::{Hosts, authorize, guard};
 use crate::openapi::openapi_admin;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::Held;
+use crate::sessions::SessionEntry;
 use crate::tenants::{Act, Amounts, AuditEvent, KeyInfo, Quota, Scope, TenantName};
 use crate::web;
 use crate::work::work;
@@ -362,15 +362,15 @@ pub(super) struct AnySession {
 }
 
 impl AnySession {
-    fn of(held: &Held) -> Self {
-        let created = held.created.duration_since(UNIX_EPOCH);
+    fn of(entry: &SessionEntry) -> Self {
+        let created = entry.created.duration_since(UNIX_EPOCH);
         Self {
-            id: held.id.clone(),
-            tenant: held.tenant.to_string(),
+            id: entry.id.clone(),
+            tenant: entry.tenant.to_string(),
             created_at: created.map_or(0, |since| since.as_secs()),
-            busy: held.is_busy(),
-            cells: held.last_cell(),
-            memory_bytes: held.options.limits.memory_bytes,
+            busy: entry.is_busy(),
+            cells: entry.last_cell(),
+            memory_bytes: entry.options.limits.memory_bytes,
         }
     }
 }
@@ -400,9 +400,11 @@ pub(super) async fn list_sessions(
     let mut found = service.sessions.live(after);
     let more = found.len() > limit;
     found.truncate(limit);
-    let last = found.last().map(|held| cursor(&held.number.to_be_bytes()));
+    let last = found
+        .last()
+        .map(|entry| cursor(&entry.number.to_be_bytes()));
     Ok(Answer(AnySessionPage {
-        sessions: found.iter().map(|held| AnySession::of(held)).collect(),
+        sessions: found.iter().map(|entry| AnySession::of(entry)).collect(),
         next_cursor: last.filter(|_| more),
     }))
 }

@@ -20,7 +20,7 @@ use crate::charged::SMALL;
 use crate::idempotency::Slot;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::Held;
+use crate::sessions::SessionEntry;
 
 /// A cell to run.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -135,8 +135,8 @@ pub(super) async fn list(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Answer<CellList>, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let cells = held.cells();
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let cells = entry.cells();
     let cells = cells.iter().map(|record| CellView::brief(record)).collect();
     Ok(Answer(CellList { cells }))
 }
@@ -161,8 +161,8 @@ pub(super) async fn run(
     slot: Option<Extension<Arc<Slot>>>,
     Json(asked): Json<RunCell>,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let record = begin(&service, &held, asked).await?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let record = begin(&service, &entry, asked).await?;
     if let Some(Extension(slot)) = slot {
         slot.is_cell(&record);
     }
@@ -175,19 +175,19 @@ pub(super) async fn run(
 /// Begins to run a cell, once it is its turn.
 pub(super) async fn begin(
     service: &Arc<Service>,
-    held: &Arc<Held>,
+    entry: &Arc<SessionEntry>,
     asked: RunCell,
 ) -> Result<Arc<CellRecord>, Problem> {
-    let session = held.session()?;
+    let session = entry.session()?;
     let mut wall_time = milliseconds(session.limits().wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
-    let permit = service.admission.cell(&held.tenant)?;
+    let permit = service.admission.cell(&entry.tenant)?;
     let code = asked.code.len();
     let charge = (code > SMALL).then(|| {
         service
             .admission
             .charged
-            .charge_or_refuse(&held.tenant, code)
+            .charge_or_refuse(&entry.tenant, code)
     });
     let permit = (permit, charge.transpose()?);
     let run = session.run(Cell {
@@ -205,7 +205,7 @@ pub(super) async fn begin(
     });
     // What runs does not keep the session from being deleted.
     drop(session);
-    CellRecord::begin(run, held, permit, service).await
+    CellRecord::begin(run, entry, permit, service).await
 }
 
 /// Shows a cell that runs or has run.
@@ -222,8 +222,8 @@ pub(super) async fn show(
     caller: Caller,
     Named((id, cell)): Named<(String, String)>,
 ) -> Result<Answer<CellView>, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let record = held.cell(number(&cell)?)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let record = entry.cell(number(&cell)?)?;
     Ok(Answer(CellView::of(&record)))
 }
 
@@ -243,8 +243,8 @@ pub(super) async fn events(
     Named((id, cell)): Named<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let record = held.cell(number(&cell)?)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let record = entry.cell(number(&cell)?)?;
     record.stream(last_event(&headers)?, &service, &caller)
 }
 

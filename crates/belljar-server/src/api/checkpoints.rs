@@ -53,9 +53,9 @@ pub(super) async fn list(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Answer<CheckpointList>, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let list = held.session()?.checkpoints().await;
-    let list = list.map_err(|error| held.explain(error))?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let list = entry.session()?.checkpoints().await;
+    let list = list.map_err(|error| entry.explain(error))?;
     let checkpoints = list.into_iter().map(|checkpoint| CheckpointView {
         cell: checkpoint.cell,
         name: checkpoint.name,
@@ -88,13 +88,13 @@ pub(super) async fn create(
     Named(id): Named<String>,
     Json(asked): Json<CreateCheckpoint>,
 ) -> Result<StatusCode, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     if asked.name.is_empty() || asked.name.len() > MAX_NAME {
         let detail = format!("`name` has 1 to {MAX_NAME} bytes");
         return Err(Problem::new(Code::BadBody, detail));
     }
-    let made = held.session()?.checkpoint(&asked.name).await;
-    made.map_err(|error| held.explain(error))?;
+    let made = entry.session()?.checkpoint(&asked.name).await;
+    made.map_err(|error| entry.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -112,9 +112,9 @@ pub(super) async fn forget(
     caller: Caller,
     Named((id, name)): Named<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let gone = held.session()?.forget(&name).await;
-    gone.map_err(|error| held.explain(error))?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let gone = entry.session()?.forget(&name).await;
+    gone.map_err(|error| entry.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -141,7 +141,7 @@ pub(super) async fn restore(
     Named(id): Named<String>,
     Json(asked): Json<RestoreCheckpoint>,
 ) -> Result<StatusCode, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     let checkpoint = match (asked.cell, asked.name) {
         (Some(cell), None) => CheckpointRef::Cell(cell),
         (None, Some(name)) => CheckpointRef::Name(name),
@@ -150,8 +150,8 @@ pub(super) async fn restore(
             return Err(Problem::new(Code::BadBody, detail));
         }
     };
-    let restored = held.session()?.restore(checkpoint).await;
-    restored.map_err(|error| held.explain(error))?;
+    let restored = entry.session()?.restore(checkpoint).await;
+    restored.map_err(|error| entry.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -188,25 +188,25 @@ pub(super) async fn fork(
     Named(id): Named<String>,
     Json(asked): Json<ForkSession>,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     if !(1..=MAX_FORKS).contains(&asked.count) {
         let detail = format!("`count` is from 1 to {MAX_FORKS}");
         return Err(Problem::new(Code::BadBody, detail));
     }
-    let session = held.session()?;
-    let memory = held.options.limits.memory_bytes;
+    let session = entry.session()?;
+    let memory = entry.options.limits.memory_bytes;
     let count = asked.count as usize;
     let permits = service.admission.sessions(&caller.tenant, count, memory)?;
     let forks = session.fork(asked.count).await;
-    let forks = forks.map_err(|error| held.explain(error))?;
+    let forks = forks.map_err(|error| entry.explain(error))?;
     let mut sessions = Vec::new();
     for (fork, permit) in forks.into_iter().zip(permits) {
         let new = NewSession {
             tenant: caller.tenant.clone(),
-            options: held.options.clone(),
-            allow: held.allow.clone(),
-            forked_from: Some(held.id.clone()),
-            cells: held.last_cell(),
+            options: entry.options.clone(),
+            allow: entry.allow.clone(),
+            forked_from: Some(entry.id.clone()),
+            cells: entry.last_cell(),
         };
         let fork = service.sessions.hold(fork, permit, new)?;
         sessions.push(SessionView::of(&fork, &service));

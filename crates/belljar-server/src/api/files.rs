@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::body::{Named, Query, Upload};
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
-use crate::sessions::Held;
+use crate::sessions::SessionEntry;
 
 /// The most bytes of the paths of a listing.
 const MAX_LISTED: usize = 1 << 20;
@@ -81,12 +81,12 @@ pub(super) async fn list(
     Named(id): Named<String>,
     Query(asked): Query<ListAsked>,
 ) -> Result<Answer<FileList>, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     let path = asked.path.unwrap_or_default();
     if !path.is_empty() {
         check(&path)?;
     }
-    let listing = with_files(&held, move |session| session.list(&path)).await?;
+    let listing = with_files(&entry, move |session| session.list(&path)).await?;
     let mut truncated = listing.truncated;
     let (mut files, mut bytes) = (Vec::new(), 0);
     for entry in listing.entries {
@@ -122,11 +122,11 @@ pub(super) async fn get(
     caller: Caller,
     Named((id, path)): Named<(String, String)>,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
     let transfer = service.admission.transfer(&caller.tenant)?;
     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-    let file = with_files(&held, move |session| session.open(&path)).await?;
+    let file = with_files(&entry, move |session| session.open(&path)).await?;
     let size = file.metadata().map(|metadata| metadata.len());
     let size = size.map_err(|error| Problem::io("a file of a workspace", error))?;
     let kind = "application/octet-stream";
@@ -149,11 +149,11 @@ pub(super) async fn put(
     Named((id, path)): Named<(String, String)>,
     upload: Upload,
 ) -> Result<StatusCode, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
-    let session = awake(&held).await?;
+    let session = awake(&entry).await?;
     let put = in_background(move || Ok(session.put_file(&path, upload.file()?)));
-    put.await?.map_err(|error| held.explain(error))?;
+    put.await?.map_err(|error| entry.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -171,9 +171,9 @@ pub(super) async fn delete(
     caller: Caller,
     Named((id, path)): Named<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
-    with_files(&held, move |session| session.delete(&path)).await?;
+    with_files(&entry, move |session| session.delete(&path)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -188,11 +188,11 @@ pub(super) async fn archive(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     let transfer = service.admission.transfer(&caller.tenant)?;
-    let session = awake(&held).await?;
+    let session = awake(&entry).await?;
     let spool = service.spool.clone();
-    let limit = held.options.limits.workspace_bytes;
+    let limit = entry.options.limits.workspace_bytes;
     let disk = service.runs.disk(&caller.tenant).await?;
     let (file, size, space) = in_background(move || {
         let fault = |error| Problem::io("an archive can't be made", error);
@@ -205,7 +205,7 @@ pub(super) async fn archive(
         Ok((file, size, space))
     })
     .await?;
-    let name = format!("{}.tar", held.id);
+    let name = format!("{}.tar", entry.id);
     let kind = "application/x-tar";
     Ok(attachment(file, size, &name, kind, (transfer, space)))
 }
@@ -318,22 +318,22 @@ pub(super) fn check(path: &str) -> Result<(), Problem> {
 }
 
 /// The session, woken if it sleeps.
-async fn awake(held: &Held) -> Result<Arc<Session>, Problem> {
-    let session = held.session()?;
+async fn awake(entry: &SessionEntry) -> Result<Arc<Session>, Problem> {
+    let session = entry.session()?;
     if session.is_hibernated() {
         let woken = session.wake().await;
-        woken.map_err(|error| held.explain(error))?;
+        woken.map_err(|error| entry.explain(error))?;
     }
     Ok(session)
 }
 
 pub(super) async fn with_files<T: Send + 'static>(
-    held: &Held,
+    entry: &SessionEntry,
     act: impl FnOnce(&Session) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Problem> {
-    let session = awake(held).await?;
+    let session = awake(entry).await?;
     let done = in_background(move || Ok(act(&session))).await?;
-    done.map_err(|error| held.explain(error))
+    done.map_err(|error| entry.explain(error))
 }
 
 /// Does what may block, where it hinders nobody.

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::sync::mpsc;
 
 use crate::admission::Permit;
-use crate::body::{Held, MAX_JSON, Takes, Upload};
+use crate::body::{BodyResources, MAX_JSON, Takes, Upload};
 use crate::charged::SMALL;
 use crate::mcp::{self, Unanswered};
 use crate::offload::offload;
@@ -43,7 +43,7 @@ pub(super) async fn handle(
     let (parts, body) = request.into_parts();
     let closes = parts.method == Method::DELETE;
     let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant, None).await?;
-    let (body, held) = upload.into_bytes();
+    let (body, resources) = upload.into_bytes();
     let opened = service.mcp.of(&service, &caller).await?;
     let (asked, body) = offload(body.len(), move || (request_in(&body), body)).await;
     let opens = asked
@@ -82,7 +82,7 @@ pub(super) async fn handle(
         *answer.status_mut() = StatusCode::NO_CONTENT;
     }
     let permit = Arc::new(permit);
-    let until = (unanswered, Arc::clone(&permit), held);
+    let until = (unanswered, Arc::clone(&permit), resources);
     let answer = answer.map(|body| pass_on(Body::new(body), &caller, &service, to_end, until));
     Ok(match peer {
         Some(peer) => peer.hold(answer, permit),
@@ -165,4 +165,4 @@ fn pass_on(body: Body, caller: &Caller, service: &Service, to_end: bool, until: 
 }
 
 /// What lasts until a request is answered.
-type Until = (Option<Unanswered>, Arc<Permit>, Held);
+type Until = (Option<Unanswered>, Arc<Permit>, BodyResources);

@@ -361,9 +361,9 @@ async fn files(
                     let detail = "the key has not the scope `sessions`";
                     return Err(Problem::new(Code::ScopeMissing, detail));
                 }
-                let held = service.sessions.find(&caller.tenant, &session)?;
+                let entry = service.sessions.find(&caller.tenant, &session)?;
                 check(&path)?;
-                let file = with_files(&held, move |session| session.open(&path)).await?;
+                let file = with_files(&entry, move |session| session.open(&path)).await?;
                 let mut contents = Vec::new();
                 // It may grow meanwhile.
                 let mut file = tokio::fs::File::from_std(file).take(left + 1);

@@ -20,7 +20,7 @@ use crate::body::{Json, Named, Query};
 use crate::node::hex;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::{Held, NewSession};
+use crate::sessions::{NewSession, SessionEntry};
 use crate::tenants::TenantName;
 
 /// Things of a page, unless the client says otherwise, and at most.
@@ -161,19 +161,19 @@ struct LimitsView {
 }
 
 impl SessionView {
-    pub(super) fn of(held: &Held, service: &Service) -> Self {
-        let limits = &held.options.limits;
-        let created = held.created.duration_since(UNIX_EPOCH);
+    pub(super) fn of(entry: &SessionEntry, service: &Service) -> Self {
+        let limits = &entry.options.limits;
+        let created = entry.created.duration_since(UNIX_EPOCH);
         Self {
-            id: held.id.clone(),
+            id: entry.id.clone(),
             created_at: created.map_or(0, |since| since.as_secs()),
-            state: match held.session() {
+            state: match entry.session() {
                 Ok(session) if session.is_hibernated() => SessionState::Hibernated,
                 Ok(_) => SessionState::Awake,
                 Err(_) => SessionState::Ended,
             },
-            busy: held.is_busy(),
-            cells: held.last_cell(),
+            busy: entry.is_busy(),
+            cells: entry.last_cell(),
             environment: service.engine.environment().name().to_owned(),
             limits: LimitsView {
                 memory_bytes: limits.memory_bytes,
@@ -184,13 +184,13 @@ impl SessionView {
                 cpu_time_ms: limits.cpu_time.map(milliseconds),
                 transfer_bytes: limits.transfer_bytes,
             },
-            checkpoints: match held.options.checkpoints {
+            checkpoints: match entry.options.checkpoints {
                 Checkpoints::Off => CheckpointPolicy::Off,
                 Checkpoints::Auto => CheckpointPolicy::Auto,
                 Checkpoints::Every => CheckpointPolicy::Every,
             },
-            allow: held.allow.clone(),
-            forked_from: held.forked_from.clone(),
+            allow: entry.allow.clone(),
+            forked_from: entry.forked_from.clone(),
             in_use: None,
         }
     }
@@ -259,11 +259,13 @@ pub(super) async fn list(
     let mut found = service.sessions.list(&caller.tenant, after, limit + 1);
     let more = found.len() > limit;
     found.truncate(limit);
-    let last = found.last().map(|held| cursor(&held.number.to_be_bytes()));
+    let last = found
+        .last()
+        .map(|entry| cursor(&entry.number.to_be_bytes()));
     Ok(Answer(SessionPage {
         sessions: found
             .iter()
-            .map(|held| SessionView::of(held, &service))
+            .map(|entry| SessionView::of(entry, &service))
             .collect(),
         next_cursor: last.filter(|_| more),
     }))
@@ -294,8 +296,8 @@ pub(super) async fn create(
         forked_from: None,
         cells: 0,
     };
-    let held = service.sessions.hold(session, permit, new)?;
-    Ok(created(&held, &service))
+    let entry = service.sessions.hold(session, permit, new)?;
+    Ok(created(&entry, &service))
 }
 
 /// Shows a session.
@@ -316,8 +318,8 @@ pub(super) async fn show(
     Named(id): Named<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let mut view = SessionView::of(&held, &service);
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let mut view = SessionView::of(&entry, &service);
     let told = serde_json::to_vec(&view);
     let told = told.map_err(|error| Problem::internal("a session", error))?;
     let tag = format!("\"{}\"", hex(&Sha256::digest(&told)[..12]));
@@ -326,7 +328,7 @@ pub(super) async fn show(
     let mut response = if same {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        view.in_use = in_use(&held).await;
+        view.in_use = in_use(&entry).await;
         Answer(view).into_response()
     };
     if let Ok(tag) = HeaderValue::try_from(tag) {
@@ -336,8 +338,8 @@ pub(super) async fn show(
 }
 
 /// What a session uses. The kernel counts it when it is asked, and that takes its time where there are many.
-async fn in_use(held: &Held) -> Option<UseView> {
-    let session = held.session().ok()?;
+async fn in_use(entry: &SessionEntry) -> Option<UseView> {
+    let session = entry.session().ok()?;
     let used = tokio::task::spawn_blocking(move || session.in_use());
     used.await.ok().flatten().map(UseView::from)
 }
@@ -353,8 +355,8 @@ pub(super) async fn delete(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<StatusCode, Problem> {
-    let held = service.sessions.remove(&caller.tenant, &id)?;
-    held.close().await;
+    let entry = service.sessions.remove(&caller.tenant, &id)?;
+    entry.close().await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -383,9 +385,9 @@ pub(super) async fn manifest(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Answer<Manifest>, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let names = held.session()?.manifest().await;
-    let names = names.map_err(|error| held.explain(error))?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let names = entry.session()?.manifest().await;
+    let names = names.map_err(|error| entry.explain(error))?;
     Ok(Answer(Manifest { names }))
 }
 
@@ -408,8 +410,8 @@ pub(super) async fn interrupt(
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<Answer<Interrupted>, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let interrupted = held.session()?.interrupt();
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let interrupted = entry.session()?.interrupt();
     Ok(Answer(Interrupted { interrupted }))
 }
 
@@ -419,9 +421,9 @@ pub(super) async fn interrupt(
 pub(super) struct Nothing {}
 
 /// The answer to who has started a session.
-pub(super) fn created(held: &Held, service: &Service) -> Response {
-    let location = HeaderValue::try_from(format!("/v1/sessions/{}", held.id));
-    let view = Answer(SessionView::of(held, service));
+pub(super) fn created(entry: &SessionEntry, service: &Service) -> Response {
+    let location = HeaderValue::try_from(format!("/v1/sessions/{}", entry.id));
+    let view = Answer(SessionView::of(entry, service));
     let mut response = (StatusCode::CREATED, view).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);

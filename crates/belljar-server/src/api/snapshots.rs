@@ -86,8 +86,8 @@ pub(super) async fn download(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let session = held.session()?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let session = entry.session()?;
     let transfer = service.admission.transfer(&caller.tenant)?;
     let disk = service.runs.disk(&caller.tenant).await?;
     let fault = |error| Problem::io("a snapshot can't be kept", error);
@@ -95,14 +95,14 @@ pub(super) async fn download(
     let directory = tempfile::tempdir_in(&service.spool).map_err(fault)?;
     let path = directory.path().join("snapshot");
     let report = session.snapshot(&path).await;
-    let report = report.map_err(|error| held.explain(error))?;
+    let report = report.map_err(|error| entry.explain(error))?;
     let names = report.names.iter().filter(|name| name.why.is_some());
     let left_out = names.count() + report.files_left_out.len();
     let space = disk.take(report.bytes).map_err(disk_full)?;
     let file = std::fs::File::open(&path).map_err(fault)?;
     // It has no name from here on.
     drop(directory);
-    let name = format!("{}.snapshot", held.id);
+    let name = format!("{}.snapshot", entry.id);
     let mut response = attachment(file, report.bytes, &name, SNAPSHOT, (transfer, space));
     let headers = response.headers_mut();
     headers.insert("belljar-left-out", HeaderValue::from(left_out));
@@ -139,8 +139,8 @@ pub(super) async fn load(
         forked_from: None,
         cells: report.cells,
     };
-    let held = service.sessions.hold(session, permit, new)?;
-    Ok(created(&held, &service))
+    let entry = service.sessions.hold(session, permit, new)?;
+    Ok(created(&entry, &service))
 }
 
 /// Puts a session to sleep; its next use wakes it. Waits for a cell that runs.
@@ -155,10 +155,10 @@ pub(super) async fn hibernate(
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<Answer<LeftOut>, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     service.runs.disk(&caller.tenant).await?;
-    let report = held.session()?.hibernate().await;
-    let report = report.map_err(|error| held.explain(error))?;
+    let report = entry.session()?.hibernate().await;
+    let report = report.map_err(|error| entry.explain(error))?;
     Ok(Answer(report.into()))
 }
 
@@ -174,8 +174,8 @@ pub(super) async fn wake(
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<StatusCode, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
-    let woken = held.session()?.wake().await;
-    woken.map_err(|error| held.explain(error))?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let woken = entry.session()?.wake().await;
+    woken.map_err(|error| entry.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -22,7 +22,7 @@ use crate::body::{Named, Query};
 use crate::cells::{CellRecord, Position};
 use crate::problem::{Code, Problem, ProblemBody};
 use crate::service::{Caller, Service};
-use crate::sessions::Held;
+use crate::sessions::SessionEntry;
 use crate::streams::{KEY_CHECK, Listener, parts};
 
 /// The subprotocol. A browser can't send headers of its own with a WebSocket, so the key may stand in a second one, which
@@ -132,14 +132,14 @@ pub(super) async fn open(
     Query(resume): Query<Resume>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
-    let held = service.sessions.find(&caller.tenant, &id)?;
+    let entry = service.sessions.find(&caller.tenant, &id)?;
     let upgrade = upgrade.map_err(|error| {
         tracing::debug!(%error, "a WebSocket was not asked for");
         Problem::new(Code::UpgradeNeeded, "ask for `Upgrade: websocket`")
     })?;
     let mut following = VecDeque::new();
     match (resume.cell, resume.after) {
-        (Some(cell), after) => following.push_back(held.cell(cell)?.after(after.unwrap_or(0))?),
+        (Some(cell), after) => following.push_back(entry.cell(cell)?.after(after.unwrap_or(0))?),
         (None, Some(_)) => {
             return Err(Problem::new(Code::BadQuery, "`after` is of a `cell`"));
         }
@@ -148,7 +148,7 @@ pub(super) async fn open(
     let socket = Socket {
         listener: Listener::new(&service, &caller)?,
         service,
-        held,
+        entry,
         starting: FuturesUnordered::new(),
         following,
     };
@@ -166,7 +166,7 @@ type Starting = JoinHandle<(Option<String>, Result<Arc<CellRecord>, Problem>)>;
 /// One socket. What it holds is bounded: it takes no message while it sends one.
 struct Socket {
     service: Arc<Service>,
-    held: Arc<Held>,
+    entry: Arc<SessionEntry>,
     listener: Listener,
     /// They begin though the socket closes, as they would if a connection broke.
     starting: FuturesUnordered<Starting>,
@@ -245,7 +245,7 @@ impl Socket {
         if !self.listener.has_key().await {
             return Err(revoked());
         }
-        if self.following.is_empty() && self.starting.is_empty() && self.held.session().is_err() {
+        if self.following.is_empty() && self.starting.is_empty() && self.entry.session().is_err() {
             return Err(Closing::With(close_code::NORMAL, "the session has ended"));
         }
         if self.listener.sign_of_life().is_some() {
@@ -282,7 +282,7 @@ impl Socket {
             }
         };
         match said {
-            Said::Interrupt => match self.held.session() {
+            Said::Interrupt => match self.entry.session() {
                 Ok(session) => {
                     let interrupted = session.interrupt();
                     drop(session);
@@ -306,8 +306,8 @@ impl Socket {
                     when_busy,
                     on_failure,
                 };
-                let (service, held) = (Arc::clone(&self.service), Arc::clone(&self.held));
-                let begins = async move { (id, begin(&service, &held, asked).await) };
+                let (service, entry) = (Arc::clone(&self.service), Arc::clone(&self.entry));
+                let begins = async move { (id, begin(&service, &entry, asked).await) };
                 self.starting.push(tokio::spawn(begins.in_current_span()));
                 Ok(())
             }
