@@ -293,7 +293,7 @@ async fn pump(
         Ok(mut outcome) => {
             without_host_paths(&mut outcome);
             if outcome.state == Fate::Lost {
-                entry.is_over();
+                entry.end();
             }
             service.metrics.cell(&outcome);
             span.record("belljar.outcome.status", status_name(outcome.status));

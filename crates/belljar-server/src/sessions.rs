@@ -52,7 +52,7 @@ impl SessionEntry {
     }
 
     /// Ends it and gives its permit back, at once.
-    pub(crate) fn is_over(&self) {
+    pub(crate) fn end(&self) {
         let ended = lock(&self.live).take();
         if let Some((session, _permit)) = ended {
             session.end();
@@ -73,7 +73,7 @@ impl SessionEntry {
     /// What went wrong, for a client; a session that has ended is given up.
     pub(crate) fn explain(&self, error: Error) -> Problem {
         if matches!(error, Error::Ended(_)) {
-            self.is_over();
+            self.end();
         }
         error.into()
     }
@@ -112,7 +112,7 @@ impl SessionEntry {
     }
 
     /// The log tells which session a request was about.
-    fn is_asked_for(&self) {
+    fn record_in_span(&self) {
         tracing::Span::current().record("session", &self.id);
     }
 
@@ -182,7 +182,7 @@ impl Sessions {
             last_cell: AtomicU32::new(new.cells),
             running: AtomicUsize::new(0),
         });
-        entry.is_asked_for();
+        entry.record_in_span();
         known.by_id.insert(entry.id.clone(), Arc::clone(&entry));
         let of_tenant = known.by_tenant.entry(entry.tenant.clone()).or_default();
         of_tenant.insert(entry.number, Arc::clone(&entry));
@@ -205,7 +205,7 @@ impl Sessions {
         let known = lock(&self.known);
         let found = known.by_id.get(id).filter(|entry| entry.tenant == *tenant);
         let entry = found.cloned().ok_or_else(|| not_found(id))?;
-        entry.is_asked_for();
+        entry.record_in_span();
         Ok(entry)
     }
 
@@ -218,7 +218,7 @@ impl Sessions {
         let mut known = lock(&self.known);
         let found = known.by_id.get(id).filter(|entry| entry.tenant == *tenant);
         let entry = Arc::clone(found.ok_or_else(|| not_found(id))?);
-        entry.is_asked_for();
+        entry.record_in_span();
         known.by_id.remove(id);
         if let Some(of_tenant) = known.by_tenant.get_mut(tenant) {
             of_tenant.remove(&entry.number);
@@ -284,7 +284,7 @@ impl Sessions {
     /// Ends all of them.
     pub(crate) fn end_all(&self) {
         for entry in self.all() {
-            entry.is_over();
+            entry.end();
         }
     }
 
