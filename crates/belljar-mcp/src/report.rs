@@ -53,7 +53,7 @@ pub(crate) struct CellReport {
     /// Names that are gone.
     names_removed: Vec<String>,
     /// What was left out or lost, and why.
-    dropped: Vec<String>,
+    notes: Vec<String>,
     durations: Durations,
     /// The most memory that the session held, where the kernel tells.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ impl From<Output> for OutputReport {
 pub(crate) fn cell_result(session_id: &str, code: &str, outcome: Outcome) -> CallToolResult {
     let text = cut(outcome.text(code, Language::English), MAX_TEXT);
     let failed = !outcome.is_success();
-    let mut dropped = first(outcome.dropped);
+    let mut notes = first(outcome.notes);
     let mut tables = Vec::new();
     let mut images = Vec::new();
     let (mut table_bytes, mut image_bytes) = (0, 0);
@@ -124,7 +124,7 @@ pub(crate) fn cell_result(session_id: &str, code: &str, outcome: Outcome) -> Cal
     let count = images.len();
     content.append(&mut images);
     if tables_left > 0 {
-        dropped.push(format!("{tables_left} tables were too large to be data"));
+        notes.push(format!("{tables_left} tables were too large to be data"));
     }
     if images_left > 0 {
         let left = format!(
@@ -133,7 +133,7 @@ pub(crate) fn cell_result(session_id: &str, code: &str, outcome: Outcome) -> Cal
             MAX_IMAGE_BYTES >> 20
         );
         content.push(ContentBlock::text(left.clone()));
-        dropped.push(left);
+        notes.push(left);
     }
     let report = CellReport {
         session_id: session_id.to_owned(),
@@ -154,7 +154,7 @@ pub(crate) fn cell_result(session_id: &str, code: &str, outcome: Outcome) -> Cal
         names_added: first(outcome.changes.added),
         names_changed: first(outcome.changes.changed),
         names_removed: first(outcome.changes.removed),
-        dropped,
+        notes,
         durations: outcome.durations,
         peak_memory_bytes: outcome.peak_memory_bytes,
         walls: outcome.walls,

@@ -258,7 +258,7 @@ pub(crate) struct RunReport {
     /// How many images are in the content.
     images: usize,
     /// What was left out, and why.
-    dropped: Vec<String>,
+    notes: Vec<String>,
     /// Turns of the model.
     steps: u32,
     /// Tokens of all requests and replies.
@@ -291,14 +291,14 @@ pub(crate) async fn run_result(
         session_id: entry.map(|entry| entry.id.clone()),
         files: Vec::new(),
         images: 0,
-        dropped: Vec::new(),
+        notes: Vec::new(),
         steps: spent.steps,
         tokens: spent.tokens(),
     };
     let not_kept = ending.not_kept.iter();
     let not_kept =
         not_kept.map(|lost| format!("{} was not kept: {}", visible(&lost.path), lost.why));
-    report.dropped.extend(not_kept);
+    report.notes.extend(not_kept);
     let images = give_files(&ending.artifacts, directory, entry, &mut report).await;
     report.images = images.len();
     let mut content = vec![ContentBlock::text(words(ending, &report))];
@@ -323,16 +323,14 @@ async fn give_files(
         bytes += artifact.size;
         if report.files.len() >= MOST_FILES || bytes > MAX_FILE_BYTES {
             let left = format!("{name} was left out: too many files, or too large");
-            report.dropped.push(left);
+            report.notes.push(left);
             continue;
         }
         // The run has left there what its session could name, and nothing else.
         let contents = match std::fs::read(directory.join(&artifact.path)) {
             Ok(contents) => contents,
             Err(error) => {
-                report
-                    .dropped
-                    .push(format!("{name} can't be read: {error}"));
+                report.notes.push(format!("{name} can't be read: {error}"));
                 continue;
             }
         };
@@ -344,7 +342,7 @@ async fn give_files(
         }
         let Some(entry) = entry else {
             let left = format!("{name} is with the run only: there is no session to put it into");
-            report.dropped.push(left);
+            report.notes.push(left);
             continue;
         };
         let path = format!("runs/{}/{}", report.run, artifact.path);
@@ -354,11 +352,11 @@ async fn give_files(
                 size: contents.len() as u64,
             }),
             Err(error) => report
-                .dropped
+                .notes
                 .push(format!("{name} can't be put into the session: {error}")),
         }
     }
-    report.dropped.truncate(MOST_FILES);
+    report.notes.truncate(MOST_FILES);
     images
 }
 
@@ -397,7 +395,7 @@ fn words(ending: &Ending, report: &RunReport) -> String {
         let file = |file: &RunFile| format!("- {} ({} B)", visible(&file.path), file.size);
         lines.extend(report.files.iter().map(file));
     }
-    lines.extend(report.dropped.iter().map(|dropped| format!("[{dropped}]")));
+    lines.extend(report.notes.iter().map(|note| format!("[{note}]")));
     lines.push(format!("\nrun: {} ({} steps)", report.run, report.steps));
     cut(lines.join("\n"), MAX_TEXT)
 }

@@ -540,7 +540,7 @@ pub struct CellReport {
     pub artifacts: Vec<Artifact>,
     /// What was left out, and why, in words.
     #[serde(default)]
-    pub dropped: Vec<String>,
+    pub notes: Vec<String>,
     /// Time from the first to the last statement, displays not counted.
     #[serde(default)]
     pub run_us: u64,

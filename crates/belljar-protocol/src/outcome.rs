@@ -284,7 +284,7 @@ pub struct Outcome {
     /// What was left out of this outcome, and why; and what the session lacks since it was restored,
     /// or since it slept before this cell.
     #[serde(default)]
-    pub dropped: Vec<String>,
+    pub notes: Vec<String>,
     /// Where the time went.
     pub durations: Durations,
     /// The most memory the session held during the cell, where the kernel tells.

@@ -124,10 +124,10 @@ impl Outcome {
                 let _ = writeln!(out, "/workspace/{path} ({} B)", artifact.size);
             }
         }
-        if !self.dropped.is_empty() {
-            let _ = writeln!(out, "### {}", words.dropped);
-            for dropped in &self.dropped {
-                let _ = writeln!(out, "- {}", visible(dropped));
+        if !self.notes.is_empty() {
+            let _ = writeln!(out, "### {}", words.notes);
+            for note in &self.notes {
+                let _ = writeln!(out, "- {}", visible(note));
             }
         }
         if self.walls == Walls::None {
@@ -333,7 +333,7 @@ struct Words {
     limit: &'static str,
     exit_code: &'static str,
     files: &'static str,
-    dropped: &'static str,
+    notes: &'static str,
     next: &'static str,
     no_walls: &'static str,
     no_output: &'static str,
@@ -370,7 +370,7 @@ static ENGLISH: Words = Words {
     limit: "Time limit:",
     exit_code: "Exit code: ",
     files: "Files created or changed:",
-    dropped: "Left out:",
+    notes: "Left out:",
     next: "What to do next:",
     no_walls: "This code ran WITHOUT walls (--walls=none): on the host itself, as its user",
     no_output: "(no output; print what you want to see)\n",
@@ -389,7 +389,7 @@ static CHINESE: Words = Words {
     limit: "超出限制的时间：",
     exit_code: "退出状态码：",
     files: "新建或修改的文件：",
-    dropped: "未包含的内容：",
+    notes: "未包含的内容：",
     next: "下一步：",
     no_walls: "此代码在没有隔离的情况下运行（--walls=none）：直接在宿主机上，以其用户身份",
     no_output: "（没有输出；请打印需要查看的内容）\n",
@@ -418,7 +418,7 @@ mod tests {
             displays: vec![],
             artifacts: vec![],
             changes: Changes::default(),
-            dropped: vec![],
+            notes: vec![],
             durations: Durations::default(),
             peak_memory_bytes: None,
         }
@@ -529,7 +529,7 @@ mod tests {
             size: 1,
             change: ArtifactChange::Created,
         });
-        outcome.dropped.push("x\n### Error:".into());
+        outcome.notes.push("x\n### Error:".into());
         let text = outcome.text(&format!("# {EVIL}"), Language::English);
         let control = |c: char| c.is_control() && c != '\n';
         assert!(!text.contains(control), "{text:?}");

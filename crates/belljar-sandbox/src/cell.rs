@@ -91,7 +91,7 @@ pub(crate) struct CellDriver<'a> {
     buffers: Share,
     /// Displays that there was no memory for.
     displays_lost: usize,
-    dropped: Vec<String>,
+    notes: Vec<String>,
     /// Text not told yet, in its order.
     pending: Vec<(Stream, String)>,
     told: Instant,
@@ -145,7 +145,7 @@ impl<'a> CellDriver<'a> {
             calls: Calls::new(false),
             outgoing: VecDeque::new(),
             capture: Capture::new(limits, &handle.output_directory, cell),
-            dropped: std::mem::take(&mut guest.lost),
+            notes: std::mem::take(&mut guest.lost),
             buffers: guest.another_share(),
             displays_lost: 0,
             handle,
@@ -247,7 +247,7 @@ impl<'a> CellDriver<'a> {
             End::Died | End::Protocol(_) | End::Fault(_) => self.reap().await,
         };
         if self.displays_lost > 0 {
-            self.dropped.push(format!(
+            self.notes.push(format!(
                 "{} displays: there was no memory of the host left for them",
                 self.displays_lost
             ));
@@ -484,7 +484,7 @@ impl<'a> CellDriver<'a> {
         self.read_rest();
         let late = self.capture.total();
         if late > 0 {
-            self.dropped.push(format!(
+            self.notes.push(format!(
                 "the first {late} bytes of the output were written between the cells, by a thread or process of an earlier one"
             ));
         }

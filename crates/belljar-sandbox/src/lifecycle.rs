@@ -400,7 +400,7 @@ impl Session {
     /// Puts the session to sleep: its variables and files are written to a snapshot in the engine's
     /// directory, which only its owner may read, and all of its processes end. The next cell, or
     /// whatever else is asked of it, wakes it: a new interpreter with the same options loads the
-    /// snapshot, and the next outcome tells what was lost ([`dropped`]). Numbers of cells go on. Only
+    /// snapshot, and the next outcome tells what was lost ([`notes`]). Numbers of cells go on. Only
     /// its files are out of reach until it is [woken](Self::wake).
     ///
     /// Waits for a cell that runs. A session that sleeps already is left to sleep.
@@ -409,7 +409,7 @@ impl Session {
     /// [`Error::NotHibernated`] for a fork, and for a session with forks that live; [`Error::Io`]
     /// where the snapshot can't be written. The session goes on after both.
     ///
-    /// [`dropped`]: belljar_protocol::Outcome::dropped
+    /// [`notes`]: belljar_protocol::Outcome::notes
     pub async fn hibernate(&self) -> Result<SnapshotReport, Error> {
         let lifecycle = Arc::clone(self.lifecycle());
         // In a task, so that a caller who gives up leaves no guest in the middle of its answer.

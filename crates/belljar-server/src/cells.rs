@@ -243,7 +243,7 @@ impl CellRecord {
             }
             let count = std::mem::take(&mut outcome.displays).len();
             if count > 0 {
-                outcome.dropped.push(format!(
+                outcome.notes.push(format!(
                     "{count} displays: the service holds as many bytes for the tenant as it may"
                 ));
             }

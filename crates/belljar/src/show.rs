@@ -193,8 +193,8 @@ pub(crate) fn ending(outcome: &Outcome) {
             artifact.size
         ));
     }
-    for dropped in &outcome.dropped {
-        note(&format!("[{}]", visible(dropped)));
+    for line in &outcome.notes {
+        note(&format!("[{}]", visible(line)));
     }
     if let Some(exception) = &outcome.exception {
         let mut stderr = anstream::stderr().lock();

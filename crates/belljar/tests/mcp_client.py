@@ -196,7 +196,7 @@ async def big(client):
         code="import pandas as pd\npd.DataFrame({'c%d' % i: ['y' * 100] * 200 for i in range(10)})",
     )
     assert len(result.model_dump_json()) < 1_000_000
-    assert any("tables" in line for line in result.structured_content["dropped"])
+    assert any("tables" in line for line in result.structured_content["notes"])
     await call(client, "run_python", code="open('big.txt', 'w').write('z' * 1_000_000); open('huge.bin', 'wb').write(b'\\0' * 9_000_000)")
     await refused(client, "read_file", "run_python", path="big.txt")
     await refused(client, "read_file", "can be transferred", path="huge.bin")

@@ -220,7 +220,7 @@ export const en = {
   'output.image': 'Image made by cell {cell}',
   'output.image_plain': 'Image made by the code',
   'output.enlarge': 'Enlarge',
-  'output.dropped': 'Left out',
+  'output.notes': 'Left out',
   'output.lines_more': 'Show all {count} lines',
 
   'table.sort': 'Sort by {column}',

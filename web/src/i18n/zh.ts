@@ -222,7 +222,7 @@ export const zh: Words = {
   'output.image': '单元 {cell} 生成的图像',
   'output.image_plain': '代码生成的图像',
   'output.enlarge': '放大',
-  'output.dropped': '被省略',
+  'output.notes': '被省略',
   'output.lines_more': '显示全部 {count} 行',
 
   'table.sort': '按 {column} 排序',

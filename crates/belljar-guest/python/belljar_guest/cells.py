@@ -191,7 +191,7 @@ class Cells:
             return {"end": "ok"}
         if isinstance(error, KeyboardInterrupt) and STATE.interrupted:
             if plots_bridge.has_open():
-                STATE.drop("figures that were open when the cell was interrupted")
+                STATE.note("figures that were open when the cell was interrupted")
                 plots_bridge.close_all()
             told = describe(error, filename, waiting_at=self._awaited_line)
             return {"end": "interrupted", "exception": told}

@@ -42,7 +42,7 @@ def show(value):
     if not STATE.cell:
         return  # a thread that outlived its cell
     if STATE.displays >= _MAX_DISPLAYS:
-        STATE.drop(f"displays after the first {_MAX_DISPLAYS}")
+        STATE.note(f"displays after the first {_MAX_DISPLAYS}")
         return
     STATE.displays += 1
     parts = {}
@@ -50,7 +50,7 @@ def show(value):
     try:
         limited(_SECONDS, _represent, value, own_type, parts)
     except Overtime:
-        STATE.drop(f"the display of a {own_type} took longer than {_SECONDS:g} s")
+        STATE.note(f"the display of a {own_type} took longer than {_SECONDS:g} s")
         if "text/plain" not in parts:
             words = f"<{own_type} object: its repr took longer than {_SECONDS:g} s>"
             parts["text/plain"] = words.encode("utf-8", "backslashreplace")
@@ -65,7 +65,7 @@ def _send(parts):
     blobs = []
     for mime, data in parts.items():
         if STATE.display_bytes + len(data) > _MAX_BYTES:
-            STATE.drop(f"displays of this cell beyond {_MAX_BYTES >> 20} MiB")
+            STATE.note(f"displays of this cell beyond {_MAX_BYTES >> 20} MiB")
             continue
         STATE.display_bytes += len(data)
         header.append({"mime": mime, "len": len(data)})
@@ -104,7 +104,7 @@ _FAILURES = (Exception, SystemExit, GeneratorExit)
 
 def _failed(own_type, what, error):
     if type(error) is not NotImplementedError:
-        STATE.drop(f"{what} of a {own_type} raised {qualname(type(error))}")
+        STATE.note(f"{what} of a {own_type} raised {qualname(type(error))}")
 
 
 def _text(value, own_type):
@@ -133,7 +133,7 @@ def _text(value, own_type):
         keep = keep * 3 // 4
         data = cut(text, keep).encode("utf-8", "backslashreplace")
     if keep < len(text):
-        STATE.drop(f"the middle of a text of {len(text)} characters")
+        STATE.note(f"the middle of a text of {len(text)} characters")
     return data
 
 
@@ -144,7 +144,7 @@ def _attempt(parts, own_type, mime, make, *args):
             made = made()
         _take(parts, own_type, mime, made)
     except plots_bridge.TooLarge as error:
-        STATE.drop(str(error))
+        STATE.note(str(error))
     except _FAILURES as error:
         _failed(own_type, mime, error)
 
@@ -181,6 +181,6 @@ def _take(parts, own_type, mime, content):
         data = data.decode("utf-8", "backslashreplace").encode()
     limit = _MAX_PNG if binary else _MAX_TEXT if mime == "text/plain" else _MAX_MARKUP
     if len(data) > limit:
-        STATE.drop(f"{mime} of a {own_type}: {len(data)} bytes are over the limit of {limit}")
+        STATE.note(f"{mime} of a {own_type}: {len(data)} bytes are over the limit of {limit}")
         return
     parts[mime] = data

@@ -193,18 +193,18 @@ class Session:
         # In the template, which rehearses, no session has begun.
         if STATE.pid and _getpid() != STATE.pid:
             self._end_user_child(report)
-        changes = self._safely("changes", manifest.changes, None, cell, STATE.drop)
+        changes = self._safely("changes", manifest.changes, None, cell, STATE.note)
         if changes:
             report["changes"] = changes
-        artifacts = self._safely("artifacts", self.workspace.after, None, STATE.drop)
+        artifacts = self._safely("artifacts", self.workspace.after, None, STATE.note)
         if artifacts:
             report["artifacts"] = artifacts
         report["type"] = "done"
         report["cell"] = cell
         # A fork that was made within the cell has another than the cell began with.
         report["nonce"] = STATE.nonce
-        if STATE.dropped:
-            report["dropped"] = STATE.dropped
+        if STATE.notes:
+            report["notes"] = STATE.notes
         return report
 
     def _answer(self, report):
@@ -214,7 +214,7 @@ class Session:
             # Thousands of long paths or names: how the cell ended matters more.
             report["changes"] = {}
             report["artifacts"] = []
-            report["dropped"] = ["the report was too long; changes and artifacts are left out"]
+            report["notes"] = ["the report was too long; changes and artifacts are left out"]
             send(report)
         STATE.begin(0, "")
 
@@ -223,7 +223,7 @@ class Session:
         try:
             return action(*args)
         except Exception as error:
-            STATE.drop(f"{what}: {type(error).__name__}")
+            STATE.note(f"{what}: {type(error).__name__}")
             return otherwise
 
     def _end_user_child(self, report):

@@ -55,7 +55,7 @@ class State:
         "shielded",
         "timer",
         "checkpointing",
-        "dropped",
+        "notes",
         "displays",
         "display_bytes",
     )
@@ -81,14 +81,14 @@ class State:
         self.interrupted = False
         self.window = False
         self.pending = False
-        self.dropped = []
+        self.notes = []
         self.displays = 0
         self.display_bytes = 0
 
-    def drop(self, words):
+    def note(self, words):
         """Notes that something was left out of the answer."""
-        if len(self.dropped) < 50 and words not in self.dropped:
-            self.dropped.append(words)
+        if len(self.notes) < 50 and words not in self.notes:
+            self.notes.append(words)
 
 
 STATE = State()

@@ -153,7 +153,7 @@ class Streams:
             try:
                 _text_flush(stream)
             except (OSError, ValueError) as error:
-                STATE.drop("output could not be written: " + type(error).__name__)
+                STATE.note("output could not be written: " + type(error).__name__)
 
     def write_error(self, text):
         """Says something on standard error as Python itself would."""

@@ -128,13 +128,13 @@ impl CellDriver<'_> {
             state = self.fate(death);
             report.changes = Changes::default();
         }
-        let dropped = &mut self.dropped;
-        cap(&mut report.artifacts, "files", dropped);
-        cap(&mut report.changes.added, "new names", dropped);
-        cap(&mut report.changes.changed, "changed names", dropped);
-        cap(&mut report.changes.removed, "removed names", dropped);
-        cap(&mut report.dropped, "notes of the session", dropped);
-        self.dropped.extend(report.dropped);
+        let notes = &mut self.notes;
+        cap(&mut report.artifacts, "files", notes);
+        cap(&mut report.changes.added, "new names", notes);
+        cap(&mut report.changes.changed, "changed names", notes);
+        cap(&mut report.changes.removed, "removed names", notes);
+        cap(&mut report.notes, "notes of the session", notes);
+        self.notes.extend(report.notes);
         let exception = report.exception.as_ref();
         let package = exception.and_then(|exception| suggestion(exception, &self.handle.packages));
         Outcome {
@@ -174,7 +174,7 @@ impl CellDriver<'_> {
             displays: self.displays,
             artifacts: Vec::new(),
             changes: Changes::default(),
-            dropped: self.dropped,
+            notes: self.notes,
             durations,
             peak_memory_bytes: peak,
         }
@@ -249,7 +249,7 @@ impl CellDriver<'_> {
         match death.restored {
             None => Fate::Lost,
             Some(checkpoint) => {
-                self.dropped.extend(lacking(checkpoint));
+                self.notes.extend(lacking(checkpoint));
                 Fate::Restored {
                     cell: checkpoint.cell,
                 }
@@ -300,9 +300,9 @@ fn exit_or_signal(status: i32) -> Result<i64, i32> {
 }
 
 /// Keeps of a list what a report may hold, and notes what it does not.
-fn cap<T>(list: &mut Vec<T>, what: &str, dropped: &mut Vec<String>) {
+fn cap<T>(list: &mut Vec<T>, what: &str, notes: &mut Vec<String>) {
     if list.len() > MAX_LISTED {
-        dropped.push(format!("{} more {what}", list.len() - MAX_LISTED));
+        notes.push(format!("{} more {what}", list.len() - MAX_LISTED));
         list.truncate(MAX_LISTED);
         list.shrink_to_fit();
     }

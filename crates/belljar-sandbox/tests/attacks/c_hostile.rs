@@ -143,7 +143,7 @@ Endless()
         outcome.displays[0].text(),
         Some("<__main__.Endless object: its repr took longer than 3 s>")
     );
-    assert_eq!(outcome.dropped.len(), 1, "{outcome:?}");
+    assert_eq!(outcome.notes.len(), 1, "{outcome:?}");
     let outcome = case.fails(&session, timed("Endless()", seconds(0.3))).await;
     let limit_ms = 300;
     assert_eq!(outcome.cause, Cause::WallTime { limit_ms }, "{outcome:?}");
@@ -176,9 +176,9 @@ async fn heavy_c9b_huge_repr() {
             shown.len()
         );
         assert!(
-            outcome.dropped[0].starts_with("the middle of a text of"),
+            outcome.notes[0].starts_with("the middle of a text of"),
             "{:?}",
-            outcome.dropped
+            outcome.notes
         );
     }
     case.end([session]).await;

@@ -54,10 +54,10 @@ threading.Thread(target=later).start()
     assert_eq!(outcome.stderr.text, "late error\n");
     assert_eq!(outcome.displays, []);
     let mark = "the first 16 bytes of the output were written between the cells, by a thread or process of an earlier one";
-    assert_eq!(outcome.dropped, [mark]);
+    assert_eq!(outcome.notes, [mark]);
     let outcome = case.outcome(&session, "print('third')").await;
     assert_eq!(
-        (outcome.stdout.text.as_str(), outcome.dropped.len()),
+        (outcome.stdout.text.as_str(), outcome.notes.len()),
         ("third\n", 0)
     );
     case.end([session, other]).await;

@@ -243,7 +243,7 @@ def listed(item, count):
     return b"[" + b",".join([item] * count) + b"]"
 name = b'{"name":"n","type":"int","cell":1}'
 file = b'{"path":"f","size":1,"change":"created"}'
-frame(head + b'"dropped":%s,"artifacts":%s,"changes":{"added":%s,"changed":%s,"removed":%s}}' % (
+frame(head + b'"notes":%s,"artifacts":%s,"changes":{"added":%s,"changed":%s,"removed":%s}}' % (
     listed(b'""', 900_000), listed(file, 30_000), listed(name, 30_000), listed(name, 30_000), listed(b'""', 300_000),
 ))
 "#;
@@ -257,9 +257,9 @@ frame(head + b'"dropped":%s,"artifacts":%s,"changes":{"added":%s,"changed":%s,"r
         changes.removed.len(),
     ];
     assert_eq!(counts, [1000; 4]);
-    assert_eq!(outcome.dropped.len(), 1000 + 5);
+    assert_eq!(outcome.notes.len(), 1000 + 5);
     let more = "899000 more notes of the session";
-    assert!(outcome.dropped.iter().any(|words| words == more));
+    assert!(outcome.notes.iter().any(|words| words == more));
     case.end([session]).await;
 }
 

@@ -279,7 +279,7 @@ display(Shown(text_html="<script>" * 640_000))
     let outcome = case.outcome(&session, code).await;
     assert!(outcome.is_success(), "{outcome:#?}");
     let displays = &outcome.displays;
-    assert_eq!(displays.len(), 4, "{:?}", outcome.dropped);
+    assert_eq!(displays.len(), 4, "{:?}", outcome.notes);
     let png = session.get("bomb.png").unwrap();
     assert_eq!(displays[0].get("image/png").unwrap().data, png);
     assert!(displays[1].get("image/png").is_none());
@@ -292,7 +292,7 @@ display(Shown(text_html="<script>" * 640_000))
             .all(|display| display.text() == Some("shown"))
     );
     assert_eq!(
-        outcome.dropped,
+        outcome.notes,
         [
             "image/png of a __main__.Shown: 20971520 bytes are over the limit of 8388608",
             "text/html of a __main__.Shown: 5120000 bytes are over the limit of 1048576",
@@ -316,7 +316,7 @@ async fn e9b_thousands_of_displays() {
         .outcome(&session, "for i in range(10_000): display(i)")
         .await;
     assert_eq!(outcome.displays.len(), 64);
-    assert_eq!(outcome.dropped, ["displays after the first 64"]);
+    assert_eq!(outcome.notes, ["displays after the first 64"]);
     let code = "class Png:\n    def _repr_png_(self): return bytes(500_000)\nfor i in range(64): display(Png())";
     // Not by the case, which writes all that it gets as JSON and searches it: that takes long.
     let outcome = session.run(code).await.unwrap();
@@ -327,7 +327,7 @@ async fn e9b_thousands_of_displays() {
         .map(|part| part.data.len())
         .sum();
     assert!(bytes <= 24 << 20, "{bytes} bytes");
-    assert_eq!(outcome.dropped, ["displays of this cell beyond 24 MiB"]);
+    assert_eq!(outcome.notes, ["displays of this cell beyond 24 MiB"]);
     // The oracle asks for the memory that it holds.
     drop(outcome);
     let forged = |size: &str, count: u32| {

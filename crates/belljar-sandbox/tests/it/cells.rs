@@ -159,11 +159,11 @@ async fn late_output_is_marked() {
     assert_eq!(outcome.stdout.text, "late\nnow\n");
     assert!(
         outcome
-            .dropped
+            .notes
             .iter()
             .any(|d| d.contains("between the cells")),
         "{:?}",
-        outcome.dropped
+        outcome.notes
     );
 }
 

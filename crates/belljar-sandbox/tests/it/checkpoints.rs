@@ -106,7 +106,7 @@ async fn a_restored_session_is_a_session() {
     good(&session, code).await;
     let outcome = session.run("os.kill(os.getpid(), 11)").await.unwrap();
     assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
-    let lacking = outcome.dropped.join("; ");
+    let lacking = outcome.notes.join("; ");
     assert!(
         lacking.contains("1 threads") && lacking.contains("1 child processes"),
         "{lacking}"

@@ -123,6 +123,6 @@ async fn hostile_representations() {
     let outcome = good(&session, "Huge()").await;
     assert!(outcome.displays[0].text().unwrap().len() < 200_000);
     let outcome = good(&session, "for i in range(500): display(i)").await;
-    assert!(outcome.displays.len() <= 100 && !outcome.dropped.is_empty());
+    assert!(outcome.displays.len() <= 100 && !outcome.notes.is_empty());
     good(&session, "1").await;
 }

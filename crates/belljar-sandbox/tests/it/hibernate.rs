@@ -38,7 +38,7 @@ fn cgroups() -> BTreeSet<PathBuf> {
 }
 
 fn told(outcome: &Outcome) -> Vec<&str> {
-    outcome.dropped.iter().map(String::as_str).collect()
+    outcome.notes.iter().map(String::as_str).collect()
 }
 
 async fn hibernate_session(session: &Session) {
@@ -94,7 +94,7 @@ async fn a_session_hibernates_and_wakes() {
     assert!(hibernated_snapshots().is_empty());
     // It is told once.
     let outcome = good(&session, "1").await;
-    assert_eq!((outcome.cell, outcome.dropped), (3, vec![]));
+    assert_eq!((outcome.cell, outcome.notes), (3, vec![]));
     let error = session.run("twice(None)").await.unwrap();
     let traceback = error.exception.unwrap().traceback;
     assert!(
@@ -202,13 +202,13 @@ async fn every_question_wakes_it() {
     let outcome = session.run(refuse).await.unwrap();
     assert_eq!((outcome.cell, outcome.stdout.text.as_str()), (2, "1\n"));
     let hibernated = |line: &&String| line.ends_with(HIBERNATED);
-    assert_eq!(outcome.dropped.iter().filter(hibernated).count(), 1);
+    assert_eq!(outcome.notes.iter().filter(hibernated).count(), 1);
     assert!(
         outcome
-            .dropped
+            .notes
             .contains(&"checkpoints of before are gone: `here`".into()),
         "{:?}",
-        outcome.dropped
+        outcome.notes
     );
     assert!(hibernated_snapshots().is_empty());
 }
@@ -227,7 +227,7 @@ async fn a_crash_after_waking_costs_nothing_more() {
         hibernate_session(&session).await;
         let crash = session.run("x = 3; import os; os.abort()").await.unwrap();
         assert_eq!(crash.state, Fate::Restored { cell: 2 });
-        assert!(crash.dropped[0].contains("slept after cell 2"), "{crash:?}");
+        assert!(crash.notes[0].contains("slept after cell 2"), "{crash:?}");
         assert_eq!(printed(&session, "print(x)").await, "2\n");
     }
     // Without copies it is lost, as it would have been.
@@ -348,7 +348,7 @@ async fn an_idle_session_hibernates_if_it_is_to() {
         good(&session, "x += 1").await;
     }
     let outcome = good(&session, "import time; time.sleep(1)").await;
-    assert_eq!(outcome.dropped, Vec::<String>::new());
+    assert_eq!(outcome.notes, Vec::<String>::new());
     let used = Instant::now();
     // Twice: also after it was woken.
     for _ in 0..2 {

@@ -374,7 +374,7 @@ async fn pooled_sessions_are_ordinary() {
             "['__builtins__', '__doc__', '__loader__', '__name__', '__package__', '__spec__']\n"
         );
         assert!(
-            outcome.dropped.is_empty() && outcome.stderr.text.is_empty(),
+            outcome.notes.is_empty() && outcome.stderr.text.is_empty(),
             "{outcome:?}"
         );
         sessions.push(session);

@@ -448,7 +448,7 @@ class Outcome(OutcomeMethods, Model):
     changes: Changes = Field(default_factory=Changes)
     """What it did to the namespace."""
 
-    dropped: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
     """What was left out of this outcome, and why; and what the session lacks since it was restored,
     or since it slept before this cell.
     """

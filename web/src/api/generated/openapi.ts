@@ -1661,7 +1661,7 @@ export interface components {
              *     or since it slept before this cell.
              * @default []
              */
-            dropped: string[];
+            notes: string[];
             /** @description Where the time went. */
             durations: components["schemas"]["Durations"];
             /**
