@@ -405,7 +405,7 @@ fn why(reason: &ExitReason) -> String {
         ExitReason::Answered => "answered".into(),
         ExitReason::ModelFailed { error } => plain(error).into_owned(),
         ExitReason::NotUnderstood => "the model's replies could not be understood".into(),
-        ExitReason::WentInCircles => "it did the same again and again".into(),
+        ExitReason::Repetition => "it did the same again and again".into(),
         ExitReason::Budget { part } => {
             let part = format!("{part:?}").to_lowercase();
             format!("the budget is used up ({part})")

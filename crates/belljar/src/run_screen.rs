@@ -584,7 +584,7 @@ impl RunScreen {
                 "the model's replies could not be understood",
                 "无法理解模型的回复",
             ],
-            ExitReason::WentInCircles => ["it did the same again and again", "反复做同样的事"],
+            ExitReason::Repetition => ["it did the same again and again", "反复做同样的事"],
             ExitReason::Budget { part } => {
                 let part = format!("{part:?}").to_lowercase();
                 return match self.language {

@@ -104,13 +104,13 @@ fn table(timing: &Timing, wall_ms: u64, other_ms: u64, language: Language) -> an
     let slowest: Vec<String> = slowest.collect();
     let label = pick(language, ["slowest steps", "最慢的步骤"]);
     writeln!(out, "\n{label}: {}", slowest.join(", "))?;
-    for deed in &timing.repeated {
-        let code = deed.arguments.get("code").and_then(Value::as_str);
-        let about = code.map_or_else(|| deed.arguments.to_string(), str::to_owned);
+    for call in &timing.repeated {
+        let code = call.arguments.get("code").and_then(Value::as_str);
+        let about = code.map_or_else(|| call.arguments.to_string(), str::to_owned);
         let about = show::message(about.lines().next().unwrap_or_default());
         let about: String = about.chars().take(60).collect();
-        let steps: Vec<String> = deed.steps.iter().map(ToString::to_string).collect();
-        let (tool, steps, wasted) = (&deed.tool, steps.join(", "), seconds(deed.wasted_ms));
+        let steps: Vec<String> = call.steps.iter().map(ToString::to_string).collect();
+        let (tool, steps, wasted) = (&call.tool, steps.join(", "), seconds(call.wasted_ms));
         let label = pick(language, ["repeated in steps", "重复于步骤"]);
         let tool = show::message(tool);
         writeln!(out, "{label} {steps} ({wasted:.3} s): {tool} {about}")?;

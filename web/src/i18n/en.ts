@@ -130,7 +130,7 @@ export const en = {
   'reason.answered': 'The model answered.',
   'reason.model_failed': 'The model could not be asked. Try again later, or with another model.',
   'reason.not_understood': 'What the model wrote could not be understood, several times in a row. Another model may do better.',
-  'reason.went_in_circles': 'It did the same again and again. Say more exactly what you want, or branch from an earlier step.',
+  'reason.repetition': 'It did the same again and again. Say more exactly what you want, or branch from an earlier step.',
   'reason.budget': 'Its budget was used up: {part}. Branch from its last step, or start it again with more.',
   'reason.stopped': 'It was stopped.',
   'part.steps': 'steps',

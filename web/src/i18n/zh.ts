@@ -132,7 +132,7 @@ export const zh: Words = {
   'reason.answered': '模型已回答。',
   'reason.model_failed': '无法询问模型。请稍后再试，或换一个模型。',
   'reason.not_understood': '模型写的内容连续多次无法理解。换一个模型也许更好。',
-  'reason.went_in_circles': '它一再重复同样的事。请说得更具体，或从较早的一步开分支。',
+  'reason.repetition': '它一再重复同样的事。请说得更具体，或从较早的一步开分支。',
   'reason.budget': '预算已用完：{part}。可从最后一步开分支，或以更多预算重新开始。',
   'reason.stopped': '它被停止了。',
   'part.steps': '步数',

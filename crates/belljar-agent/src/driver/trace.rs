@@ -71,7 +71,7 @@ pub(super) fn driven(span: &Span, run: &Run, end: &Result<(), RunError>) {
                 ExitReason::Answered => "answered",
                 ExitReason::ModelFailed { .. } => "model_failed",
                 ExitReason::NotUnderstood => "not_understood",
-                ExitReason::WentInCircles => "went_in_circles",
+                ExitReason::Repetition => "repetition",
                 ExitReason::Budget { .. } => "budget",
                 ExitReason::Stopped => "stopped",
             };

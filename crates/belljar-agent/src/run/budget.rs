@@ -108,7 +108,7 @@ pub enum ExitReason {
     /// What the model wrote could not be understood, several times in a row.
     NotUnderstood,
     /// It did the same again and again.
-    WentInCircles,
+    Repetition,
     /// A part of the budget was used up.
     Budget {
         /// Which.

@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::approval::{Approval, Approvals, Policy};
 use super::bridge::CellCall;
 use super::budget::{Budget, ExitReason, Spent};
-use super::deeds::Deeds;
 use super::event::{CallResult, Ending, RunEvent, Start};
+use super::repetition::CallHistory;
 use super::risk::Earlier;
 use super::{gate, words};
 use crate::dialect::{Action, PYTHON, RawToolCall, ReplyParts};
@@ -170,7 +170,7 @@ pub struct Run {
     pub(super) budget: Budget,
     pub(super) spent: Spent,
     computations: Computations,
-    pub(super) deeds: Deeds,
+    pub(super) call_history: CallHistory,
     pub(super) outputs: Vec<(u32, Option<u32>, String)>,
     pub(super) artifacts: BTreeMap<String, Artifact>,
     misunderstood: u32,
@@ -309,7 +309,7 @@ impl Run {
         }
         if let Some(step) = self.going_back_to {
             if self.spent.repeats >= self.budget.repeats {
-                return self.finish(ExitReason::WentInCircles);
+                return self.finish(ExitReason::Repetition);
             }
             let cell = self.cell_before(step);
             return Effect::RollBack { step, cell };
@@ -659,7 +659,7 @@ impl Run {
         {
             self.outputs.remove(0);
         }
-        self.notice_circles(number, call, result);
+        self.notice_repetition(number, call, result);
     }
 
     /// Adds to what the model is told after the last step.

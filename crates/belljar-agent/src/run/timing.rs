@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::budget::Spent;
-use super::deeds;
 use super::event::RunEvent;
 use super::machine::{Call, Misfit, Run};
+use super::repetition;
 
 /// What a run used, step by step; also in steps that were taken back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -60,7 +60,7 @@ impl Timing {
     pub fn of<'a>(events: impl IntoIterator<Item = &'a RunEvent>) -> Result<Self, Misfit> {
         let (mut run, mut timing) = (Run::default(), Self::default());
         let mut calls: Vec<Call> = Vec::new();
-        let mut deeds: BTreeMap<String, RepeatedCall> = BTreeMap::new();
+        let mut repeats: BTreeMap<String, RepeatedCall> = BTreeMap::new();
         for event in events {
             run.apply(event)?;
             match event {
@@ -91,24 +91,27 @@ impl Timing {
                     }
                     let call = usize::try_from(*call).ok().and_then(|at| calls.get(at));
                     let Some(call) = call else { continue };
-                    let key = deeds::key(&call.tool, &call.arguments, &result.text);
-                    let deed = deeds.entry(key).or_insert_with(|| RepeatedCall {
+                    let key = repetition::key(&call.tool, &call.arguments, &result.text);
+                    let repeated = repeats.entry(key).or_insert_with(|| RepeatedCall {
                         tool: call.tool.clone(),
                         arguments: call.arguments.clone(),
                         steps: Vec::new(),
                         wasted_ms: 0,
                     });
-                    if !deed.steps.is_empty() {
-                        deed.wasted_ms += result.took_ms;
+                    if !repeated.steps.is_empty() {
+                        repeated.wasted_ms += result.took_ms;
                     }
-                    deed.steps.push(*step);
+                    repeated.steps.push(*step);
                 }
                 _ => {}
             }
         }
         timing.spent = run.spent();
-        timing.repeated = deeds.into_values().filter(|d| d.steps.len() > 1).collect();
-        timing.repeated.sort_by_key(|deed| deed.steps.clone());
+        timing.repeated = repeats
+            .into_values()
+            .filter(|call| call.steps.len() > 1)
+            .collect();
+        timing.repeated.sort_by_key(|call| call.steps.clone());
         Ok(timing)
     }
 

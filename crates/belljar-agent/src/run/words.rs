@@ -241,7 +241,7 @@ pub(crate) fn keeps_failing(steps: usize, planned: bool, language: Language) -> 
     }
 }
 
-pub(crate) fn went_in_circles(repeated: &str, restored: bool, language: Language) -> String {
+pub(crate) fn repetition(repeated: &str, restored: bool, language: Language) -> String {
     let variables = variables_after(restored, language);
     match language {
         Language::English => format!(
@@ -292,7 +292,7 @@ fn variables_after(restored: bool, language: Language) -> &'static str {
     }
 }
 
-/// The most bytes of a deed, and of its result, in a summary.
+/// The most bytes of a call, and of its result, in a summary.
 const SUMMARY: usize = 150;
 
 /// What a step did, in one line.

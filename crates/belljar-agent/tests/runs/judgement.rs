@@ -143,7 +143,7 @@ async fn other_code_is_other_code() {
     assert!(!talk.contains("print([6] * 7)"), "{talk}");
 }
 
-/// The same deed with the same result: told at the second time, taken back at the third, with the
+/// The same call with the same result: told at the second time, taken back at the third, with the
 /// session; after that the run ends with what it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn circles_are_taken_back_and_end() {
@@ -161,7 +161,7 @@ async fn circles_are_taken_back_and_end() {
     let id = live.id().clone();
     let run = drive(live).await;
     let ending = run.ending().unwrap();
-    assert_eq!(ending.reason, ExitReason::WentInCircles, "{ending:?}");
+    assert_eq!(ending.reason, ExitReason::Repetition, "{ending:?}");
     assert!(ending.answer.as_deref().unwrap().contains("stuck 1"));
     let events = desk.events(&id).await;
     let back: Vec<_> = events

@@ -717,12 +717,12 @@ class ExitReason(Model):
     - `answered`: The model answered.
     - `model_failed`: The model could not be asked.
     - `not_understood`: What the model wrote could not be understood, several times in a row.
-    - `went_in_circles`: It did the same again and again.
+    - `repetition`: It did the same again and again.
     - `budget`: A part of the budget was used up.
     - `stopped`: The caller ended it.
     """
 
-    kind: Annotated[Literal["answered", "model_failed", "not_understood", "went_in_circles", "budget", "stopped"], _Word]
+    kind: Annotated[Literal["answered", "model_failed", "not_understood", "repetition", "budget", "stopped"], _Word]
 
     error: str | None = None
     """Why. Told with `model_failed`."""

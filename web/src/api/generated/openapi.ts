@@ -1333,7 +1333,7 @@ export interface components {
             kind: "not_understood";
         } | {
             /** @constant */
-            kind: "went_in_circles";
+            kind: "repetition";
         } | {
             /** @constant */
             kind: "budget";
