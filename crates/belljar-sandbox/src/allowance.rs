@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::lock::lock;
 
 /// Copies a second for each processor: about a fifth of its time.
-const PER_PROCESSOR: f64 = 10.0;
+const PER_CPU: f64 = 10.0;
 
 /// Seconds for which what is not used is kept.
 const KEPT: f64 = 4.0;
@@ -27,8 +27,8 @@ struct Allowance {
 }
 
 impl Allowance {
-    fn new(processors: usize, now: Instant) -> Self {
-        let per_second = PER_PROCESSOR * f64::from(u16::try_from(processors).unwrap_or(u16::MAX));
+    fn new(cpus: usize, now: Instant) -> Self {
+        let per_second = PER_CPU * f64::from(u16::try_from(cpus).unwrap_or(u16::MAX));
         Self {
             per_second,
             left: per_second * KEPT,
@@ -50,8 +50,8 @@ impl Allowance {
 
 fn of_this_host<T>(look: impl FnOnce(&mut Allowance) -> T) -> T {
     static OF_THIS_HOST: Mutex<Option<Allowance>> = Mutex::new(None);
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    look(lock(&OF_THIS_HOST).get_or_insert_with(|| Allowance::new(processors(), Instant::now())))
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+    look(lock(&OF_THIS_HOST).get_or_insert_with(|| Allowance::new(cpus(), Instant::now())))
 }
 
 /// Takes one copy, if one is left for a session that has run so many cells since its last one.

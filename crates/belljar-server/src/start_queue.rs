@@ -37,8 +37,8 @@ pub(crate) struct StartPermit {
 
 impl StartQueue {
     pub(crate) fn new() -> Arc<Self> {
-        let processors = std::thread::available_parallelism();
-        Self::with(processors.map_or(2, std::num::NonZero::get))
+        let cpus = std::thread::available_parallelism();
+        Self::with(cpus.map_or(2, std::num::NonZero::get))
     }
 
     fn with(of_one: usize) -> Arc<Self> {

@@ -196,13 +196,13 @@ impl Cgroups {
         group: Option<&str>,
         limits: CgroupLimits,
     ) -> Result<SessionCgroup, CgroupError> {
-        let processors = self.processors();
+        let cpu_directory = self.cpu_directory();
         let mut parents = self.trees.clone();
-        let group = group.map(|group| self.group(processors.join(group)));
+        let group = group.map(|group| self.group(cpu_directory.join(group)));
         let group = group.transpose()?;
         if let Some(group) = &group {
             for parent in &mut parents {
-                if parent == processors {
+                if parent == cpu_directory {
                     group.directory.clone_into(parent);
                 }
             }
@@ -226,7 +226,7 @@ impl Cgroups {
     /// A descriptor to which the template of a group writes `0` to join it: what it takes to start sessions is taken
     /// from the group's share.
     pub fn template(&self, group: &str) -> Result<OwnedFd, CgroupError> {
-        let group = self.group(self.processors().join(group))?;
+        let group = self.group(self.cpu_directory().join(group))?;
         let directory = group.directory.join("template");
         match fs::create_dir(&directory) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
@@ -241,7 +241,7 @@ impl Cgroups {
     }
 
     /// Where the controller of processors is.
-    fn processors(&self) -> &Path {
+    fn cpu_directory(&self) -> &Path {
         &self.trees[CPU]
     }
 

@@ -175,8 +175,8 @@ pub fn has_admin_capability() -> bool {
 /// are filled by tasks that move between threads, and none is ever given back: half of the memory of a service
 /// that had run for half an hour.
 pub fn share_heaps() {
-    let processors = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
-    let heaps = libc::c_int::try_from(processors).unwrap_or(libc::c_int::MAX);
+    let cpus = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
+    let heaps = libc::c_int::try_from(cpus).unwrap_or(libc::c_int::MAX);
     // SAFETY: changes a number of the allocator; memory that is allocated already stays valid.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps) };
 }

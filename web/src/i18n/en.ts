@@ -280,7 +280,7 @@ export const en = {
   'session.snapshot': 'Snapshot',
   'session.limits': 'Limits',
   'session.memory': 'Memory',
-  'session.processor': 'Processors',
+  'session.cpus': 'Processors',
   'session.cell_time': 'Time of a cell',
   'session.last_cell': 'Last cell',
   'session.peak': '{peak} of {limit} at most',

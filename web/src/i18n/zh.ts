@@ -282,7 +282,7 @@ export const zh: Words = {
   'session.snapshot': '快照',
   'session.limits': '限制',
   'session.memory': '内存',
-  'session.processor': '处理器',
+  'session.cpus': '处理器',
   'session.cell_time': '单元时间',
   'session.last_cell': '上一个单元',
   'session.peak': '最多 {peak}，上限 {limit}',

@@ -39,7 +39,7 @@ const LONGEST_CODE: usize = 32 * 1024;
 const LONGEST_RESULT: usize = 256 * 1024;
 /// What an expression may take by Monty's own clock; the child's and the host's are longer.
 const TIME: Duration = Duration::from_secs(2);
-const PROCESSOR_SECONDS: u64 = 4;
+const CPU_SECONDS: u64 = 4;
 const PATIENCE: Duration = Duration::from_secs(6);
 /// Address space of the child: the program itself, stacks, and what an expression may use.
 const MEMORY: u64 = 512 << 20;
@@ -265,7 +265,7 @@ fn too_long() -> Computed {
 pub fn serve_computation() -> std::io::Result<()> {
     let limits = ComputationLimits {
         memory_bytes: MEMORY,
-        processor_seconds: PROCESSOR_SECONDS,
+        cpu_seconds: CPU_SECONDS,
         stack_bytes: STACK,
     };
     let answer = || -> std::io::Result<Reply> {

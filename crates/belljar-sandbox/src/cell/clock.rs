@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_costs_processor_time_alone() {
+    fn waiting_costs_cpu_time_alone() {
         let start = Instant::now();
         let mut clock = Clock::new(start);
         clock.set_waits(true, || Duration::from_secs(5));

@@ -108,7 +108,7 @@ fn few_processes() -> Limits {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_a10a_all_processors() {
+async fn heavy_a10a_all_cpus() {
     let case = Case::begin(
         "A10a",
         Severity::PeerDos,

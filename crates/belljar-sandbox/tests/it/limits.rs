@@ -72,7 +72,7 @@ async fn env_5_fork_bomb() {
 
 /// The quota on processors holds for all of a session's processes together.
 #[tokio::test]
-async fn env_5_processors() {
+async fn env_5_cpus() {
     let limits = Limits {
         milli_cpus: 200,
         ..Limits::default()

@@ -12,7 +12,7 @@ pub(crate) const UNCONFINED: &std::ffi::CStr = c"belljar-unconfined-computation"
 
 const LIMITS: ComputationLimits = ComputationLimits {
     memory_bytes: 512 << 20,
-    processor_seconds: 4,
+    cpu_seconds: 4,
     stack_bytes: 1 << 20,
 };
 
