@@ -59,7 +59,7 @@ pub(super) fn is_program(text: &str) -> bool {
 }
 
 /// Another reading of code, if there is one.
-type Step = fn(&str) -> Option<String>;
+type Rewrite = fn(&str) -> Option<String>;
 
 /// Code as a model wrote it, made Python where that is certain.
 pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
@@ -78,7 +78,7 @@ pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
     if code.is_empty() || is_valid(code) {
         return code.to_owned();
     }
-    let steps: [(Mending, Step); 6] = [
+    let rewrites: [(Mending, Rewrite); 6] = [
         (Mending::PromptsRemoved, without_prompts),
         (Mending::Dedented, dedented),
         (Mending::EscapesUndone, unescaped),
@@ -86,8 +86,8 @@ pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
         (Mending::EntitiesUndone, without_entities),
         (Mending::FenceRemoved, without_fence_lines),
     ];
-    for (mending, step) in steps {
-        if let Some(better) = step(code)
+    for (mending, rewrite) in rewrites {
+        if let Some(better) = rewrite(code)
             && is_valid(&better)
         {
             mended.add(mending);
@@ -97,8 +97,8 @@ pub(super) fn mend(raw: &str, mended: &mut Mended) -> String {
     // Several at once.
     let mut better = code.to_owned();
     let mut taken = Vec::new();
-    for (mending, step) in steps {
-        if let Some(next) = step(&better) {
+    for (mending, rewrite) in rewrites {
+        if let Some(next) = rewrite(&better) {
             better = next;
             taken.push(mending);
         }

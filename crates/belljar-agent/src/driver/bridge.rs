@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tracing::{Instrument as _, Span};
 
 use super::branches::try_branches;
-use super::control::{Wanted, What};
+use super::control::{ControlAction, ControlRequest};
 use super::{FILE_BYTES, Listener, LiveRun, RunError, trace};
 use crate::run::{
     Approval, BRANCH, Branch, Call, CellCallState, DecisionError, Run, RunEvent, ToolAnswer,
@@ -498,12 +498,12 @@ impl LiveRun {
     pub(super) async fn take_decision(
         &mut self,
         bridge: Option<&mut Bridge>,
-        wanted: Wanted,
+        request: ControlRequest,
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
-        let Wanted { what, taken } = wanted;
-        let recorded = match what {
-            What::Decision {
+        let ControlRequest { action, accepted } = request;
+        let recorded = match action {
+            ControlAction::Decision {
                 approval,
                 hash,
                 decision,
@@ -511,7 +511,7 @@ impl LiveRun {
                 self.record_decision(approval, hash, decision, listener)
                     .await
             }
-            What::Steering(steering) => {
+            ControlAction::Steering(steering) => {
                 let event = RunEvent::from(steering);
                 self.record(&[event], listener).await.map(|()| None)
             }
@@ -519,15 +519,15 @@ impl LiveRun {
         let number = match recorded {
             Ok(number) => number,
             Err(RunError::Decision(refused)) => {
-                let _ = taken.send(Err(refused));
+                let _ = accepted.send(Err(refused));
                 return Ok(());
             }
             Err(error) => {
-                let _ = taken.send(Err(DecisionError::Over));
+                let _ = accepted.send(Err(DecisionError::Over));
                 return Err(error);
             }
         };
-        let _ = taken.send(Ok(()));
+        let _ = accepted.send(Ok(()));
         let (Some(bridge), Some(number)) = (bridge, number) else {
             return Ok(());
         };

@@ -70,9 +70,9 @@ impl LiveRun {
             tokio::select! {
                 event = events.next() => {
                     match self.take_events(&mut bridge, event, &mut events, listener).await? {
-                        Taken::On => {}
-                        Taken::Outcome(outcome) => break outcome,
-                        Taken::Failed(text) => return Ok(failed(text, started)),
+                        CellProgress::On => {}
+                        CellProgress::Outcome(outcome) => break outcome,
+                        CellProgress::Failed(text) => return Ok(failed(text, started)),
                     }
                 }
                 given = bridge.performed() => self.take_given(&mut bridge, given, listener).await?,
@@ -133,10 +133,10 @@ impl LiveRun {
         first: Option<Result<Event, Error>>,
         cell: &mut CellRun,
         listener: Listener<'_>,
-    ) -> Result<Taken, RunError> {
+    ) -> Result<CellProgress, RunError> {
         let (mut made, mut gone) = (Vec::new(), Vec::new());
         let mut next = Some(first);
-        let mut taken = Taken::On;
+        let mut progress = CellProgress::On;
         for _ in 0..AT_ONCE {
             let Some(event) = next.take() else { break };
             let event = match event {
@@ -151,7 +151,7 @@ impl LiveRun {
                         Error::Ended(_) | Error::Unresponsive => self.session.forget(),
                         _ => return Err(error.into()),
                     }
-                    return Ok(Taken::Failed(error.to_string()));
+                    return Ok(CellProgress::Failed(error.to_string()));
                 }
             };
             listener(Progress::Cell(&event));
@@ -169,7 +169,7 @@ impl LiveRun {
                     }
                 }
                 Event::Outcome(outcome) => {
-                    taken = Taken::Outcome(outcome);
+                    progress = CellProgress::Outcome(outcome);
                     break;
                 }
                 _ => {}
@@ -182,12 +182,12 @@ impl LiveRun {
         if !gone.is_empty() {
             self.cancel_calls(bridge, &gone, listener).await?;
         }
-        Ok(taken)
+        Ok(progress)
     }
 }
 
 /// What an event of a cell means for its run.
-enum Taken {
+enum CellProgress {
     On,
     Outcome(Box<belljar_protocol::Outcome>),
     Failed(String),

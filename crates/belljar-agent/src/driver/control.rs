@@ -18,7 +18,7 @@ struct Inner {
     stopped: AtomicBool,
     wake: Notify,
     session: Mutex<Weak<Session>>,
-    decisions: UnboundedSender<Wanted>,
+    decisions: UnboundedSender<ControlRequest>,
 }
 
 /// What a person changes for the rest of a run.
@@ -41,13 +41,13 @@ impl From<Steering> for RunEvent {
 
 /// What a person wants, and who wants to know whether it was taken.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) what: What,
-    pub(super) taken: oneshot::Sender<Result<(), DecisionError>>,
+pub(super) struct ControlRequest {
+    pub(super) action: ControlAction,
+    pub(super) accepted: oneshot::Sender<Result<(), DecisionError>>,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum ControlAction {
     Decision {
         approval: String,
         hash: String,
@@ -58,7 +58,7 @@ pub(super) enum What {
 
 impl Control {
     /// With it, where the decisions arrive.
-    pub(super) fn new() -> (Self, UnboundedReceiver<Wanted>) {
+    pub(super) fn new() -> (Self, UnboundedReceiver<ControlRequest>) {
         let (decisions, arrive) = unbounded_channel();
         let inner = Inner {
             stopped: AtomicBool::default(),
@@ -93,7 +93,7 @@ impl Control {
         hash: &str,
         decision: Decision,
     ) -> Result<(), DecisionError> {
-        self.want(What::Decision {
+        self.request(ControlAction::Decision {
             approval: approval.to_owned(),
             hash: hash.to_owned(),
             decision,
@@ -104,12 +104,12 @@ impl Control {
     /// Changes something for the rest of the run. It is in the journal when this returns; refused only where
     /// the run is over, or nobody drives it.
     pub async fn steer(&self, steering: Steering) -> Result<(), DecisionError> {
-        self.want(What::Steering(steering)).await
+        self.request(ControlAction::Steering(steering)).await
     }
 
-    async fn want(&self, what: What) -> Result<(), DecisionError> {
-        let (taken, answer) = oneshot::channel();
-        let sent = self.0.decisions.send(Wanted { what, taken });
+    async fn request(&self, action: ControlAction) -> Result<(), DecisionError> {
+        let (accepted, answer) = oneshot::channel();
+        let sent = self.0.decisions.send(ControlRequest { action, accepted });
         sent.map_err(|_| DecisionError::Over)?;
         answer.await.unwrap_or(Err(DecisionError::Over))
     }

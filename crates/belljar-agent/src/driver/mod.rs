@@ -26,7 +26,7 @@ use crate::run::{
 use crate::{ModelFault, ModelRequest, ReplyEvent};
 
 pub use agent::{Agent, RunsDirectory, artifacts_directory};
-use control::Wanted;
+use control::ControlRequest;
 pub use control::{Control, Steering};
 use session::{RunSession, sync_artifacts};
 pub use trace::{CONTENT_TARGET, METRIC_TARGET};
@@ -150,7 +150,7 @@ pub struct LiveRun {
     seq: u64,
     session: RunSession,
     control: Control,
-    decisions: UnboundedReceiver<Wanted>,
+    decisions: UnboundedReceiver<ControlRequest>,
     unattended: bool,
     _lock: File,
 }

@@ -32,14 +32,14 @@ const BETWEEN: Duration = Duration::from_millis(10);
 pub struct Provider {
     profile: Profile,
     model: String,
-    way: Way,
+    endpoint: Endpoint,
 }
 
 /// A reply as a function of what is asked.
 type Script = Arc<dyn Fn(&ModelRequest) -> Reply + Send + Sync>;
 
 #[derive(Clone)]
-enum Way {
+enum Endpoint {
     Server {
         key: Option<ApiKey>,
         url: Url,
@@ -107,7 +107,7 @@ impl Provider {
         Ok(Self {
             profile,
             model: model.to_owned(),
-            way: Way::Server { key, url, client },
+            endpoint: Endpoint::Server { key, url, client },
         })
     }
 
@@ -120,7 +120,7 @@ impl Provider {
         Self {
             profile: Profile::scripted(provider),
             model: model.to_owned(),
-            way: Way::Script(Arc::new(script)),
+            endpoint: Endpoint::Script(Arc::new(script)),
         }
     }
 
@@ -146,9 +146,9 @@ impl Provider {
         request: &ModelRequest,
         mut on_event: impl FnMut(ReplyEvent) + Send,
     ) -> Result<Reply, ModelError> {
-        let (key, url, client) = match &self.way {
-            Way::Server { key, url, client } => (key.as_ref(), url, client),
-            Way::Script(script) => {
+        let (key, url, client) = match &self.endpoint {
+            Endpoint::Server { key, url, client } => (key.as_ref(), url, client),
+            Endpoint::Script(script) => {
                 let mut reply = script(request);
                 recite(&reply, &mut on_event).await;
                 estimate_missing(&mut reply, request);

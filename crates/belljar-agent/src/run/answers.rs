@@ -149,15 +149,15 @@ impl Run {
 }
 
 /// An answer that the model gave.
-pub(super) struct Answer<'a> {
+pub(super) struct ModelAnswer<'a> {
     text: &'a str,
     /// The provider's id, if it was a tool call.
     call_id: Option<&'a str>,
 }
 
-pub(super) fn answer_of(step: &Step) -> Option<Answer<'_>> {
+pub(super) fn answer_of(step: &Step) -> Option<ModelAnswer<'_>> {
     step.actions.iter().find_map(|action| match action {
-        Action::Answer { text, call_id } => Some(Answer {
+        Action::Answer { text, call_id } => Some(ModelAnswer {
             text,
             call_id: call_id.as_deref(),
         }),
