@@ -6,7 +6,8 @@ use std::pin::Pin;
 use crate::{AppendError, Entry, Error, NewEvent, RunId, RunSummary};
 
 /// A future behind a pointer: the store is chosen when the program runs.
-pub(crate) type Answer<'a, T, E = Error> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
+pub(crate) type StoreFuture<'a, T, E = Error> =
+    Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 /// A page of entries ends after this many bytes of bodies, or after one entry.
 pub(crate) const PAGE_BYTES: usize = 8 << 20;
@@ -19,23 +20,27 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
         run: &'a RunId,
         expected: u64,
         events: &'a [NewEvent],
-    ) -> Answer<'a, u64, AppendError>;
+    ) -> StoreFuture<'a, u64, AppendError>;
 
     /// A page of the events after `after`, in order; empty if there are none.
-    fn read<'a>(&'a self, run: &'a RunId, after: u64, limit: usize) -> Answer<'a, Vec<Entry>>;
+    fn read<'a>(&'a self, run: &'a RunId, after: u64, limit: usize) -> StoreFuture<'a, Vec<Entry>>;
 
     /// Removes a run with all of its events; they are durably gone when it returns. Nothing for one that is not there.
-    fn remove<'a>(&'a self, run: &'a RunId) -> Answer<'a, ()>;
+    fn remove<'a>(&'a self, run: &'a RunId) -> StoreFuture<'a, ()>;
 
     /// Shows the body of each event of each run.
-    fn each_body<'a>(&'a self, see: &'a mut (dyn FnMut(&str) + Send)) -> Answer<'a, ()>;
+    fn each_body<'a>(&'a self, see: &'a mut (dyn FnMut(&str) + Send)) -> StoreFuture<'a, ()>;
 
     /// Gives the space of what was removed back.
-    fn compact(&self) -> Answer<'_, ()>;
+    fn compact(&self) -> StoreFuture<'_, ()>;
 
     /// The last sequence number, 0 if there is no such run.
-    fn last_seq<'a>(&'a self, run: &'a RunId) -> Answer<'a, u64>;
+    fn last_seq<'a>(&'a self, run: &'a RunId) -> StoreFuture<'a, u64>;
 
     /// A page of the runs that are older than `before`, the newest first.
-    fn runs<'a>(&'a self, before: Option<&'a RunId>, limit: usize) -> Answer<'a, Vec<RunSummary>>;
+    fn runs<'a>(
+        &'a self,
+        before: Option<&'a RunId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<RunSummary>>;
 }

@@ -20,7 +20,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 
 use crate::failpoint;
 use crate::storage::{WriteTransaction, primary_code};
-use crate::store::{Answer, PAGE_BYTES, Store};
+use crate::store::{PAGE_BYTES, Store, StoreFuture};
 use crate::{AppendError, Entry, Error, NewEvent, RunId, RunSummary, Timestamp, directory};
 
 /// Each brings the schema one version further. A released one is never changed.
@@ -260,46 +260,50 @@ impl Store for Sqlite {
         run: &'a RunId,
         expected: u64,
         events: &'a [NewEvent],
-    ) -> Answer<'a, u64, AppendError> {
+    ) -> StoreFuture<'a, u64, AppendError> {
         Box::pin(self.append(run, expected, events))
     }
 
-    fn read<'a>(&'a self, run: &'a RunId, after: u64, limit: usize) -> Answer<'a, Vec<Entry>> {
+    fn read<'a>(&'a self, run: &'a RunId, after: u64, limit: usize) -> StoreFuture<'a, Vec<Entry>> {
         Box::pin(async move {
             let page = self.read(run, after, limit).await;
             page.map_err(|error| fault(&self.path, error))
         })
     }
 
-    fn remove<'a>(&'a self, run: &'a RunId) -> Answer<'a, ()> {
+    fn remove<'a>(&'a self, run: &'a RunId) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let removed = self.remove(run).await;
             removed.map_err(|error| fault(&self.path, error))
         })
     }
 
-    fn each_body<'a>(&'a self, see: &'a mut (dyn FnMut(&str) + Send)) -> Answer<'a, ()> {
+    fn each_body<'a>(&'a self, see: &'a mut (dyn FnMut(&str) + Send)) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let seen = self.each_body(see).await;
             seen.map_err(|error| fault(&self.path, error))
         })
     }
 
-    fn compact(&self) -> Answer<'_, ()> {
+    fn compact(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let compacted = self.compact().await;
             compacted.map_err(|error| fault(&self.path, error))
         })
     }
 
-    fn last_seq<'a>(&'a self, run: &'a RunId) -> Answer<'a, u64> {
+    fn last_seq<'a>(&'a self, run: &'a RunId) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             let last = self.last_seq(run).await;
             last.map_err(|error| fault(&self.path, error))
         })
     }
 
-    fn runs<'a>(&'a self, before: Option<&'a RunId>, limit: usize) -> Answer<'a, Vec<RunSummary>> {
+    fn runs<'a>(
+        &'a self,
+        before: Option<&'a RunId>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<RunSummary>> {
         Box::pin(self.runs(before, limit))
     }
 }
