@@ -33,7 +33,8 @@ mod values;
 mod work;
 
 pub use client::{
-    Accept, ClientError, Connection, Header, Held, OfferedTool, Part, ServerSpec, Source, connect,
+    Accept, ClientError, Connection, Header, OfferedTool, Part, ServerSpec, Source, Withheld,
+    connect,
 };
 pub use permits::{Permit, Permits};
 pub use runs::Runs;

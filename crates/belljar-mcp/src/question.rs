@@ -26,7 +26,7 @@ const NOBODY: &str = "A person must approve this code before it runs, and this c
 
 /// How a client is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum AskMethod {
     /// By a request of ours while its call waits.
     Request,
     /// By a result that wants input; the call comes again with it.
@@ -35,8 +35,8 @@ pub(crate) enum Way {
     Nobody,
 }
 
-impl Way {
-    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+impl AskMethod {
+    pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Self {
         let capabilities = context.client_capabilities();
         let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
         // One that says nothing of forms and addresses means forms.

@@ -69,7 +69,7 @@ impl std::fmt::Debug for Server {
 }
 
 /// The result of a call, or what is wrong with it, in words for the model.
-type Answer = Result<CallToolResult, String>;
+type ToolResponse = Result<CallToolResult, String>;
 
 impl Server {
     /// A connection to these sessions, whose code runs without anybody being asked.
@@ -250,13 +250,13 @@ impl Server {
         permit.map_err(|_| too_many_calls())
     }
 
-    async fn create_session(&self) -> Answer {
+    async fn create_session(&self) -> ToolResponse {
         let entry = self.sessions.create().await?;
         let text = format!("session_id: {}", entry.id);
         Ok(session_result(&entry, text))
     }
 
-    fn close_session(&self, args: &CloseSession) -> Answer {
+    fn close_session(&self, args: &CloseSession) -> ToolResponse {
         let entry = self.sessions.find(&args.session_id)?;
         self.sessions.forget(&entry);
         // A cell that runs holds the session until it ends.
@@ -264,7 +264,7 @@ impl Server {
         Ok(session_result(&entry, "The session is closed.".into()))
     }
 
-    async fn fork_session(&self, args: &ForkSession, stop: &CancellationToken) -> Answer {
+    async fn fork_session(&self, args: &ForkSession, stop: &CancellationToken) -> ToolResponse {
         if !(1..=MOST_FORKS).contains(&args.count) {
             return Err(format!("count must be from 1 to {MOST_FORKS}."));
         }
@@ -282,7 +282,7 @@ impl Server {
         Ok(result(vec![ContentBlock::text(text)], &report))
     }
 
-    async fn checkpoint(&self, args: &Named, stop: &CancellationToken) -> Answer {
+    async fn checkpoint(&self, args: &Named, stop: &CancellationToken) -> ToolResponse {
         let entry = self.session(args.session_id.as_deref()).await?;
         let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
         let made = entry.session.checkpoint(check_name(&args.name)?).await;
@@ -299,7 +299,7 @@ impl Server {
         }
     }
 
-    async fn restore(&self, args: &Named, stop: &CancellationToken) -> Answer {
+    async fn restore(&self, args: &Named, stop: &CancellationToken) -> ToolResponse {
         let entry = self.session(args.session_id.as_deref()).await?;
         let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
         match entry.session.restore(check_name(&args.name)?).await {
@@ -325,7 +325,7 @@ impl Server {
         name: &str,
         arguments: Option<JsonObject>,
         stop: &CancellationToken,
-    ) -> Answer {
+    ) -> ToolResponse {
         let Ok(_call) = self.calls.try_acquire() else {
             return Err(too_many_calls());
         };

@@ -8,7 +8,7 @@ use rmcp::ErrorData;
 use rmcp::model::{CreateTaskResult, DetailedTask, InputRequest, InputResponses};
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 
-use crate::question::Way;
+use crate::question::AskMethod;
 use crate::work::Work;
 
 /// How long a cell or a run may go on before its call is answered with a task.
@@ -46,7 +46,7 @@ impl Tasks {
     }
 
     /// Makes a task of work that goes on.
-    pub(crate) fn make(&self, mut work: Work, way: Way) -> CreateTaskResult {
+    pub(crate) fn make(&self, mut work: Work, method: AskMethod) -> CreateTaskResult {
         let time = work.limit + KEPT;
         // The manager keeps one that is done for this time once more.
         let gone = Instant::now() + 2 * time;
@@ -68,7 +68,7 @@ impl Tasks {
                             return Err(TaskExit::Cancelled);
                         }
                         Some(question) = work.questions.recv() => {
-                            if way == Way::Nobody {
+                            if method == AskMethod::Nobody {
                                 question.refuse();
                                 continue;
                             }

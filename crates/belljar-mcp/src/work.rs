@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::cell::{may_be_told, tell_progress};
-use crate::question::{Question, Way};
+use crate::question::{AskMethod, Question};
 use crate::sessions::new_id;
 use crate::tasks::{PATIENCE, Tasks};
 
@@ -140,7 +140,7 @@ pub(crate) async fn follow(
     tasks: &Tasks,
     waiting: &Waiting,
 ) -> Result<CallToolResponse, String> {
-    let way = Way::of(context);
+    let method = AskMethod::from_context(context);
     // Not beside this: the library knows by its task which call a request of ours belongs to.
     let mut asking = FuturesUnordered::new();
     // Ends when this is dropped: nothing may be told of a call that was answered.
@@ -163,19 +163,19 @@ pub(crate) async fn follow(
                 return Ok(result.into());
             }
             () = context.ct.cancelled(), if !work.stop.is_cancelled() => work.stop.cancel(),
-            Some(question) = work.questions.recv() => match way {
-                Way::Nobody => question.refuse(),
-                Way::Request => {
+            Some(question) = work.questions.recv() => match method {
+                AskMethod::Nobody => question.refuse(),
+                AskMethod::Request => {
                     asking.push(question.put_to(context.peer.clone()));
                 }
-                Way::Retry => {
+                AskMethod::Retry => {
                     let result = waiting.put(work, question, called);
                     return Ok(CallToolResponse::InputRequired(result));
                 }
             },
             () = &mut waited, if may_be_task => {
                 if tasks.have_room() {
-                    return Ok(CallToolResponse::Task(tasks.make(work, way)));
+                    return Ok(CallToolResponse::Task(tasks.make(work, method)));
                 }
                 may_be_task = false;
             }

@@ -57,7 +57,7 @@ async fn uses(spec: Value, revision: &str) {
     let offered: Vec<_> = connection.offered().collect();
     assert_eq!(offered.len(), 6);
     assert!(
-        offered.iter().all(|tool| tool.held.is_none()),
+        offered.iter().all(|tool| tool.withheld.is_none()),
         "{offered:?}"
     );
     let add = offered.iter().find(|tool| tool.name == "add").unwrap();

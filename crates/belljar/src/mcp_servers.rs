@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use belljar_agent::HostTool;
-use belljar_mcp::{Accept, ClientError, Connection, Held, connect};
+use belljar_mcp::{Accept, ClientError, Connection, Withheld, connect};
 use belljar_sandbox::protocol::Language;
 
 use crate::settings::Settings;
@@ -60,15 +60,19 @@ fn held_back(connection: &Connection, language: Language) -> Vec<String> {
     let mut lines = Vec::new();
     let mut can_be_accepted = false;
     for tool in connection.offered() {
-        let Some(held) = tool.held.as_ref().filter(|held| **held != Held::NotWanted) else {
+        let Some(withheld) = tool
+            .withheld
+            .as_ref()
+            .filter(|withheld| **withheld != Withheld::NotWanted)
+        else {
             continue;
         };
-        let (name, why) = (&tool.name, show::message(&held.to_string()));
+        let (name, why) = (&tool.name, show::message(&withheld.to_string()));
         lines.push(match language {
             Language::English => format!("[{server}: the tool `{name}` is not granted: {why}]"),
             Language::Chinese => format!("[{server}：未授予工具 `{name}`：{why}]"),
         });
-        can_be_accepted |= !matches!(held, Held::Unusable(_));
+        can_be_accepted |= !matches!(withheld, Withheld::Unusable(_));
     }
     if can_be_accepted {
         lines.push(match language {

@@ -96,7 +96,7 @@ fn print(connection: &Connection, language: Language) -> anyhow::Result<()> {
     let (name, revision) = (connection.name(), connection.revision());
     let granted = connection
         .offered()
-        .filter(|tool| tool.held.is_none())
+        .filter(|tool| tool.withheld.is_none())
         .count();
     let counted = match language {
         Language::English => format!("{granted} granted"),
@@ -126,9 +126,9 @@ fn line(tool: &OfferedTool, language: Language) -> String {
         ),
         ToolEffects::EachCall => "",
     };
-    match &tool.held {
-        Some(held) => {
-            let why = show::message(&held.to_string());
+    match &tool.withheld {
+        Some(withheld) => {
+            let why = show::message(&withheld.to_string());
             let label = pick(language, ["NOT GRANTED", "未授予"]);
             format!("{shown}  {label}: {why}")
         }

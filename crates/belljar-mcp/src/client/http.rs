@@ -18,8 +18,8 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use super::bounds::{MAX_MESSAGE, has_too_many_values};
 use super::calls::innermost;
+use super::limits::{MAX_MESSAGE, has_too_many_values};
 use super::secrets::Secrets;
 
 const SESSION: &str = "Mcp-Session-Id";

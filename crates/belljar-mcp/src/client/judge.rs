@@ -26,7 +26,7 @@ pub enum Part {
 
 /// Why a tool of a server is not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Withheld {
     /// It can't be offered to code.
     Unusable(String),
     /// The settings name other tools of the server.
@@ -39,7 +39,7 @@ pub enum Held {
     Missing,
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unusable(why) => f.write_str(why),
@@ -72,7 +72,7 @@ pub struct OfferedTool {
     /// What it does to the world, as far as the server is believed.
     pub effects: ToolEffects,
     /// Why it is not granted; else it is.
-    pub held: Option<Held>,
+    pub withheld: Option<Withheld>,
 }
 
 /// What is granted, and what is not. Two tools that Python can't tell apart are neither of them.
@@ -96,17 +96,17 @@ pub(super) fn judge(
     };
     let mut tools = Vec::new();
     for (tool, offer) in listed.iter().zip(&offers) {
-        let held = match (offer, accepted.changes(tool)) {
-            (Err(why), _) => Some(Held::Unusable(why.clone())),
+        let withheld = match (offer, accepted.changes(tool)) {
+            (Err(why), _) => Some(Withheld::Unusable(why.clone())),
             (Ok(offer), _) if names[offer.python.identifier()] > 1 => {
                 let name = offer.python.identifier();
-                Some(Held::Unusable(format!(
+                Some(Withheld::Unusable(format!(
                     "more than one would be `tools.{name}`"
                 )))
             }
-            (Ok(_), _) if !wanted(&tool.name) => Some(Held::NotWanted),
-            (Ok(_), None) => Some(Held::New),
-            (Ok(_), Some(parts)) if !parts.is_empty() => Some(Held::Changed(parts)),
+            (Ok(_), _) if !wanted(&tool.name) => Some(Withheld::NotWanted),
+            (Ok(_), None) => Some(Withheld::New),
+            (Ok(_), Some(parts)) if !parts.is_empty() => Some(Withheld::Changed(parts)),
             (Ok(_), Some(_)) => None,
         };
         let offer = offer.as_ref().ok();
@@ -117,7 +117,7 @@ pub(super) fn judge(
                 .map(|offer| offer.stub.description.clone())
                 .unwrap_or_default(),
             effects: offer.map(|offer| offer.effects).unwrap_or_default(),
-            held,
+            withheld,
         };
         tools.push((shown, offer.cloned()));
     }
@@ -132,7 +132,7 @@ pub(super) fn judge(
             signature: None,
             description: String::new(),
             effects: ToolEffects::default(),
-            held: Some(Held::Missing),
+            withheld: Some(Withheld::Missing),
         };
         (shown, None)
     }));
@@ -151,19 +151,23 @@ mod tests {
         tools.collect::<Result<_, _>>().unwrap()
     }
 
-    fn held(spec: &ServerSpec, listed: &[Tool], accepted: &[Tool]) -> Vec<(String, Option<Held>)> {
+    fn withheld(
+        spec: &ServerSpec,
+        listed: &[Tool],
+        accepted: &[Tool],
+    ) -> Vec<(String, Option<Withheld>)> {
         let judged = judge("files", spec, listed, &Pins::of(accepted));
         let judged = judged.into_iter();
-        judged.map(|(tool, _)| (tool.name, tool.held)).collect()
+        judged.map(|(tool, _)| (tool.name, tool.withheld)).collect()
     }
 
     #[test]
     fn names_that_python_can_not_tell_apart_are_not_granted() {
         let listed = tools(&["a-b", "a_b", "c", "d", "d"]);
-        let judged = held(&ServerSpec::default(), &listed, &listed);
-        for (name, held) in judged {
-            let is_unusable = matches!(held, Some(Held::Unusable(_)));
-            assert_eq!(is_unusable, name != "c", "{name}: {held:?}");
+        let judged = withheld(&ServerSpec::default(), &listed, &listed);
+        for (name, withheld) in judged {
+            let is_unusable = matches!(withheld, Some(Withheld::Unusable(_)));
+            assert_eq!(is_unusable, name != "c", "{name}: {withheld:?}");
         }
     }
 
@@ -171,14 +175,14 @@ mod tests {
     fn what_was_not_accepted_is_held_back() {
         let (old, mut new) = (tools(&["a", "b", "gone"]), tools(&["a", "b", "c"]));
         new[1].description = Some("something else".into());
-        let judged = held(&ServerSpec::default(), &new, &old);
+        let judged = withheld(&ServerSpec::default(), &new, &old);
         let expected = [
             ("a", None),
-            ("b", Some(Held::Changed(vec![Part::Description]))),
-            ("c", Some(Held::New)),
-            ("gone", Some(Held::Missing)),
+            ("b", Some(Withheld::Changed(vec![Part::Description]))),
+            ("c", Some(Withheld::New)),
+            ("gone", Some(Withheld::Missing)),
         ];
-        let expected = expected.map(|(name, held)| (name.to_owned(), held));
+        let expected = expected.map(|(name, withheld)| (name.to_owned(), withheld));
         assert_eq!(judged, expected);
     }
 
@@ -189,13 +193,13 @@ mod tests {
             ..ServerSpec::default()
         };
         let listed = tools(&["a", "b"]);
-        let judged = held(&spec, &listed, &listed);
+        let judged = withheld(&spec, &listed, &listed);
         let expected = [
             ("a", None),
-            ("b", Some(Held::NotWanted)),
-            ("z", Some(Held::Missing)),
+            ("b", Some(Withheld::NotWanted)),
+            ("z", Some(Withheld::Missing)),
         ];
-        let expected = expected.map(|(name, held)| (name.to_owned(), held));
+        let expected = expected.map(|(name, withheld)| (name.to_owned(), withheld));
         assert_eq!(judged, expected);
     }
 }

@@ -4,11 +4,11 @@
 //! it asks of us is refused, its words are made plain before anyone sees them, and a tool of which it
 //! says something else than when it was accepted is not granted.
 
-mod bounds;
 mod calls;
 mod error;
 mod http;
 mod judge;
+mod limits;
 mod offer;
 mod pins;
 mod process;
@@ -27,12 +27,12 @@ use rmcp::service::ClientCacheConfig;
 use calls::Calls;
 pub use error::ClientError;
 use judge::judge;
-pub use judge::{Held, OfferedTool, Part};
+pub use judge::{OfferedTool, Part, Withheld};
 use offer::{Offer, words};
 use pins::Pins;
 use process::Process;
 use server::{Running, Server};
-use spec::Way;
+use spec::ServerTransport;
 pub use spec::{Header, ServerSpec, Source};
 
 /// The most bytes of what is said of the tools that are granted.
@@ -68,13 +68,13 @@ pub async fn connect(
     accept: Accept,
 ) -> Result<Connection, ClientError> {
     let server = Server { name, spec };
-    let way = spec.check(name).and_then(|()| spec.way());
-    let way = way.map_err(|why| ClientError::Settings {
+    let transport = spec.check(name).and_then(|()| spec.transport());
+    let transport = transport.map_err(|why| ClientError::Settings {
         server: name.to_owned(),
         why,
     })?;
-    let (running, process) = match way {
-        Way::Start {
+    let (running, process) = match transport {
+        ServerTransport::Start {
             program,
             arguments,
             environment,
@@ -82,7 +82,7 @@ pub async fn connect(
             let (running, process) = server.start(&program, &arguments, environment).await?;
             (running, Some(process))
         }
-        Way::Address { url, headers } => (server.reach(&url, headers).await?, None),
+        ServerTransport::Address { url, headers } => (server.reach(&url, headers).await?, None),
     };
     let peer = running.peer();
     peer.set_response_cache_config(ClientCacheConfig::disabled())
@@ -136,7 +136,7 @@ fn accepted(
 }
 
 fn granted(tools: &[(OfferedTool, Option<Offer>)]) -> impl Iterator<Item = &Offer> {
-    let granted = tools.iter().filter(|(tool, _)| tool.held.is_none());
+    let granted = tools.iter().filter(|(tool, _)| tool.withheld.is_none());
     granted.filter_map(|(_, offer)| offer.as_ref())
 }
 

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio_util::sync::CancellationToken;
 
-use super::bounds::{MAX_MESSAGE, has_too_many_values};
+use super::limits::{MAX_MESSAGE, has_too_many_values};
 use super::secrets::Secrets;
 use crate::lines::{Line, LineStreams, line_of};
 

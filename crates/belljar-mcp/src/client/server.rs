@@ -18,10 +18,10 @@ use rmcp::transport::streamable_http_client::{
 use rmcp::{ClientHandler, RoleClient};
 use tokio::time::timeout;
 
-use super::bounds::{Answers, MAX_MESSAGE};
 use super::calls;
 use super::error::ClientError;
 use super::http::Bounded;
+use super::limits::{MAX_MESSAGE, ResponsesOnly};
 use super::offer::words;
 use super::process::Process;
 use super::spec::ServerSpec;
@@ -100,7 +100,7 @@ impl Server<'_> {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
-        let opening = Us.serve_with_lifecycle(Answers::new(transport), lifecycle);
+        let opening = Us.serve_with_lifecycle(ResponsesOnly::new(transport), lifecycle);
         match timeout(2 * OPENING, opening).await {
             Ok(Ok(running)) => Ok(running),
             Ok(Err(error)) => Err(self.lost(process, &reason(error)).await),

@@ -108,7 +108,7 @@ impl TryFrom<String> for Header {
 }
 
 /// How a server is reached.
-pub(super) enum Way {
+pub(super) enum ServerTransport {
     Start {
         program: PathBuf,
         arguments: Vec<String>,
@@ -169,9 +169,9 @@ impl ServerSpec {
     }
 
     /// How the server is reached, with the secrets that it takes.
-    pub(super) fn way(&self) -> Result<Way, String> {
+    pub(super) fn transport(&self) -> Result<ServerTransport, String> {
         if let Some(url) = &self.url {
-            return Ok(Way::Address {
+            return Ok(ServerTransport::Address {
                 url: self.address(url)?,
                 headers: self.header_map()?,
             });
@@ -188,7 +188,7 @@ impl ServerSpec {
                 .map_err(|why| format!("`env.{name}`: {why}"))?;
             environment.push((name.clone(), value));
         }
-        Ok(Way::Start {
+        Ok(ServerTransport::Start {
             program: find_program(program)?,
             arguments: arguments.to_vec(),
             environment,
@@ -396,7 +396,7 @@ mod tests {
         });
         let spec: ServerSpec = serde_json::from_value(spec).unwrap();
         spec.check("host").unwrap();
-        let Ok(Way::Address { headers, .. }) = spec.way() else {
+        let Ok(ServerTransport::Address { headers, .. }) = spec.transport() else {
             panic!("no address");
         };
         assert_eq!(headers["authorization"], "Bearer sk-of-file");
@@ -406,10 +406,10 @@ mod tests {
         let spec = json!({"command": ["server"], "env": {"A": source, "B": "text:fast", "C": "variable:NOT_SET_ANYWHERE"}});
         let mut spec: ServerSpec = serde_json::from_value(spec).unwrap();
         spec.check("host").unwrap();
-        let why = spec.way().err().unwrap();
+        let why = spec.transport().err().unwrap();
         assert_eq!(why, "`env.C`: the variable NOT_SET_ANYWHERE is not set");
         spec.env.remove("C");
-        let Ok(Way::Start { environment, .. }) = spec.way() else {
+        let Ok(ServerTransport::Start { environment, .. }) = spec.transport() else {
             panic!("no command");
         };
         let names: Vec<&str> = environment.iter().map(|(name, _)| name.as_str()).collect();

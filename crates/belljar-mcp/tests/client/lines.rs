@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use belljar_agent::{Given, ToolEffects};
-use belljar_mcp::{ClientError, Held};
+use belljar_mcp::{ClientError, Withheld};
 use serde_json::{Value, json};
 
 use crate::{Home, call, peak, stdio, tool};
@@ -20,7 +20,7 @@ async fn a_tool_is_called() {
     assert_eq!(connection.revision(), "2025-11-25");
     let given = call(&connection, json!({"text": "hello"})).await;
     assert_eq!(given, Ok(Given::Value(json!("hello"))));
-    assert!(connection.offered().all(|tool| tool.held.is_none()));
+    assert!(connection.offered().all(|tool| tool.withheld.is_none()));
     // It says that it only looks, and is not believed.
     let hints = tool(&connection, "server.hints");
     assert_eq!(hints.granted.effects, ToolEffects::EachCall);
@@ -236,13 +236,13 @@ async fn names_shadow_nothing_and_words_are_plain() {
         "server.ToolError",
     ];
     assert_eq!(names, expected);
-    let held = connection.offered().filter(|tool| tool.held.is_some());
-    let held: Vec<&str> = held.map(|tool| tool.name.as_str()).collect();
-    assert_eq!(held, ["", "pythоn", "a-b", "a_b", "x", "b<U+202E>c"]);
+    let withheld = connection.offered().filter(|tool| tool.withheld.is_some());
+    let withheld: Vec<&str> = withheld.map(|tool| tool.name.as_str()).collect();
+    assert_eq!(withheld, ["", "pythоn", "a-b", "a_b", "x", "b<U+202E>c"]);
     assert!(
         connection
             .offered()
-            .all(|tool| !matches!(tool.held, Some(Held::New)))
+            .all(|tool| !matches!(tool.withheld, Some(Withheld::New)))
     );
 
     let connection = Home::new().connect(stdio(&["words"])).await.unwrap();

@@ -30,7 +30,7 @@ pub(super) fn has_too_many_values(json: &[u8]) -> bool {
 
 /// A transport that lets answers through and nothing else: what a server asks of us is refused, what it
 /// tells unasked is passed over.
-pub(super) struct Answers<T> {
+pub(super) struct ResponsesOnly<T> {
     transport: T,
     /// `initialize`, until it is answered. A server that was slow to start may answer what was asked
     /// before it, which the library would take for the answer to this.
@@ -39,7 +39,7 @@ pub(super) struct Answers<T> {
     refusals: Arc<Semaphore>,
 }
 
-impl<T: Transport<RoleClient>> Answers<T> {
+impl<T: Transport<RoleClient>> ResponsesOnly<T> {
     pub(super) fn new(transport: T) -> Self {
         Self {
             transport,
@@ -78,7 +78,7 @@ impl<T: Transport<RoleClient>> Answers<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Answers<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for ResponsesOnly<T> {
     type Error = T::Error;
 
     fn send(
