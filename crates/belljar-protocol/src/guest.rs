@@ -50,7 +50,7 @@ pub enum HostFrame<'a> {
         number: u32,
         /// The answer, or why there is none.
         #[serde(flatten)]
-        answer: Answer<'a>,
+        answer: CallAnswer<'a>,
     },
     /// Do what a first cell typically does, to have it done. For a session that nobody uses yet.
     Rehearse,
@@ -100,7 +100,7 @@ pub enum HostFrame<'a> {
 /// What the host says to a call.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer<'a> {
+pub enum CallAnswer<'a> {
     /// The answer.
     Value(&'a serde_json::Value),
     /// The answer is JSON in this file of the workspace.

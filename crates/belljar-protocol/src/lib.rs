@@ -20,7 +20,7 @@ pub use approval::{Shown, ShownPart, ShownRow, shown_line};
 pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
-    Answer, Call, CellEnd, CellReport, DisplayPart, ForkSetup, GuestFrame, GuestParameter,
+    Call, CallAnswer, CellEnd, CellReport, DisplayPart, ForkSetup, GuestFrame, GuestParameter,
     GuestTool, HostFrame, KeptCheckpoint, LoadedName, SavedName, SavedNames, WokenCheckpoint,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};

@@ -1,7 +1,7 @@
 //! Calls of tools by code in a cell: they are answered, and a session that waits in one can be forked
 //! right there.
 
-use belljar_protocol::{Answer, CallId, HostFrame, ToolError, ToolResult, encode_frame};
+use belljar_protocol::{CallAnswer, CallId, HostFrame, ToolError, ToolResult, encode_frame};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -99,27 +99,27 @@ impl Session {
     /// The answer as a frame. What can't be sent becomes an error that the code in the session sees.
     fn answer_frame(&self, call: CallId, result: Result<ToolResult, ToolError>) -> Vec<u8> {
         let number = call.number;
-        let frame = |answer: Answer<'_>| {
+        let frame = |answer: CallAnswer<'_>| {
             // Plain values can always be written as JSON.
             encode_frame(&HostFrame::Answer { number, answer }, &[]).unwrap_or_default()
         };
         let failed = |words: &str| {
             let words: String = words.chars().take(MAX_ERROR).collect();
-            frame(Answer::Error(&words))
+            frame(CallAnswer::Error(&words))
         };
         match result {
             Ok(ToolResult::Value(value)) => {
-                let inline = frame(Answer::Value(&value));
+                let inline = frame(CallAnswer::Value(&value));
                 if inline.len() <= MAX_INLINE {
                     return inline;
                 }
                 drop(inline);
                 match self.put_result(call, &value) {
-                    Ok(path) => frame(Answer::File(&path)),
+                    Ok(path) => frame(CallAnswer::File(&path)),
                     Err(error) => failed(&format!("the result is too large: {error}")),
                 }
             }
-            Ok(ToolResult::Kept { marker }) => frame(Answer::Kept(&marker)),
+            Ok(ToolResult::Kept { marker }) => frame(CallAnswer::Kept(&marker)),
             Err(ToolError(words)) => failed(&words),
         }
     }

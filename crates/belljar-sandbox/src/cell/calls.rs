@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_protocol::{Answer, Call, CallDenial, CallId, Event, HostFrame, visible};
+use belljar_protocol::{Call, CallAnswer, CallDenial, CallId, Event, HostFrame, visible};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::call::{CallRequest, WaitingCall};
@@ -97,7 +97,7 @@ impl CellDriver<'_> {
         let arguments_taken = match taken {
             Ok(arguments) => arguments,
             Err(why) => {
-                let answer = Answer::Denied(&why.to_string());
+                let answer = CallAnswer::Denied(&why.to_string());
                 self.send(&HostFrame::Answer { number, answer })?;
                 let tool: String = call.tool.chars().take(MAX_NAME).collect();
                 let tool = visible(&tool).into_owned();

@@ -60,7 +60,7 @@ struct Record {
 
 /// The answer to a request.
 #[derive(Debug, Serialize, Deserialize)]
-struct Answer {
+struct Resolution {
     /// None where the environment has all of it.
     content: Option<String>,
     pinned: bool,
@@ -180,7 +180,7 @@ impl PackageStore {
             }
             (installed, _) => installed?,
         };
-        let answer = Answer {
+        let answer = Resolution {
             content: installed.as_ref().map(|layer| layer.content.clone()),
             pinned: requirements.iter().all(Requirement::is_pinned),
         };
@@ -190,7 +190,7 @@ impl PackageStore {
 
     /// The answer to a request that was made before, and whether it still holds.
     fn answer(&self, request: &Path) -> Option<(Option<Layer>, bool)> {
-        let answer: Answer = read(request)?;
+        let answer: Resolution = read(request)?;
         // One from the future is as good as new: the clock was set back since.
         let modified = fs::metadata(request).ok()?.modified().ok()?;
         let age = modified.elapsed().unwrap_or_default();
