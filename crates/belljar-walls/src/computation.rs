@@ -15,7 +15,7 @@ use crate::identity::{map_ids, session_ids};
 use crate::init::NAMESPACES;
 use crate::root;
 use crate::seccomp;
-use crate::sys::{self, Forked, Step};
+use crate::sys::{self, Forked, StepContext};
 
 const NOW: Timespec = Timespec {
     tv_sec: 0,

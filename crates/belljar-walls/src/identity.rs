@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{Step, has_admin_capability};
+use crate::sys::{StepContext, has_admin_capability};
 
 /// A range of user and group ids that belong to nobody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

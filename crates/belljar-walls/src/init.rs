@@ -19,7 +19,7 @@ use crate::identity::map_ids;
 use crate::landlock;
 use crate::message::{GUEST_ID, InitEvent, InitRequest, InitTask, PROXY_PORT, Report};
 use crate::root::{self, RootSpec};
-use crate::sys::{self, Step};
+use crate::sys::{self, StepContext};
 
 /// The namespaces of a session, beside the user namespace that init makes last.
 pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS

@@ -15,7 +15,7 @@ use crate::channel::Channel;
 use crate::identity::{SessionIds, map_ids};
 use crate::message::Report;
 use crate::spawner;
-use crate::sys::{self, Forked, Step};
+use crate::sys::{self, Forked, StepContext};
 use crate::{init, landlock, root};
 
 /// Where a keeper finds its end of the channel.

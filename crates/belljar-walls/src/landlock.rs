@@ -10,7 +10,7 @@ use landlock::{
 };
 
 use crate::message::FORKS;
-use crate::sys::Step;
+use crate::sys::StepContext;
 
 /// The least version that sessions start with (Linux 5.19): before it, no file can be renamed into
 /// another directory.

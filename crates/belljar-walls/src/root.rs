@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
 use crate::message::{FORKS, ForkSlotRequest, InitRequest, MOST_FORKS};
-use crate::sys::{self, Step};
+use crate::sys::{self, StepContext};
 
 /// What the root holds beside the host's system directories.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

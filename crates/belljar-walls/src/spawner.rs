@@ -16,7 +16,7 @@ use crate::landlock;
 use crate::message::{ForkSlotRequest, InitRequest, Report, Request};
 use crate::process::Process;
 use crate::root::{self, RootSpec};
-use crate::sys::{self, Forked, Step};
+use crate::sys::{self, Forked, StepContext};
 use crate::writer;
 
 /// Runs as process 1 of the outer pid namespace; returns when the host is gone.

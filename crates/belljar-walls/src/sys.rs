@@ -21,11 +21,11 @@ pub(crate) fn c_path(path: &Path) -> io::Result<CString> {
 }
 
 /// Adds the failed step to an error.
-pub(crate) trait Step<T> {
+pub(crate) trait StepContext<T> {
     fn step(self, what: &str) -> Result<T, String>;
 }
 
-impl<T, E: std::fmt::Display> Step<T> for Result<T, E> {
+impl<T, E: std::fmt::Display> StepContext<T> for Result<T, E> {
     fn step(self, what: &str) -> Result<T, String> {
         self.map_err(|error| format!("{what}: {error}"))
     }

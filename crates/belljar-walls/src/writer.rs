@@ -20,7 +20,7 @@ use crate::beneath::{
     Beneath, BeneathError, NewFile, check, from_errno, io_error, temporary_beside,
 };
 use crate::cgroup::SessionCgroup;
-use crate::sys::{self, Step};
+use crate::sys::{self, StepContext};
 
 /// What a frame is: one of these, the length of what follows, and that.
 const DIRECTORY: u8 = 1;
