@@ -22,7 +22,7 @@ const MAX_REQUEST: usize = 64 << 20;
 
 type Script = Box<dyn FnMut(&Recorded) -> Scripted + Send>;
 
-struct Shared {
+struct ServerState {
     script: Mutex<Script>,
     requests: Mutex<Vec<Recorded>>,
 }
@@ -30,7 +30,7 @@ struct Shared {
 /// A running server. It ends when this is dropped.
 pub struct ScriptedModel {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -58,7 +58,7 @@ impl ScriptedModel {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let state = Arc::new(ServerState {
             script: Mutex::new(Box::new(script)),
             requests: Mutex::new(Vec::new()),
         });
@@ -66,7 +66,7 @@ impl ScriptedModel {
             .enable_all()
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let served = Arc::clone(&shared);
+        let served = Arc::clone(&state);
         let thread = std::thread::Builder::new()
             .name("scripted-model".to_owned())
             .spawn(move || {
@@ -79,7 +79,7 @@ impl ScriptedModel {
             })?;
         Ok(Self {
             address,
-            shared,
+            state,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -92,7 +92,7 @@ impl ScriptedModel {
 
     /// All requests so far, in order.
     pub fn requests(&self) -> Vec<Recorded> {
-        self.shared
+        self.state
             .requests
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -109,23 +109,23 @@ impl Drop for ScriptedModel {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+async fn serve(listener: std::net::TcpListener, state: Arc<ServerState>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let mut connections = JoinSet::new(); // ends with this function
     loop {
         let (stream, _) = listener.accept().await?;
-        connections.spawn(answer(stream, Arc::clone(&shared)));
+        connections.spawn(answer(stream, Arc::clone(&state)));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn answer(mut stream: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
+async fn answer(mut stream: TcpStream, state: Arc<ServerState>) -> io::Result<()> {
     stream.set_nodelay(true)?; // pieces arrive as they were cut
     let Some(request) = read_request(&mut stream).await? else {
         return Ok(());
     };
     let number = {
-        let mut requests = shared
+        let mut requests = state
             .requests
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +134,7 @@ async fn answer(mut stream: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     };
     let scripted = match (request.method.as_str(), request.path.as_str()) {
         ("POST", "/v1/chat/completions" | "/v1/messages") => {
-            let mut script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut script = state.script.lock().unwrap_or_else(PoisonError::into_inner);
             catch_unwind(AssertUnwindSafe(|| script(&request)))
                 .unwrap_or_else(|_| Scripted::status(400, "the script panicked"))
         }
