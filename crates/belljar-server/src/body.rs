@@ -244,16 +244,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Upload {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let upload = parts.extensions.remove::<Shared>().and_then(Shared::take);
+        let upload = parts
+            .extensions
+            .remove::<SharedUpload>()
+            .and_then(SharedUpload::take);
         upload.ok_or_else(|| Problem::internal("a body", "it was not read"))
     }
 }
 
 /// Extensions must be clonable; a body is not.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(std::sync::Arc<std::sync::Mutex<Option<Upload>>>);
+pub(crate) struct SharedUpload(std::sync::Arc<std::sync::Mutex<Option<Upload>>>);
 
-impl Shared {
+impl SharedUpload {
     pub(crate) fn new(upload: Upload) -> Self {
         Self(std::sync::Arc::new(std::sync::Mutex::new(Some(upload))))
     }

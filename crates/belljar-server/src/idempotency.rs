@@ -34,11 +34,11 @@ const MAX_BYTES: usize = 64 << 20;
 /// The answers that are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Idempotency {
-    tenants: Mutex<HashMap<TenantName, Answers>>,
+    tenants: Mutex<HashMap<TenantName, TenantResponses>>,
 }
 
 #[derive(Debug, Default)]
-struct Answers {
+struct TenantResponses {
     by_key: HashMap<String, Arc<Slot>>,
     /// The oldest first.
     order: VecDeque<(Instant, String)>,
@@ -52,11 +52,11 @@ struct Answers {
 pub(crate) struct Slot {
     pub(crate) key: String,
     pub(crate) fingerprint: [u8; 32],
-    answer: watch::Sender<Option<Answer>>,
+    answer: watch::Sender<Option<StoredResponse>>,
 }
 
 #[derive(Clone, Debug)]
-enum Answer {
+enum StoredResponse {
     Whole {
         status: StatusCode,
         headers: HeaderMap,
@@ -135,7 +135,7 @@ impl Idempotency {
             .upper()
             .is_none_or(|bytes| bytes > MAX_ANSWER)
         {
-            slot.answer.send_replace(Some(Answer::Gone));
+            slot.answer.send_replace(Some(StoredResponse::Gone));
             return response;
         }
         let (parts, body) = response.into_parts();
@@ -144,7 +144,7 @@ impl Idempotency {
             .await
             .map(http_body_util::Collected::to_bytes);
         let body = body.unwrap_or_default();
-        slot.answer.send_replace(Some(Answer::Whole {
+        slot.answer.send_replace(Some(StoredResponse::Whole {
             status,
             headers: parts.headers.clone(),
             body: body.clone(),
@@ -179,7 +179,7 @@ impl Idempotency {
 impl Slot {
     /// The answer is a cell that has begun.
     pub(crate) fn is_cell(&self, record: &Arc<CellRecord>) {
-        let answer = Answer::Cell(Arc::downgrade(record));
+        let answer = StoredResponse::Cell(Arc::downgrade(record));
         self.answer.send_replace(Some(answer));
     }
 
@@ -189,14 +189,14 @@ impl Slot {
         let answer = told.wait_for(Option::is_some).await;
         let answer = answer.map_err(|error| Problem::internal("an earlier answer", error))?;
         match answer.clone() {
-            Some(Answer::Cell(record)) => {
+            Some(StoredResponse::Cell(record)) => {
                 let record = record.upgrade().ok_or_else(|| {
                     let detail = "the cell was run, and others have run since";
                     Problem::new(Code::AnswerGone, detail)
                 })?;
                 Ok(Earlier::Cell(record))
             }
-            Some(Answer::Whole {
+            Some(StoredResponse::Whole {
                 status,
                 headers,
                 body,
@@ -205,7 +205,7 @@ impl Slot {
                 *response.headers_mut() = headers;
                 Ok(Earlier::Response(response))
             }
-            Some(Answer::Gone) => {
+            Some(StoredResponse::Gone) => {
                 let detail = "the request was carried out, and its answer is too large or too old to be kept";
                 Err(Problem::new(Code::AnswerGone, detail))
             }
@@ -216,7 +216,7 @@ impl Slot {
     /// What is held for an answer that is kept whole.
     fn bytes(&self) -> usize {
         match &*self.answer.borrow() {
-            Some(Answer::Whole { headers, body, .. }) => {
+            Some(StoredResponse::Whole { headers, body, .. }) => {
                 let headers = headers.iter();
                 let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
                 body.len() + headers.sum::<usize>()
@@ -232,7 +232,7 @@ pub(crate) fn mismatch() -> Problem {
     Problem::new(Code::IdempotencyMismatch, detail)
 }
 
-impl Answers {
+impl TenantResponses {
     fn give_up_old(&mut self) {
         while let Some((at, key)) = self.order.front() {
             if self.order.len() < MAX_KEPT && at.elapsed() < KEPT {
@@ -253,7 +253,7 @@ impl Answers {
         let slot = self.whole.pop_front();
         let bytes = slot.as_ref().map_or(0, |slot| slot.bytes());
         if let Some(slot) = slot {
-            slot.answer.send_replace(Some(Answer::Gone));
+            slot.answer.send_replace(Some(StoredResponse::Gone));
         }
         self.bytes -= bytes;
         bytes

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use crate::admission::Permit;
 use crate::api::{takes, wants_stream};
-use crate::body::{Shared, Upload};
+use crate::body::{SharedUpload, Upload};
 use crate::charged::SMALL;
 use crate::guard::changes;
 use crate::idempotency::{Claim, Earlier, Slot};
@@ -89,7 +89,7 @@ async fn carry_out(
     let tenant = &caller.tenant;
     let upload = Upload::read(headers, body, takes, &service, tenant, fingerprint.as_mut()).await?;
     let (Some(key), Some(fingerprint)) = (key, fingerprint) else {
-        request.extensions_mut().insert(Shared::new(upload));
+        request.extensions_mut().insert(SharedUpload::new(upload));
         return to_its_end(next.run(request), permit).await;
     };
     let claim = service
@@ -98,7 +98,7 @@ async fn carry_out(
     match claim {
         Claim::Again(slot) => again(&slot, &service, &caller, request.headers()).await,
         Claim::First(slot) => {
-            request.extensions_mut().insert(Shared::new(upload));
+            request.extensions_mut().insert(SharedUpload::new(upload));
             request.extensions_mut().insert(Arc::clone(&slot));
             let answer = async move {
                 // Whoever waits for the answer gets one, whatever becomes of the request.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -62,7 +62,7 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     Router::new()
         .route(
             "/openapi.json",
-            get(async || Answer(openapi_admin()).into_response()),
+            get(async || JsonResponse(openapi_admin()).into_response()),
         )
         .merge(web::routes())
         .merge(open.with_state(Arc::clone(service)))
@@ -92,10 +92,10 @@ pub(super) struct Health {
     get, path = "/v1/admin/health", tag = "service", operation_id = "show_health",
     responses((status = 200, description = "How it is.", body = Health))
 )]
-pub(super) async fn health(State(service): State<Arc<Service>>) -> Answer<Health> {
+pub(super) async fn health(State(service): State<Arc<Service>>) -> JsonResponse<Health> {
     let (sessions, cells, _) = service.admission.totals();
     let memory = HostMemory::now();
-    Answer(Health {
+    JsonResponse(Health {
         draining: service.is_draining(),
         version: env!("CARGO_PKG_VERSION"),
         sessions,
@@ -118,8 +118,8 @@ pub(super) struct Errors {
     get, path = "/v1/admin/errors", tag = "service", operation_id = "count_errors",
     responses((status = 200, description = "The counts.", body = Errors))
 )]
-pub(super) async fn errors(State(service): State<Arc<Service>>) -> Answer<Errors> {
-    Answer(Errors {
+pub(super) async fn errors(State(service): State<Arc<Service>>) -> JsonResponse<Errors> {
+    JsonResponse(Errors {
         codes: service.metrics.problems(),
     })
 }
@@ -161,10 +161,10 @@ pub(super) struct TenantList {
 )]
 pub(super) async fn list_tenants(
     State(service): State<Arc<Service>>,
-) -> Result<Answer<TenantList>, Problem> {
+) -> Result<JsonResponse<TenantList>, Problem> {
     let names = service.tenants.names().await?;
     let tenants = names.iter().map(|name| TenantView::of(name, &service));
-    Ok(Answer(TenantList {
+    Ok(JsonResponse(TenantList {
         tenants: tenants.collect(),
     }))
 }
@@ -178,7 +178,7 @@ pub(super) async fn list_tenants(
 pub(super) async fn show_tenant(
     State(service): State<Arc<Service>>,
     Named(name): Named<String>,
-) -> Result<Answer<TenantView>, Problem> {
+) -> Result<JsonResponse<TenantView>, Problem> {
     let names = service.tenants.names().await?;
     let tenant = names.iter().find(|tenant| tenant.as_str() == name);
     let tenant = tenant.ok_or_else(|| {
@@ -188,7 +188,7 @@ pub(super) async fn show_tenant(
     let mut view = TenantView::of(tenant, &service);
     let disk = service.runs.disk_bytes(tenant).await?;
     view.used.insert(Quota::DiskBytes, disk);
-    Ok(Answer(view))
+    Ok(JsonResponse(view))
 }
 
 /// What a tenant may use.
@@ -211,14 +211,14 @@ pub(super) async fn set_quotas(
     caller: Caller,
     Named(name): Named<String>,
     Json(asked): Json<SetQuotas>,
-) -> Result<Answer<TenantView>, Problem> {
+) -> Result<JsonResponse<TenantView>, Problem> {
     let tenant = tenant_name(&name)?;
     let set = service
         .tenants
         .set_quotas_by(&caller.prefix, &tenant, &asked.quotas);
     set.await?;
     service.read_quotas().await?;
-    Ok(Answer(TenantView::of(&tenant, &service)))
+    Ok(JsonResponse(TenantView::of(&tenant, &service)))
 }
 
 fn tenant_name(text: &str) -> Result<TenantName, Problem> {
@@ -265,10 +265,10 @@ pub(super) struct KeyList {
 )]
 pub(super) async fn list_keys(
     State(service): State<Arc<Service>>,
-) -> Result<Answer<KeyList>, Problem> {
+) -> Result<JsonResponse<KeyList>, Problem> {
     let keys = service.tenants.keys().await?;
     let keys = keys.into_iter().map(KeyView::from).collect();
-    Ok(Answer(KeyList { keys }))
+    Ok(JsonResponse(KeyList { keys }))
 }
 
 /// A key to make.
@@ -314,7 +314,7 @@ pub(super) async fn create_key(
         .tenants
         .create_key_by(&caller.prefix, &tenant, &scopes);
     let key = made.await?;
-    let made = Answer(CreatedKey {
+    let made = JsonResponse(CreatedKey {
         key: key.text,
         info: key.info.into(),
     });
@@ -394,7 +394,7 @@ pub(super) struct AnySessionPage {
 pub(super) async fn list_sessions(
     State(service): State<Arc<Service>>,
     Query(page): Query<PageAsked>,
-) -> Result<Answer<AnySessionPage>, Problem> {
+) -> Result<JsonResponse<AnySessionPage>, Problem> {
     let limit = page.limit()?;
     let after = number(&page)?.unwrap_or(0);
     let mut found = service.sessions.live(after);
@@ -403,7 +403,7 @@ pub(super) async fn list_sessions(
     let last = found
         .last()
         .map(|entry| cursor(&entry.number.to_be_bytes()));
-    Ok(Answer(AnySessionPage {
+    Ok(JsonResponse(AnySessionPage {
         sessions: found.iter().map(|entry| AnySession::of(entry)).collect(),
         next_cursor: last.filter(|_| more),
     }))
@@ -458,7 +458,7 @@ pub(super) struct AuditPage {
 pub(super) async fn list_audit(
     State(service): State<Arc<Service>>,
     Query(page): Query<PageAsked>,
-) -> Result<Answer<AuditPage>, Problem> {
+) -> Result<JsonResponse<AuditPage>, Problem> {
     let limit = page.limit()?;
     let before = number(&page)?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     let found = service.tenants.audit(before, limit + 1).await;
@@ -466,7 +466,7 @@ pub(super) async fn list_audit(
     let more = events.len() > limit;
     events.truncate(limit);
     let last = events.last().map(|event| cursor(&event.id.to_be_bytes()));
-    Ok(Answer(AuditPage {
+    Ok(JsonResponse(AuditPage {
         events,
         next_cursor: last.filter(|_| more),
     }))

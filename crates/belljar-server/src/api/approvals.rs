@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
 use belljar_agent::{Decision, ShownSubject};
@@ -118,7 +118,7 @@ pub(super) async fn preview(
     caller: Caller,
     Named((id, approval)): Named<(String, String)>,
     Json(edited): Json<EditedCode>,
-) -> Result<Answer<EditPreview>, Problem> {
+) -> Result<JsonResponse<EditPreview>, Problem> {
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     let mut waits = recorded.run.undecided().iter();
     if !waits.any(|asked| asked.id == approval) {
@@ -128,5 +128,5 @@ pub(super) async fn preview(
     let shown = tokio::task::spawn_blocking(move || ShownSubject::of_code(&edited.code));
     let shown = shown.await;
     let shown = shown.map_err(|error| Problem::internal("a preview", error))?;
-    Ok(Answer(EditPreview { shown }))
+    Ok(JsonResponse(EditPreview { shown }))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::{Extension, Json as Answer};
+use axum::{Extension, Json as JsonResponse};
 use belljar_sandbox::{Cell, OnFailure, WhenBusy};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -134,11 +134,11 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Answer<CellList>, Problem> {
+) -> Result<JsonResponse<CellList>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let cells = entry.cells();
     let cells = cells.iter().map(|record| CellView::brief(record)).collect();
-    Ok(Answer(CellList { cells }))
+    Ok(JsonResponse(CellList { cells }))
 }
 
 /// Runs a cell: waits for its outcome or, with `Accept: text/event-stream`, streams its events.
@@ -221,10 +221,10 @@ pub(super) async fn show(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named((id, cell)): Named<(String, String)>,
-) -> Result<Answer<CellView>, Problem> {
+) -> Result<JsonResponse<CellView>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let record = entry.cell(number(&cell)?)?;
-    Ok(Answer(CellView::of(&record)))
+    Ok(JsonResponse(CellView::of(&record)))
 }
 
 /// Streams the events of a cell, from the first or from where a client left off, to its end.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -52,7 +52,7 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Answer<CheckpointList>, Problem> {
+) -> Result<JsonResponse<CheckpointList>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let list = entry.session()?.checkpoints().await;
     let list = list.map_err(|error| entry.explain(error))?;
@@ -61,7 +61,7 @@ pub(super) async fn list(
         name: checkpoint.name,
         memory_bytes: checkpoint.memory_bytes,
     });
-    Ok(Answer(CheckpointList {
+    Ok(JsonResponse(CheckpointList {
         checkpoints: checkpoints.collect(),
     }))
 }
@@ -211,5 +211,5 @@ pub(super) async fn fork(
         let fork = service.sessions.hold(fork, permit, new)?;
         sessions.push(SessionView::of(&fork, &service));
     }
-    Ok((StatusCode::CREATED, Answer(Forks { sessions })).into_response())
+    Ok((StatusCode::CREATED, JsonResponse(Forks { sessions })).into_response())
 }

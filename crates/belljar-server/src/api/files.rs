@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -80,7 +80,7 @@ pub(super) async fn list(
     caller: Caller,
     Named(id): Named<String>,
     Query(asked): Query<ListAsked>,
-) -> Result<Answer<FileList>, Problem> {
+) -> Result<JsonResponse<FileList>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let path = asked.path.unwrap_or_default();
     if !path.is_empty() {
@@ -105,7 +105,7 @@ pub(super) async fn list(
             size: entry.size,
         });
     }
-    Ok(Answer(FileList { files, truncated }))
+    Ok(JsonResponse(FileList { files, truncated }))
 }
 
 /// Downloads a file.

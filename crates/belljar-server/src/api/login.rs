@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -111,13 +111,16 @@ pub(super) struct Me {
     get, path = "/v1/me", tag = "keys", operation_id = "show_me",
     responses((status = 200, description = "What the key is good for.", body = Me))
 )]
-pub(super) async fn me(State(service): State<Arc<Service>>, caller: Caller) -> Answer<Me> {
-    Answer(Me::of(&service, &caller, false))
+pub(super) async fn me(State(service): State<Arc<Service>>, caller: Caller) -> JsonResponse<Me> {
+    JsonResponse(Me::of(&service, &caller, false))
 }
 
 /// The same on the listener of those who administer.
-pub(super) async fn me_of_admin(State(service): State<Arc<Service>>, caller: Caller) -> Answer<Me> {
-    Answer(Me::of(&service, &caller, true))
+pub(super) async fn me_of_admin(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+) -> JsonResponse<Me> {
+    JsonResponse(Me::of(&service, &caller, true))
 }
 
 impl Me {
@@ -143,7 +146,7 @@ impl Me {
 pub(super) async fn examples(
     State(service): State<Arc<Service>>,
     _: Caller,
-) -> Answer<Vec<ExampleView>> {
+) -> JsonResponse<Vec<ExampleView>> {
     let demo = service.demo.as_ref();
-    Answer(demo.map(|_| demo::views()).unwrap_or_default())
+    JsonResponse(demo.map(|_| demo::views()).unwrap_or_default())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json as Answer};
+use axum::{Extension, Json as JsonResponse};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{Approvals, Budget, PLAN, Policy, READ_FILE, Start};
@@ -242,7 +242,7 @@ pub(super) async fn accepted(
     id: &RunId,
 ) -> Result<Response, Problem> {
     let recorded = service.runs.read(&caller.tenant, id.as_str()).await?;
-    let view = Answer(RunView::of(recorded).await?);
+    let view = JsonResponse(RunView::of(recorded).await?);
     let mut response = (StatusCode::ACCEPTED, view).into_response();
     if let Ok(location) = HeaderValue::try_from(format!("/v1/runs/{id}")) {
         response.headers_mut().insert(header::LOCATION, location);

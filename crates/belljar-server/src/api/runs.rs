@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -31,7 +31,7 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Query(asked): Query<PageAsked>,
-) -> Result<Answer<RunPage>, Problem> {
+) -> Result<JsonResponse<RunPage>, Problem> {
     let limit = asked.limit()?;
     let before = asked.cursor()?.map(|bytes| {
         let id = String::from_utf8(bytes).ok();
@@ -45,7 +45,7 @@ pub(super) async fn list(
     let Some(directory) = service.runs.directory(&caller.tenant).await? else {
         return match before {
             Some(_) => Err(no_cursor()),
-            None => Ok(Answer(page)),
+            None => Ok(JsonResponse(page)),
         };
     };
     let journal = directory.journal();
@@ -65,7 +65,7 @@ pub(super) async fn list(
         let more = journal.runs(Some(last), 1).await.map_err(unknown)?;
         page.next_cursor = (!more.is_empty()).then(|| cursor(last.as_str().as_bytes()));
     }
-    Ok(Answer(page))
+    Ok(JsonResponse(page))
 }
 
 async fn brief(
@@ -111,9 +111,9 @@ pub(super) async fn show(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Answer<RunView>, Problem> {
+) -> Result<JsonResponse<RunView>, Problem> {
     let recorded = service.runs.read(&caller.tenant, &id).await?;
-    Ok(Answer(RunView::of(recorded).await?))
+    Ok(JsonResponse(RunView::of(recorded).await?))
 }
 
 /// Deletes a run that has ended: its events and its files. Runs that went on from it stay as they are. Large values that
@@ -164,12 +164,12 @@ pub(super) async fn cancel(
     caller: Caller,
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
-) -> Result<(StatusCode, Answer<RunView>), Problem> {
+) -> Result<(StatusCode, JsonResponse<RunView>), Problem> {
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
     service.runs.cancel(&caller.tenant, &run).await?;
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     let view = RunView::of(recorded).await?;
-    Ok((StatusCode::ACCEPTED, Answer(view)))
+    Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 
 /// Interrupts the cell that runs, as Ctrl-C would. The model is told, and goes on.
@@ -183,10 +183,10 @@ pub(super) async fn interrupt(
     caller: Caller,
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
-) -> Result<Answer<Interrupted>, Problem> {
+) -> Result<JsonResponse<Interrupted>, Problem> {
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
     let interrupted = service.runs.interrupt(&run);
-    Ok(Answer(Interrupted { interrupted }))
+    Ok(JsonResponse(Interrupted { interrupted }))
 }
 
 /// Goes on with a run that nobody is at. One that goes on, or waits for a person, is left as it is.
@@ -200,7 +200,7 @@ pub(super) async fn resume(
     caller: Caller,
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
-) -> Result<(StatusCode, Answer<RunView>), Problem> {
+) -> Result<(StatusCode, JsonResponse<RunView>), Problem> {
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     let (run, waits) = (recorded.id.clone(), !recorded.run.undecided().is_empty());
     drop(recorded);
@@ -209,7 +209,7 @@ pub(super) async fn resume(
     }
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     let view = RunView::of(recorded).await?;
-    Ok((StatusCode::ACCEPTED, Answer(view)))
+    Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 
 /// Downloads a file that a run made, once it has ended.

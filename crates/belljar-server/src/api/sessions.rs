@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -250,7 +250,7 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Query(page): Query<PageAsked>,
-) -> Result<Answer<SessionPage>, Problem> {
+) -> Result<JsonResponse<SessionPage>, Problem> {
     let limit = page.limit()?;
     let after = match page.cursor()? {
         None => 0,
@@ -262,7 +262,7 @@ pub(super) async fn list(
     let last = found
         .last()
         .map(|entry| cursor(&entry.number.to_be_bytes()));
-    Ok(Answer(SessionPage {
+    Ok(JsonResponse(SessionPage {
         sessions: found
             .iter()
             .map(|entry| SessionView::of(entry, &service))
@@ -329,7 +329,7 @@ pub(super) async fn show(
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         view.in_use = in_use(&entry).await;
-        Answer(view).into_response()
+        JsonResponse(view).into_response()
     };
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(header::ETAG, tag);
@@ -384,11 +384,11 @@ pub(super) async fn manifest(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Answer<Manifest>, Problem> {
+) -> Result<JsonResponse<Manifest>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let names = entry.session()?.manifest().await;
     let names = names.map_err(|error| entry.explain(error))?;
-    Ok(Answer(Manifest { names }))
+    Ok(JsonResponse(Manifest { names }))
 }
 
 /// Whether a cell was interrupted.
@@ -409,10 +409,10 @@ pub(super) async fn interrupt(
     caller: Caller,
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
-) -> Result<Answer<Interrupted>, Problem> {
+) -> Result<JsonResponse<Interrupted>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let interrupted = entry.session()?.interrupt();
-    Ok(Answer(Interrupted { interrupted }))
+    Ok(JsonResponse(Interrupted { interrupted }))
 }
 
 /// A body without fields, or none.
@@ -423,7 +423,7 @@ pub(super) struct Nothing {}
 /// The answer to who has started a session.
 pub(super) fn created(entry: &SessionEntry, service: &Service) -> Response {
     let location = HeaderValue::try_from(format!("/v1/sessions/{}", entry.id));
-    let view = Answer(SessionView::of(entry, service));
+    let view = JsonResponse(SessionView::of(entry, service));
     let mut response = (StatusCode::CREATED, view).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);

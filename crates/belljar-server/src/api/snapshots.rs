@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -154,12 +154,12 @@ pub(super) async fn hibernate(
     caller: Caller,
     Named(id): Named<String>,
     Json(Nothing {}): Json<Nothing>,
-) -> Result<Answer<LeftOut>, Problem> {
+) -> Result<JsonResponse<LeftOut>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     service.runs.disk(&caller.tenant).await?;
     let report = entry.session()?.hibernate().await;
     let report = report.map_err(|error| entry.explain(error))?;
-    Ok(Answer(report.into()))
+    Ok(JsonResponse(report.into()))
 }
 
 /// Wakes a session, if it sleeps.

@@ -69,7 +69,7 @@ pub(super) struct Resume {
 /// What a client says.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-enum Said {
+enum ClientMessage {
     Run {
         /// What the client calls the cell.
         id: Option<String>,
@@ -86,7 +86,7 @@ enum Said {
 /// What is said to a client.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Answer<'a> {
+enum ServerMessage<'a> {
     /// A cell has begun.
     Accepted {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,7 +179,7 @@ enum Closing {
     With(u16, &'static str),
 }
 
-enum Step {
+enum SocketEvent {
     Heard(Option<Result<Message, axum::Error>>),
     Begun(Option<String>, Result<Arc<CellRecord>, Problem>),
     Told(Option<axum::body::Bytes>),
@@ -208,34 +208,36 @@ impl Socket {
             let follows = !self.following.is_empty();
             let step = tokio::select! {
                 () = over.cancelled() => return Err(stops()),
-                heard = web.recv() => Step::Heard(heard),
+                heard = web.recv() => SocketEvent::Heard(heard),
                 Some(begun) = self.starting.next(), if !self.starting.is_empty() => match begun {
-                    Ok((id, record)) => Step::Begun(id, record),
-                    Err(error) => Step::Begun(None, Err(Problem::internal("a cell", error))),
+                    Ok((id, record)) => SocketEvent::Begun(id, record),
+                    Err(error) => SocketEvent::Begun(None, Err(Problem::internal("a cell", error))),
                 },
-                told = next(&mut self.following), if follows => Step::Told(told),
-                () = tokio::time::sleep(KEY_CHECK) => Step::Look,
+                told = next(&mut self.following), if follows => SocketEvent::Told(told),
+                () = tokio::time::sleep(KEY_CHECK) => SocketEvent::Look,
             };
             match step {
-                Step::Heard(heard) => self.hear(web, heard).await?,
-                Step::Begun(id, Ok(record)) => {
+                SocketEvent::Heard(heard) => self.hear(web, heard).await?,
+                SocketEvent::Begun(id, Ok(record)) => {
                     let cell = record.number;
                     let id = id.as_deref();
-                    self.say(web, &Answer::Accepted { id, cell }).await?;
+                    self.say(web, &ServerMessage::Accepted { id, cell }).await?;
                     match record.after(0) {
                         Ok(position) => self.following.push_back(position),
                         Err(_) => return Err(slow()),
                     }
                 }
-                Step::Begun(id, Err(problem)) => self.refuse(web, id.as_deref(), &problem).await?,
-                Step::Told(Some(event)) => self.tell(web, &event).await?,
-                Step::Told(None) => {
+                SocketEvent::Begun(id, Err(problem)) => {
+                    self.refuse(web, id.as_deref(), &problem).await?
+                }
+                SocketEvent::Told(Some(event)) => self.tell(web, &event).await?,
+                SocketEvent::Told(None) => {
                     let read = self.following.pop_front();
                     if read.is_some_and(|read| !read.is_at_the_end()) {
                         return Err(slow());
                     }
                 }
-                Step::Look => {}
+                SocketEvent::Look => {}
             }
         }
     }
@@ -282,15 +284,16 @@ impl Socket {
             }
         };
         match said {
-            Said::Interrupt => match self.entry.session() {
+            ClientMessage::Interrupt => match self.entry.session() {
                 Ok(session) => {
                     let interrupted = session.interrupt();
                     drop(session);
-                    self.say(web, &Answer::Interrupted { interrupted }).await
+                    self.say(web, &ServerMessage::Interrupted { interrupted })
+                        .await
                 }
                 Err(problem) => self.refuse(web, None, &problem).await,
             },
-            Said::Run {
+            ClientMessage::Run {
                 id,
                 code,
                 wall_time_ms,
@@ -334,7 +337,7 @@ impl Socket {
     async fn tell(&mut self, web: &mut WebSocket, event: &[u8]) -> Result<(), Closing> {
         let cell = self.following.front().map_or(0, Position::cell);
         let told = parts(event).and_then(|(number, kind, json)| {
-            Some(Answer::Event {
+            Some(ServerMessage::Event {
                 cell,
                 number: number.parse().ok()?,
                 kind,
@@ -355,10 +358,14 @@ impl Socket {
         problem: &Problem,
     ) -> Result<(), Closing> {
         let problem = problem.body();
-        self.say(web, &Answer::Refused { id, problem }).await
+        self.say(web, &ServerMessage::Refused { id, problem }).await
     }
 
-    async fn say(&mut self, web: &mut WebSocket, answer: &Answer<'_>) -> Result<(), Closing> {
+    async fn say(
+        &mut self,
+        web: &mut WebSocket,
+        answer: &ServerMessage<'_>,
+    ) -> Result<(), Closing> {
         match serde_json::to_string(answer) {
             Ok(json) => self.send(web, Message::Text(json.into())).await,
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::Response;
 use belljar_agent::{Policy, Raise, Steering};
@@ -29,7 +29,7 @@ pub(super) async fn budget(
     caller: Caller,
     Named(id): Named<String>,
     Json(asked): Json<BudgetAsked>,
-) -> Result<Answer<RunView>, Problem> {
+) -> Result<JsonResponse<RunView>, Problem> {
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
     asked.take(&mut service.runs.options().budget.clone())?;
     let raise = Raise {
@@ -66,7 +66,7 @@ pub(super) async fn policy(
     caller: Caller,
     Named(id): Named<String>,
     Json(asked): Json<SetPolicy>,
-) -> Result<Answer<RunView>, Problem> {
+) -> Result<JsonResponse<RunView>, Problem> {
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
     let policy = Policy::from(asked.approvals);
     check_policy(policy, &service)?;
@@ -79,10 +79,10 @@ async fn steered(
     caller: &Caller,
     run: &RunId,
     steering: Steering,
-) -> Result<Answer<RunView>, Problem> {
+) -> Result<JsonResponse<RunView>, Problem> {
     service.runs.steer(&caller.tenant, run, steering).await?;
     let recorded = service.runs.read(&caller.tenant, run.as_str()).await?;
-    Ok(Answer(RunView::of(recorded).await?))
+    Ok(JsonResponse(RunView::of(recorded).await?))
 }
 
 /// A task for after a run.

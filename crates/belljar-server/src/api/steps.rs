@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::Json as Answer;
+use axum::Json as JsonResponse;
 use axum::extract::State;
 use belljar_agent::{Run, RunEvent};
 use belljar_journal::{BlobRef, Blobs};
@@ -91,7 +91,7 @@ pub(super) async fn list(
     caller: Caller,
     Named(id): Named<String>,
     Query(asked): Query<StepsAsked>,
-) -> Result<Answer<StepPage>, Problem> {
+) -> Result<JsonResponse<StepPage>, Problem> {
     let limit = asked.limit.unwrap_or(MAX_STEPS);
     if !(1..=MAX_STEPS).contains(&limit) {
         let detail = format!("`limit` is from 1 to {MAX_STEPS}");
@@ -111,7 +111,7 @@ pub(super) async fn list(
             }
         }
     }
-    Ok(Answer(StepPage { steps, more }))
+    Ok(JsonResponse(StepPage { steps, more }))
 }
 
 /// How many steps fit into an answer by the bytes of their outcomes; one at least.

@@ -31,7 +31,7 @@ pub(super) struct Driven {
     tenant: TenantName,
     admission: Arc<Admission>,
     pub(super) control: Control,
-    said: Arc<Mutex<Said>>,
+    said: Arc<Mutex<RecentParts>>,
     /// How many parts there have been.
     told: watch::Sender<u64>,
     doing: watch::Sender<Doing>,
@@ -39,7 +39,7 @@ pub(super) struct Driven {
 
 /// The parts that were said last. Once the reply or the cell that they are of has ended, its event has all of it.
 #[derive(Debug, Default)]
-struct Said {
+struct RecentParts {
     /// The last of them has the number that `told` has.
     parts: VecDeque<Bytes>,
     bytes: usize,
@@ -50,7 +50,7 @@ struct Said {
 /// Somebody who hears what is said. Who does not listen holds nothing.
 #[derive(Debug)]
 pub(crate) struct Hearing {
-    said: Arc<Mutex<Said>>,
+    said: Arc<Mutex<RecentParts>>,
     told: watch::Receiver<u64>,
     heard: u64,
 }
@@ -240,7 +240,7 @@ impl Driven {
     }
 }
 
-impl Said {
+impl RecentParts {
     fn add(&mut self, part: Bytes) {
         self.bytes += part.len();
         self.parts.push_back(part);

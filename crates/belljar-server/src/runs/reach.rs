@@ -32,13 +32,13 @@ enum Model {
 
 /// What a person wants of a run.
 #[derive(Clone, Copy)]
-enum Wanted<'a> {
+enum ControlRequest<'a> {
     /// For the approval with this id and hash.
     Decision(&'a str, &'a str, &'a Decision),
     Steering(&'a Steering),
 }
 
-impl Wanted<'_> {
+impl ControlRequest<'_> {
     async fn of_driven(self, control: &Control) -> Result<(), DecisionError> {
         match self {
             Self::Decision(approval, hash, decision) => {
@@ -109,7 +109,7 @@ impl Runs {
             checked.map_err(refused)?;
             recorded.id
         };
-        let decision = Wanted::Decision(approval, hash, &decision);
+        let decision = ControlRequest::Decision(approval, hash, &decision);
         self.have(tenant, &id, decision).await
     }
 
@@ -120,7 +120,8 @@ impl Runs {
         id: &RunId,
         steering: Steering,
     ) -> Result<(), Problem> {
-        self.have(tenant, id, Wanted::Steering(&steering)).await
+        self.have(tenant, id, ControlRequest::Steering(&steering))
+            .await
     }
 
     /// Has a run take what is wanted of it, whoever drives it; where nobody does it goes on.
@@ -128,13 +129,13 @@ impl Runs {
         self: &Arc<Self>,
         tenant: &TenantName,
         id: &RunId,
-        wanted: Wanted<'_>,
+        request: ControlRequest<'_>,
     ) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.reach(tenant, id).await? {
                 Reached::Taken(mut live, permits) => {
-                    let taken = wanted.of_taken(&mut live).await;
+                    let taken = request.of_taken(&mut live).await;
                     taken.map_err(|error| match error {
                         RunError::Decision(error) => refused(error),
                         error => fault(error),
@@ -142,7 +143,7 @@ impl Runs {
                     self.drive(*live, permits);
                     return Ok(());
                 }
-                Reached::Driven(driven) => match wanted.of_driven(&driven.control).await {
+                Reached::Driven(driven) => match request.of_driven(&driven.control).await {
                     // It was let go at this moment, or has just ended.
                     Err(DecisionError::Over) if Instant::now() < until => {
                         tokio::time::sleep(LOOK).await;
