@@ -312,7 +312,7 @@ impl<'a> CellDriver<'a> {
                 timer.as_mut().reset(wake);
             }
             let guest = &mut *self.guest;
-            let may_read = guest.may_read();
+            let may_read = guest.reserve_buffer();
             let (outgoing, calls) = (&mut self.outgoing, &mut self.calls);
             let waiting = outgoing.len();
             let mut request = None;

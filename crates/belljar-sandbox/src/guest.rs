@@ -211,7 +211,7 @@ impl Guest {
                 let parsed = GuestFrame::parse(&frame).map_err(GuestError::Protocol)?;
                 return Ok((parsed, frame));
             }
-            if self.may_read() {
+            if self.reserve_buffer() {
                 self.control.readable().await?;
                 self.read()?;
             } else {
@@ -273,7 +273,7 @@ impl Guest {
     }
 
     /// Whether there is memory for what it says next: for all of a frame, so that one that is begun can arrive whole.
-    pub(crate) fn may_read(&mut self) -> bool {
+    pub(crate) fn reserve_buffer(&mut self) -> bool {
         let held: usize = self.held.iter().map(|frame| frame.blob.len()).sum();
         self.buffers.hold(self.decoder.wanted() + held + READ_BYTES)
     }

@@ -414,7 +414,7 @@ struct CellReader {
 impl Reader for CellReader {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.listener.is_due() && !self.listener.has_key().await {
+            if self.listener.is_due() && !self.listener.check_key().await {
                 return None;
             }
             match tokio::time::timeout(KEY_CHECK, self.position.next()).await {

@@ -70,7 +70,7 @@ pub(crate) async fn serve(
                     let connection = &admitted.0;
                     tokio::select! {
                         () = accepted(stream, tls.as_deref(), router, stop, connection) => {}
-                        () = connection.is_cut() => tracing::debug!("a connection made room for another"),
+                        () = connection.wait_until_cut() => tracing::debug!("a connection made room for another"),
                     }
                 });
             }

@@ -178,7 +178,7 @@ impl Idempotency {
 
 impl Slot {
     /// The answer is a cell that has begun.
-    pub(crate) fn is_cell(&self, record: &Arc<CellRecord>) {
+    pub(crate) fn store_cell(&self, record: &Arc<CellRecord>) {
         let answer = StoredResponse::Cell(Arc::downgrade(record));
         self.answer.send_replace(Some(answer));
     }

@@ -145,7 +145,7 @@ impl Connection {
     }
 
     /// It lost its place to another one.
-    pub(crate) async fn is_cut(&self) {
+    pub(crate) async fn wait_until_cut(&self) {
         self.cut.cancelled().await;
     }
 

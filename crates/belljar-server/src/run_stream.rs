@@ -67,7 +67,8 @@ impl Reader for RunReader {
                 // Whoever takes the run up after this is new to all.
                 self.is_new = true;
             }
-            if self.listener.is_due() && (runs.has_left(&self.id) || !self.listener.has_key().await)
+            if self.listener.is_due()
+                && (runs.has_left(&self.id) || !self.listener.check_key().await)
             {
                 return None;
             }

@@ -48,7 +48,7 @@ impl Listener {
     }
 
     /// Whether the key is still good.
-    pub(crate) async fn has_key(&mut self) -> bool {
+    pub(crate) async fn check_key(&mut self) -> bool {
         self.checked = Instant::now();
         self.service.tenants.is_valid(&self.key).await
     }

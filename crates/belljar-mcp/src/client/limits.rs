@@ -50,7 +50,7 @@ impl<T: Transport<RoleClient>> ResponsesOnly<T> {
     }
 
     /// Whether somebody waits for the answer to this.
-    fn is_awaited(&mut self, id: Option<&RequestId>) -> bool {
+    fn take_awaited(&mut self, id: Option<&RequestId>) -> bool {
         let awaited = match (&self.opening, id) {
             (Some(opening), Some(id)) => opening == id,
             _ => true,
@@ -97,8 +97,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ResponsesOnly<T> {
         loop {
             let message = self.transport.receive().await?;
             let awaited = match &message {
-                JsonRpcMessage::Response(answer) => self.is_awaited(Some(&answer.id)),
-                JsonRpcMessage::Error(answer) => self.is_awaited(answer.id.as_ref()),
+                JsonRpcMessage::Response(answer) => self.take_awaited(Some(&answer.id)),
+                JsonRpcMessage::Error(answer) => self.take_awaited(answer.id.as_ref()),
                 _ => false,
             };
             if awaited {

@@ -111,7 +111,7 @@ fn clean(value: &mut Value) -> Result<(), String> {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                is_plain(name)?;
+                check_plain(name)?;
                 match member {
                     Value::String(text)
                         if ["description", "title", "$comment"].contains(&name.as_str()) =>
@@ -124,12 +124,12 @@ fn clean(value: &mut Value) -> Result<(), String> {
             Ok(())
         }
         Value::Array(items) => items.iter_mut().try_for_each(clean),
-        Value::String(text) => text.split(['\n', '\r', '\t']).try_for_each(is_plain),
+        Value::String(text) => text.split(['\n', '\r', '\t']).try_for_each(check_plain),
         _ => Ok(()),
     }
 }
 
-fn is_plain(text: &str) -> Result<(), String> {
+fn check_plain(text: &str) -> Result<(), String> {
     let shown = visible(text);
     if shown == text {
         return Ok(());

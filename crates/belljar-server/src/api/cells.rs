@@ -164,7 +164,7 @@ pub(super) async fn run(
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let record = begin(&service, &entry, asked).await?;
     if let Some(Extension(slot)) = slot {
-        slot.is_cell(&record);
+        slot.store_cell(&record);
     }
     if wants_stream(&headers) {
         return record.stream(0, &service, &caller);

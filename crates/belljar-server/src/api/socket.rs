@@ -244,7 +244,7 @@ impl Socket {
 
     /// Looks whether the socket may stay open, and shows a sign of life.
     async fn look(&mut self, web: &mut WebSocket) -> Result<(), Closing> {
-        if !self.listener.has_key().await {
+        if !self.listener.check_key().await {
             return Err(revoked());
         }
         if self.following.is_empty() && self.starting.is_empty() && self.entry.session().is_err() {
@@ -388,7 +388,7 @@ impl Socket {
                 () = self.service.over.cancelled() => return Err(Closing::Gone),
                 () = tokio::time::sleep(KEY_CHECK) => {
                     // There is no use in a last word behind what is not read.
-                    if began.elapsed() > SEND_TIME || !self.listener.has_key().await {
+                    if began.elapsed() > SEND_TIME || !self.listener.check_key().await {
                         return Err(Closing::Gone);
                     }
                 }

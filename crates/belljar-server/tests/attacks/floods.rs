@@ -209,7 +209,7 @@ async fn take_slowly(client: Client, address: SocketAddr, path: String, bytes: u
 }
 
 /// Waits until clients that take too little have nothing any more. What the kernel has taken, it sends them still.
-async fn are_cut_off(world: &World, kind: &str) {
+async fn assert_cut_off(world: &World, kind: &str) {
     let began = Instant::now();
     while taken(world, kind).await > 0 {
         assert!(
@@ -255,7 +255,7 @@ async fn heavy_n13_slow_downloads_keep_nobody_waiting() {
     let whole = other.get(&path).with(200).await.bytes().await.unwrap();
     assert_eq!(whole.len(), 16 << 20);
     other.put(&path, "short").with(204).await;
-    are_cut_off(world, "transfers").await;
+    assert_cut_off(world, "transfers").await;
     slow.shutdown().await;
     case.end().await;
 }
@@ -338,8 +338,8 @@ async fn heavy_n15_answers_that_are_not_taken_are_bounded() {
     let other = world.client("b").await;
     let path = with_file(&other, 1).await;
     other.get(&path).with(200).await;
-    are_cut_off(world, "requests").await;
-    are_cut_off(world, "transfers").await;
+    assert_cut_off(world, "requests").await;
+    assert_cut_off(world, "transfers").await;
     unread.shutdown().await;
     client.post("/v1/sessions", json!({})).with(201).await;
     case.end().await;

@@ -39,7 +39,7 @@ async fn listeners(world: &World) -> [(SocketAddr, &'static str, String); 2] {
 
 /// Each of these heads is refused with 400 on both listeners, the connection is closed, and nothing after it is heard: also
 /// where it comes second.
-async fn are_refused(world: &World, heads: &[&str]) {
+async fn assert_refused(world: &World, heads: &[&str]) {
     for (address, path, key) in listeners(world).await {
         for lines in heads {
             let head = format!(
@@ -69,7 +69,7 @@ async fn n1_two_kinds_of_length_are_refused() {
     )
     .await;
     let world = &case.world;
-    are_refused(
+    assert_refused(
         world,
         &[
             "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -92,7 +92,7 @@ async fn n2_two_hosts_are_refused() {
     )
     .await;
     let world = &case.world;
-    are_refused(world, &["Host: evil.example\r\n", "host: localhost\r\n"]).await;
+    assert_refused(world, &["Host: evil.example\r\n", "host: localhost\r\n"]).await;
     // Also where no key is needed.
     for (address, path) in [(world.address, "/openapi.json"), (world.admin, "/healthz")] {
         let twice = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nHost: {address}\r\n\r\n");
@@ -113,7 +113,7 @@ async fn n3_lengths_that_are_none_are_refused() {
     )
     .await;
     let world = &case.world;
-    are_refused(
+    assert_refused(
         world,
         &[
             "Content-Length: 5\r\nContent-Length: 5\r\n",
@@ -149,7 +149,7 @@ async fn n4_odd_lines_are_refused() {
     )
     .await;
     let world = &case.world;
-    are_refused(
+    assert_refused(
         world,
         &[
             "X: y\r\n Transfer-Encoding: chunked\r\n",

@@ -39,8 +39,8 @@ fn every_code_has_its_section_and_every_section_its_code() {
 /// References lead somewhere, and names of operations are not given twice.
 #[test]
 fn the_documents_are_whole() {
-    is_whole(&openapi(), 46);
-    is_whole(&openapi_admin(), 11);
+    assert_whole(&openapi(), 46);
+    assert_whole(&openapi_admin(), 11);
     // Few things need no key, and each has tests of its own.
     let document = openapi();
     let open: Vec<_> = operations(&document)
@@ -96,7 +96,7 @@ fn is_one_of(path: &str, template: &str) -> bool {
     }
 }
 
-fn is_whole(document: &Value, expected: usize) {
+fn assert_whole(document: &Value, expected: usize) {
     assert_eq!(document["openapi"], "3.1.0");
     let mut pending = vec![document];
     while let Some(value) = pending.pop() {
