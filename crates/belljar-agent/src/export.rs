@@ -58,7 +58,7 @@ enum Told {
 }
 
 impl Story {
-    async fn of(events: &[RunEvent], blobs: &Blobs) -> Result<Self, RunError> {
+    async fn from_events(events: &[RunEvent], blobs: &Blobs) -> Result<Self, RunError> {
         let mut run = Run::default();
         let mut parts = Vec::new();
         let mut sessions = 0;
@@ -177,7 +177,7 @@ fn raises(outcome: &Outcome) -> bool {
 /// It can be run again from its top to its end: cells that failed say that they do, cells that were
 /// stopped are text, and what was taken back is not there.
 pub async fn notebook(events: &[RunEvent], blobs: &Blobs) -> Result<Value, RunError> {
-    let story = Story::of(events, blobs).await?;
+    let story = Story::from_events(events, blobs).await?;
     let mut cells = vec![markdown(&format!("# Task\n\n{}", story.task()))];
     if let Some(files) = story.writing_files() {
         cells.push(code_cell(&files, None, &["files"], &[]));
@@ -288,7 +288,7 @@ fn notebook_data(part: &DisplayData) -> Option<String> {
 /// The run's cells in order, as one file that a plain Python can run. Cells that failed are run so
 /// that the rest goes on.
 pub async fn script(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
-    let story = Story::of(events, blobs).await?;
+    let story = Story::from_events(events, blobs).await?;
     let mut text = String::new();
     comment(&mut text, &format!("Task: {}", story.task()));
     if let Some(files) = story.writing_files() {
@@ -350,7 +350,7 @@ fn fenced(text: &str) -> String {
 
 /// The run as a page to read: one file, without scripts.
 pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
-    let story = Story::of(events, blobs).await?;
+    let story = Story::from_events(events, blobs).await?;
     let mut page = String::new();
     let body = &mut page;
     block(body, "h1", story.task());

@@ -347,7 +347,7 @@ fn timing_tells_slow_steps_and_repeated_calls() {
         &[gave("1\n", false), gave("2\n", true)],
         false,
     );
-    let timing = Timing::of(&events).unwrap();
+    let timing = Timing::from_events(&events).unwrap();
     let spent = Run::fold(&events).unwrap().spent();
     assert!(spent.repeats > 0, "it went in circles");
     assert_eq!(timing.spent, spent);

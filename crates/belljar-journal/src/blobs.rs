@@ -25,7 +25,7 @@ const ABANDONED: Duration = Duration::from_hours(24);
 pub struct BlobHash([u8; 32]);
 
 impl BlobHash {
-    fn of(bytes: &[u8]) -> Self {
+    fn from_contents(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 }
@@ -133,7 +133,7 @@ impl Blobs {
         self.check_size(bytes.len() as u64)?;
         let blobs = self.clone();
         directory::in_background(move || {
-            let hash = BlobHash::of(&bytes);
+            let hash = BlobHash::from_contents(&bytes);
             let path = blobs.path(hash);
             let folder = path.parent().unwrap_or(&blobs.directory);
             // A damaged one is replaced; a good one saves the writing.
@@ -161,7 +161,7 @@ impl Blobs {
             let mut bytes = Vec::new();
             // One more than it may have, so that a longer file is noticed and not read whole.
             match File::open(&path).and_then(|file| file.take(size + 1).read_to_end(&mut bytes)) {
-                Ok(_) if BlobHash::of(&bytes) == hash => Ok(bytes),
+                Ok(_) if BlobHash::from_contents(&bytes) == hash => Ok(bytes),
                 Ok(_) => Err(Error::CorruptBlob(hash)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Err(Error::UnknownBlob(hash))
@@ -227,7 +227,7 @@ impl Blobs {
 }
 
 fn is_good(path: &Path, hash: BlobHash) -> bool {
-    fs::read(path).is_ok_and(|bytes| BlobHash::of(&bytes) == hash)
+    fs::read(path).is_ok_and(|bytes| BlobHash::from_contents(&bytes) == hash)
 }
 
 /// The bytes are on the disk before the file gets the name by which it is found.

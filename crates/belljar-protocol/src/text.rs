@@ -26,7 +26,7 @@ impl Outcome {
     /// The outcome as text for a model. `code` is the cell's source, shown with line numbers
     /// where the cell failed.
     pub fn text(&self, code: &str, language: Language) -> String {
-        let words = Words::of(language);
+        let words = Words::for_language(language);
         let mut out = format!("## {}\n### {}\n", words.headline(self.status), words.output);
         self.write_output(&mut out);
         match self.status {
@@ -67,7 +67,7 @@ impl Outcome {
     /// without words that only say that it went well. It ends with what to do, since that is what
     /// small models go by.
     pub fn brief(&self, language: Language) -> String {
-        let words = Words::of(language);
+        let words = Words::for_language(language);
         let mut out = String::new();
         self.write_output(&mut out);
         if let Some(exception) = &self.exception {
@@ -340,7 +340,7 @@ struct Words {
 }
 
 impl Words {
-    fn of(language: Language) -> &'static Self {
+    fn for_language(language: Language) -> &'static Self {
         match language {
             Language::English => &ENGLISH,
             Language::Chinese => &CHINESE,

@@ -112,7 +112,7 @@ impl<'a> CellDriver<'a> {
             wall_time: cell.wall_time.unwrap_or(handle.limits.wall_time),
             calls: Calls::new(cell.answers),
             before,
-            ..Self::of(handle, guest, events, number, nonce())
+            ..Self::with_nonce(handle, guest, events, number, nonce())
         }
     }
 
@@ -128,11 +128,11 @@ impl<'a> CellDriver<'a> {
         let nonce = waiting.nonce.clone();
         Self {
             calls,
-            ..Self::of(handle, guest, events, waiting.id.cell, nonce)
+            ..Self::with_nonce(handle, guest, events, waiting.id.cell, nonce)
         }
     }
 
-    fn of(
+    fn with_nonce(
         handle: &'a SessionHandle,
         guest: &'a mut Guest,
         events: &'a UnboundedSender<Result<Event, Error>>,

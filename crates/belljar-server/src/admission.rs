@@ -171,7 +171,7 @@ impl Admission {
         let most = used.most(tenant, Quota::Sessions, self.tenant_sessions);
         let rate = self.rate(&used, tenant);
         let most_memory = used.accounts.limit(tenant, Quota::MemoryBytes);
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         let more = of_tenant.sessions as u64 + count as u64;
         if more > most {
             return Err(exceeded(Quota::Sessions, of_tenant.sessions as u64, most));
@@ -218,7 +218,7 @@ impl Admission {
     pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         if of_tenant.cells >= self.tenant_cells {
             let detail = format!("a tenant may run {} cells at once", self.tenant_cells);
             return Err(Problem::new(Code::TooManyCells, detail));
@@ -230,7 +230,7 @@ impl Admission {
     /// A permit for a stream of events.
     pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         if of_tenant.streams >= self.tenant_streams {
             let detail = format!("a tenant may read {} streams at once", self.tenant_streams);
             return Err(Problem::new(Code::TooManyStreams, detail));
@@ -243,7 +243,7 @@ impl Admission {
     pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let rate = used.accounts.limit(tenant, Quota::RequestsPerSecond);
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         if of_tenant.requests >= TENANT_REQUESTS {
             let detail = format!("{TENANT_REQUESTS} requests of the tenant are being carried out");
             return Err(Problem::new(Code::TooManyRequests, detail));
@@ -261,7 +261,7 @@ impl Admission {
     /// A permit for a connection of the Model Context Protocol. There is no use for more of them than for sessions.
     pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         if of_tenant.connections >= self.tenant_sessions {
             let most = self.tenant_sessions;
             let detail = format!("a tenant may have {most} connections of MCP at once");
@@ -275,7 +275,7 @@ impl Admission {
     pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let full = used.transfers >= MAX_TRANSFERS;
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         if of_tenant.transfers >= TENANT_TRANSFERS {
             let detail = format!("a tenant may send and get {TENANT_TRANSFERS} files at once");
             return Err(Problem::new(Code::TooManyTransfers, detail));
@@ -295,7 +295,7 @@ impl Admission {
         used.accounts.check(tenant, &Quota::OF_RUNS)?;
         let runs = used.runs;
         let most = used.most(tenant, Quota::Runs, self.tenant_runs);
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         if of_tenant.runs as u64 >= most {
             return Err(exceeded(Quota::Runs, of_tenant.runs as u64, most));
         }
@@ -314,7 +314,7 @@ impl Admission {
         let mut used = self.used();
         let rate = self.rate(&used, tenant);
         let most = used.most(tenant, Quota::Sessions, self.tenant_sessions);
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         let mut policy = format!(
             "\"creates\";q={rate};w={WINDOW}, \"sessions\";q={most}, \"cells\";q={}",
             self.tenant_cells
@@ -456,7 +456,7 @@ impl Admission {
     pub(crate) fn account(&self, tenant: &TenantName) -> (Amounts, Amounts) {
         let mut used = self.used();
         let mut all = used.accounts.spent(tenant);
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         all.extend([
             (Quota::Sessions, of_tenant.sessions as u64),
             (Quota::Runs, of_tenant.runs as u64),
@@ -474,7 +474,7 @@ impl Admission {
     pub(crate) fn disk(&self, tenant: &TenantName) -> Arc<DiskAllowance> {
         let mut used = self.used();
         let limit = used.accounts.limit(tenant, Quota::DiskBytes);
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         of_tenant.disk.set(limit, of_tenant.runs_bytes);
         Arc::clone(&of_tenant.disk)
     }
@@ -483,14 +483,14 @@ impl Admission {
     pub(crate) fn is_disk_measured(&self, tenant: &TenantName) -> bool {
         let mut used = self.used();
         let limited = used.accounts.limit(tenant, Quota::DiskBytes).is_some();
-        let measured = used.of(tenant).runs_measured;
+        let measured = used.tenant_mut(tenant).runs_measured;
         !limited || measured.is_some_and(|then| then.elapsed() < MEASURED_AGAIN)
     }
 
     /// Notes what a tenant's runs have on disk; what it has there in all.
     pub(crate) fn set_runs_bytes(&self, tenant: &TenantName, bytes: u64) -> u64 {
         let mut used = self.used();
-        let of_tenant = used.of(tenant);
+        let of_tenant = used.tenant_mut(tenant);
         of_tenant.runs_bytes = bytes;
         of_tenant.runs_measured = Some(Instant::now());
         drop(used);
@@ -526,7 +526,7 @@ impl Admission {
 }
 
 impl Used {
-    fn of(&mut self, tenant: &TenantName) -> &mut TenantUse {
+    fn tenant_mut(&mut self, tenant: &TenantName) -> &mut TenantUse {
         self.tenants.entry(tenant.clone()).or_default()
     }
 

@@ -88,7 +88,7 @@ impl Opened {
 
 impl Mcp {
     /// What the key of a caller has open.
-    pub(crate) async fn of(
+    pub(crate) async fn for_caller(
         &self,
         service: &Arc<Service>,
         caller: &Caller,

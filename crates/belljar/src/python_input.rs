@@ -8,7 +8,7 @@ pub(crate) fn is_complete(text: &str) -> bool {
     if text.starts_with('/') {
         return true;
     }
-    let scan = Scan::of(text);
+    let scan = Scan::new(text);
     if scan.open {
         return false;
     }
@@ -31,7 +31,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let mut scan = Self::default();
         let mut depth = 0_usize;
         let mut rest = text;

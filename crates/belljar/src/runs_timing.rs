@@ -21,7 +21,7 @@ pub(crate) async fn show(
     events: &[RunEvent],
     json: bool,
 ) -> anyhow::Result<()> {
-    let timing = Timing::of(events)?;
+    let timing = Timing::from_events(events)?;
     let last = journal.last_seq(id).await?;
     let first = journal.read(id, 0, 1).await?;
     let last = journal.read(id, last.saturating_sub(1), 1).await?;

@@ -29,7 +29,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     for line in text.split_inclusive('\n') {
         let start = at;
         at += line.len();
-        let fence = Fence::of(line);
+        let fence = Fence::from_line(line);
         match (&open, fence) {
             (None, Some(fence)) => {
                 push_prose(&mut out, text, prose, start);
@@ -110,7 +110,7 @@ struct Fence<'a> {
 }
 
 impl<'a> Fence<'a> {
-    fn of(line: &'a str) -> Option<Self> {
+    fn from_line(line: &'a str) -> Option<Self> {
         let line = line.trim();
         let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
         let info = line.trim_start_matches(mark);
@@ -163,7 +163,8 @@ pub(super) fn unwrap(text: &str) -> Option<&str> {
         let Some((first, rest)) = inner.split_once('\n') else {
             break;
         };
-        let Some(fence) = Fence::of(first).filter(|f| f.info.split_whitespace().count() <= 1)
+        let Some(fence) =
+            Fence::from_line(first).filter(|f| f.info.split_whitespace().count() <= 1)
         else {
             break;
         };
@@ -180,7 +181,7 @@ pub(super) fn unwrap(text: &str) -> Option<&str> {
     // A closing fence whose opening fence was lost.
     if !found && inner.contains('\n') {
         let (body, last) = inner.rsplit_once('\n')?;
-        let lone = Fence::of(last).is_some_and(|f| f.info.is_empty() && f.mark == '`');
+        let lone = Fence::from_line(last).is_some_and(|f| f.info.is_empty() && f.mark == '`');
         if lone && !body.contains("```") {
             return Some(body);
         }

@@ -57,7 +57,7 @@ pub struct RepeatedCall {
 
 impl Timing {
     /// Where a run's time went, by its events.
-    pub fn of<'a>(events: impl IntoIterator<Item = &'a RunEvent>) -> Result<Self, Misfit> {
+    pub fn from_events<'a>(events: impl IntoIterator<Item = &'a RunEvent>) -> Result<Self, Misfit> {
         let (mut run, mut timing) = (Run::default(), Self::default());
         let mut calls: Vec<Call> = Vec::new();
         let mut repeats: BTreeMap<String, RepeatedCall> = BTreeMap::new();

@@ -156,7 +156,7 @@ mod tests {
         listed: &[Tool],
         accepted: &[Tool],
     ) -> Vec<(String, Option<Withheld>)> {
-        let judged = judge("files", spec, listed, &Pins::of(accepted));
+        let judged = judge("files", spec, listed, &Pins::from_tools(accepted));
         let judged = judged.into_iter();
         judged.map(|(tool, _)| (tool.name, tool.withheld)).collect()
     }

@@ -88,7 +88,7 @@ pub async fn connect(
     peer.set_response_cache_config(ClientCacheConfig::disabled())
         .await;
     let listed = server.list(peer, process.as_deref()).await?;
-    let accepted = accepted(name, pins, Pins::of(&listed), accept)?;
+    let accepted = accepted(name, pins, Pins::from_tools(&listed), accept)?;
     let tools = judge(name, spec, &listed, &accepted);
     let size = |offer: &Offer| serde_json::to_vec(&offer.stub).map_or(0, |json| json.len());
     let bytes: usize = granted(&tools).map(size).sum();

@@ -29,7 +29,7 @@ struct Known {
 struct Stamp(u64, u64, u64, i64, i64);
 
 impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         Some(Self(
             found.dev(),
@@ -45,7 +45,7 @@ impl Stamp {
 pub(super) fn recall(interpreter: &Path, question: &str) -> Option<Report> {
     let kept = fs::read(file_of(interpreter)?).ok()?;
     let known: Known = serde_json::from_slice(&kept).ok()?;
-    let same = |(path, stamp): &(PathBuf, Option<Stamp>)| Stamp::of(path) == *stamp;
+    let same = |(path, stamp): &(PathBuf, Option<Stamp>)| Stamp::from_path(path) == *stamp;
     (known.question == sha256(question.as_bytes()) && known.seen.iter().all(same))
         .then_some(known.report)
 }
@@ -64,7 +64,9 @@ pub(super) fn remember(interpreter: &Path, question: &str, report: &Report) {
     let seen = seen.chain(report.path().iter().cloned());
     let known = Known {
         question: sha256(question.as_bytes()),
-        seen: seen.map(|path| (path.clone(), Stamp::of(&path))).collect(),
+        seen: seen
+            .map(|path| (path.clone(), Stamp::from_path(&path)))
+            .collect(),
         report: report.clone(),
     };
     let write = || -> Option<()> {

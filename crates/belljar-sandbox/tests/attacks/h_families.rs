@@ -107,7 +107,7 @@ async fn h11_the_limit_above() {
     let session = small(&case).await;
     case.printed(&session, SPAWN).await;
     let fork = fork(&session).await;
-    let (own, forks) = (Kernel::of(&session), Kernel::of(&fork));
+    let (own, forks) = (Kernel::from_session(&session), Kernel::from_session(&fork));
     let interpreter = own.members();
     let mut made = 0;
     for _ in 0..4 {
@@ -133,7 +133,7 @@ async fn h12_a_fork_that_is_another() {
     .await;
     let session = small(&case).await;
     let other = fork(&session).await;
-    let before = Kernel::of(&other).members();
+    let before = Kernel::from_session(&other).members();
     let theirs = case.printed(&other, "import os\nprint(os.getpid())").await;
     let lie = r"
 import belljar_guest.forks as forks
@@ -149,7 +149,7 @@ def lie(pid):
             matches!(&made, Err(Error::Fork(why)) if why.contains("gone")),
             "{pid}: {made:?}"
         );
-        assert_eq!(Kernel::of(&other).members(), before);
+        assert_eq!(Kernel::from_session(&other).members(), before);
         assert_eq!(
             case.printed(&other, "print(os.getpid())").await,
             theirs,
@@ -177,7 +177,7 @@ async fn h13_each_pays_for_itself() {
     case.printed(&session, fill).await;
     let memory = |session: &Session| -> u64 {
         let files = ["memory.usage_in_bytes", "memory.current"];
-        let cgroups = Kernel::of(session).cgroups;
+        let cgroups = Kernel::from_session(session).cgroups;
         let found = cgroups
             .iter()
             .flat_map(|cgroup| files.map(|file| cgroup.join(file)));

@@ -272,7 +272,7 @@ impl Case {
             On::Restored => {
                 session.checkpoint("before").await.unwrap();
                 session.restore("before").await.unwrap();
-                let members = Kernel::of(&session).members();
+                let members = Kernel::from_session(&session).members();
                 assert_eq!(members.len(), 2, "the session, and the copy that is kept");
                 // What dies in the attack is to be lost.
                 session.forget("before").await.unwrap();
@@ -281,7 +281,7 @@ impl Case {
                 eventually("the end of the copy", is_gone).await;
             }
         }
-        let kernel = Kernel::of(&session);
+        let kernel = Kernel::from_session(&session);
         self.victims.lock().unwrap().push((session.id(), kernel));
         session
     }

@@ -100,7 +100,7 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// Of a session that has run a cell, so that its interpreter is behind the walls.
-    pub(crate) fn of(session: &Session) -> Self {
+    pub(crate) fn from_session(session: &Session) -> Self {
         let trees = traces(std::process::id()).cgroups.into_iter();
         let id = session.id().to_string();
         // Where processes are limited, a cgroup of the namespace group is between.

@@ -137,7 +137,7 @@ pub(super) struct TenantView {
 }
 
 impl TenantView {
-    fn of(tenant: &TenantName, service: &Service) -> Self {
+    fn new(tenant: &TenantName, service: &Service) -> Self {
         let (quotas, used) = service.admission.account(tenant);
         Self {
             name: tenant.to_string(),
@@ -163,7 +163,7 @@ pub(super) async fn list_tenants(
     State(service): State<Arc<Service>>,
 ) -> Result<JsonResponse<TenantList>, Problem> {
     let names = service.tenants.names().await?;
-    let tenants = names.iter().map(|name| TenantView::of(name, &service));
+    let tenants = names.iter().map(|name| TenantView::new(name, &service));
     Ok(JsonResponse(TenantList {
         tenants: tenants.collect(),
     }))
@@ -185,7 +185,7 @@ pub(super) async fn show_tenant(
         let detail = "it has had no key and has no quota";
         Problem::new(Code::TenantNotFound, detail)
     })?;
-    let mut view = TenantView::of(tenant, &service);
+    let mut view = TenantView::new(tenant, &service);
     let disk = service.runs.disk_bytes(tenant).await?;
     view.used.insert(Quota::DiskBytes, disk);
     Ok(JsonResponse(view))
@@ -218,7 +218,7 @@ pub(super) async fn set_quotas(
         .set_quotas_by(&caller.prefix, &tenant, &asked.quotas);
     set.await?;
     service.read_quotas().await?;
-    Ok(JsonResponse(TenantView::of(&tenant, &service)))
+    Ok(JsonResponse(TenantView::new(&tenant, &service)))
 }
 
 fn tenant_name(text: &str) -> Result<TenantName, Problem> {
@@ -362,7 +362,7 @@ pub(super) struct AnySession {
 }
 
 impl AnySession {
-    fn of(entry: &SessionEntry) -> Self {
+    fn from_entry(entry: &SessionEntry) -> Self {
         let created = entry.created.duration_since(UNIX_EPOCH);
         Self {
             id: entry.id.clone(),
@@ -404,7 +404,10 @@ pub(super) async fn list_sessions(
         .last()
         .map(|entry| cursor(&entry.number.to_be_bytes()));
     Ok(JsonResponse(AnySessionPage {
-        sessions: found.iter().map(|entry| AnySession::of(entry)).collect(),
+        sessions: found
+            .iter()
+            .map(|entry| AnySession::from_entry(entry))
+            .collect(),
         next_cursor: last.filter(|_| more),
     }))
 }

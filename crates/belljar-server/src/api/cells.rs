@@ -92,7 +92,7 @@ pub(super) fn outcome_schema() -> utoipa::openapi::Ref {
 }
 
 impl CellView {
-    fn of(record: &CellRecord) -> Self {
+    fn from_record(record: &CellRecord) -> Self {
         let (state, outcome) = match record.ended() {
             None => (CellState::Running, None),
             Some(CellEnd::Fault(_)) => (CellState::Failed, None),
@@ -112,7 +112,7 @@ impl CellView {
     fn brief(record: &CellRecord) -> Self {
         Self {
             outcome: None,
-            ..Self::of(record)
+            ..Self::from_record(record)
         }
     }
 }
@@ -224,7 +224,7 @@ pub(super) async fn show(
 ) -> Result<JsonResponse<CellView>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let record = entry.cell(number(&cell)?)?;
-    Ok(JsonResponse(CellView::of(&record)))
+    Ok(JsonResponse(CellView::from_record(&record)))
 }
 
 /// Streams the events of a cell, from the first or from where a client left off, to its end.

@@ -209,7 +209,7 @@ pub(super) async fn fork(
             cells: entry.last_cell(),
         };
         let fork = service.sessions.hold(fork, permit, new)?;
-        sessions.push(SessionView::of(&fork, &service));
+        sessions.push(SessionView::from_entry(&fork, &service));
     }
     Ok((StatusCode::CREATED, JsonResponse(Forks { sessions })).into_response())
 }

@@ -112,7 +112,7 @@ pub(super) struct Me {
     responses((status = 200, description = "What the key is good for.", body = Me))
 )]
 pub(super) async fn me(State(service): State<Arc<Service>>, caller: Caller) -> JsonResponse<Me> {
-    JsonResponse(Me::of(&service, &caller, false))
+    JsonResponse(Me::new(&service, &caller, false))
 }
 
 /// The same on the listener of those who administer.
@@ -120,11 +120,11 @@ pub(super) async fn me_of_admin(
     State(service): State<Arc<Service>>,
     caller: Caller,
 ) -> JsonResponse<Me> {
-    JsonResponse(Me::of(&service, &caller, true))
+    JsonResponse(Me::new(&service, &caller, true))
 }
 
 impl Me {
-    fn of(service: &Service, caller: &Caller, is_admin_address: bool) -> Self {
+    fn new(service: &Service, caller: &Caller, is_admin_address: bool) -> Self {
         let runs = service.runs.options();
         Self {
             tenant: caller.tenant.to_string(),

@@ -44,7 +44,7 @@ pub(super) async fn handle(
     let closes = parts.method == Method::DELETE;
     let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant, None).await?;
     let (body, resources) = upload.into_bytes();
-    let opened = service.mcp.of(&service, &caller).await?;
+    let opened = service.mcp.for_caller(&service, &caller).await?;
     let (asked, body) = offload(body.len(), move || (request_in(&body), body)).await;
     let opens = asked
         .as_ref()

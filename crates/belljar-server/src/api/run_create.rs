@@ -242,7 +242,7 @@ pub(super) async fn accepted(
     id: &RunId,
 ) -> Result<Response, Problem> {
     let recorded = service.runs.read(&caller.tenant, id.as_str()).await?;
-    let view = JsonResponse(RunView::of(recorded).await?);
+    let view = JsonResponse(RunView::from_recorded(recorded).await?);
     let mut response = (StatusCode::ACCEPTED, view).into_response();
     if let Ok(location) = HeaderValue::try_from(format!("/v1/runs/{id}")) {
         response.headers_mut().insert(header::LOCATION, location);

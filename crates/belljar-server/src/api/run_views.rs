@@ -161,7 +161,7 @@ fn list_of(name: &str) -> Array {
 }
 
 impl RunState {
-    pub(super) fn of(recorded: &Recorded) -> Self {
+    pub(super) fn from_recorded(recorded: &Recorded) -> Self {
         match recorded.run.ending() {
             Some(ending) if ending.reason == ExitReason::Answered => Self::Answered,
             Some(_) => Self::Ended,
@@ -173,12 +173,12 @@ impl RunState {
 }
 
 impl RunView {
-    pub(super) async fn of(recorded: Recorded) -> Result<Self, Problem> {
+    pub(super) async fn from_recorded(recorded: Recorded) -> Result<Self, Problem> {
         let journal = recorded.directory.journal();
         let first = journal.read(&recorded.id, 0, 1).await;
         let first = first.map_err(|error| fault(error.into()))?;
         let created = first.first().map_or(0, |entry| entry.at.0 / 1_000_000);
-        let state = RunState::of(&recorded);
+        let state = RunState::from_recorded(&recorded);
         let (run, last) = (&recorded.run, recorded.last);
         let start = run.start().cloned();
         let start = start.ok_or_else(|| Problem::internal("a run", "it has no beginning"))?;

@@ -87,7 +87,7 @@ async fn brief(
         Ok(RunEvent::Ended(_)) => RunState::Ended,
         // Few: those that go on, or wait.
         _ => match service.runs.read(&caller.tenant, id.as_str()).await {
-            Ok(recorded) => RunState::of(&recorded),
+            Ok(recorded) => RunState::from_recorded(&recorded),
             Err(_) => RunState::Interrupted,
         },
     };
@@ -113,7 +113,7 @@ pub(super) async fn show(
     Named(id): Named<String>,
 ) -> Result<JsonResponse<RunView>, Problem> {
     let recorded = service.runs.read(&caller.tenant, &id).await?;
-    Ok(JsonResponse(RunView::of(recorded).await?))
+    Ok(JsonResponse(RunView::from_recorded(recorded).await?))
 }
 
 /// Deletes a run that has ended: its events and its files. Runs that went on from it stay as they are. Large values that
@@ -168,7 +168,7 @@ pub(super) async fn cancel(
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
     service.runs.cancel(&caller.tenant, &run).await?;
     let recorded = service.runs.read(&caller.tenant, &id).await?;
-    let view = RunView::of(recorded).await?;
+    let view = RunView::from_recorded(recorded).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 
@@ -208,7 +208,7 @@ pub(super) async fn resume(
         service.runs.resume(&caller.tenant, &run).await?;
     }
     let recorded = service.runs.read(&caller.tenant, &id).await?;
-    let view = RunView::of(recorded).await?;
+    let view = RunView::from_recorded(recorded).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 

@@ -161,7 +161,7 @@ struct LimitsView {
 }
 
 impl SessionView {
-    pub(super) fn of(entry: &SessionEntry, service: &Service) -> Self {
+    pub(super) fn from_entry(entry: &SessionEntry, service: &Service) -> Self {
         let limits = &entry.options.limits;
         let created = entry.created.duration_since(UNIX_EPOCH);
         Self {
@@ -265,7 +265,7 @@ pub(super) async fn list(
     Ok(JsonResponse(SessionPage {
         sessions: found
             .iter()
-            .map(|entry| SessionView::of(entry, &service))
+            .map(|entry| SessionView::from_entry(entry, &service))
             .collect(),
         next_cursor: last.filter(|_| more),
     }))
@@ -319,7 +319,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
-    let mut view = SessionView::of(&entry, &service);
+    let mut view = SessionView::from_entry(&entry, &service);
     let told = serde_json::to_vec(&view);
     let told = told.map_err(|error| Problem::internal("a session", error))?;
     let tag = format!("\"{}\"", hex(&Sha256::digest(&told)[..12]));
@@ -423,7 +423,7 @@ pub(super) struct Nothing {}
 /// The answer to who has started a session.
 pub(super) fn created(entry: &SessionEntry, service: &Service) -> Response {
     let location = HeaderValue::try_from(format!("/v1/sessions/{}", entry.id));
-    let view = JsonResponse(SessionView::of(entry, service));
+    let view = JsonResponse(SessionView::from_entry(entry, service));
     let mut response = (StatusCode::CREATED, view).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);

@@ -82,7 +82,7 @@ async fn steered(
 ) -> Result<JsonResponse<RunView>, Problem> {
     service.runs.steer(&caller.tenant, run, steering).await?;
     let recorded = service.runs.read(&caller.tenant, run.as_str()).await?;
-    Ok(JsonResponse(RunView::of(recorded).await?))
+    Ok(JsonResponse(RunView::from_recorded(recorded).await?))
 }
 
 /// A task for after a run.

@@ -93,7 +93,7 @@ async fn goes_on(client: &Client, run: &str, way: &str) -> String {
 async fn looked(client: &Client, run: &str) -> (String, String, usize) {
     accept(client, run, false).await;
     until(client, run, "answered").await;
-    let events = crate::support::Events::of(client.get(&format!("{run}/events"))).await;
+    let events = crate::support::Events::from_request(client.get(&format!("{run}/events"))).await;
     let events = events.rest().await;
     let of = |kind: &str| {
         let found = events.iter().filter(|told| told.kind == kind);
@@ -131,7 +131,8 @@ async fn n30_a_branch_runs_no_approved_code_again() {
     until(&hostile, &free, "answered").await;
     let branch = goes_on(&hostile, &free, "branch").await;
     until(&hostile, &branch, "answered").await;
-    let events = crate::support::Events::of(hostile.get(&format!("{branch}/events"))).await;
+    let events =
+        crate::support::Events::from_request(hostile.get(&format!("{branch}/events"))).await;
     let told = format!("{:?}", events.rest().await);
     assert!(told.contains("it is there: True"), "{told}");
     case.end().await;

@@ -57,13 +57,13 @@ async fn a_stream_is_resumed_without_gap_or_repeat() {
     let path = format!("{session}/cells/1/events");
     loop {
         let last = seen.last().unwrap().id;
-        let mut again = Events::of(client.get(&path).header("last-event-id", last)).await;
+        let mut again = Events::from_request(client.get(&path).header("last-event-id", last)).await;
         match again.next().await {
             Some(event) => seen.push(event),
             None => break,
         }
     }
-    let whole = Events::of(client.get(&path)).await.rest().await;
+    let whole = Events::from_request(client.get(&path)).await.rest().await;
     assert_eq!(seen, whole);
     let after_end = client.get(&path).header("last-event-id", whole.len() + 1);
     after_end.problem(400, "bad_header").await;
@@ -114,7 +114,7 @@ async fn too_many_events_are_given_up_from_the_oldest() {
     assert_eq!(outcome["status"], "success", "{:?}", outcome["exception"]);
     let path = format!("{session}/cells/1/events");
     client.get(&path).problem(410, "events_gone").await;
-    let last = Events::of(client.get(&path).header("last-event-id", 5))
+    let last = Events::from_request(client.get(&path).header("last-event-id", 5))
         .await
         .rest()
         .await;

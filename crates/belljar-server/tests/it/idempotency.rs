@@ -70,7 +70,7 @@ async fn a_cell_is_run_once() {
         .send()
         .await;
     assert!(gave_up.unwrap_err().is_timeout());
-    let events = Events::of(run().header("accept", "text/event-stream"))
+    let events = Events::from_request(run().header("accept", "text/event-stream"))
         .await
         .rest()
         .await;

@@ -78,7 +78,7 @@ impl Client {
     }
 
     pub(crate) async fn events(&self, run: &str, after: u64) -> Events {
-        Events::of(self.events_after(run, after)).await
+        Events::from_request(self.events_after(run, after)).await
     }
 
     fn events_after(&self, run: &str, after: u64) -> RequestBuilder {

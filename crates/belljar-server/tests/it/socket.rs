@@ -97,7 +97,7 @@ async fn events_are_those_of_the_stream() {
         told[0],
         json!({"type": "accepted", "id": "mine", "cell": 1})
     );
-    let streamed = Events::of(client.get(&format!("{session}/cells/1/events"))).await;
+    let streamed = Events::from_request(client.get(&format!("{session}/cells/1/events"))).await;
     let streamed = streamed.rest().await;
     assert_eq!(streamed.len(), told.len() - 1);
     for (event, told) in streamed.iter().zip(&told[1..]) {

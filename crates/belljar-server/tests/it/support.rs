@@ -213,7 +213,7 @@ impl Client {
     /// Starts a cell whose events come as a stream.
     pub(crate) async fn stream(&self, session: &str, code: &str) -> Events {
         let request = self.post(&format!("{session}/cells"), json!({"code": code}));
-        Events::of(request.header("accept", "text/event-stream")).await
+        Events::from_request(request.header("accept", "text/event-stream")).await
     }
 }
 
@@ -273,7 +273,7 @@ pub(crate) struct Told {
 }
 
 impl Events {
-    pub(crate) async fn of(request: RequestBuilder) -> Self {
+    pub(crate) async fn from_request(request: RequestBuilder) -> Self {
         let response = request.with(200).await;
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Self {

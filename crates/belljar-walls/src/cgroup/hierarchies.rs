@@ -156,14 +156,14 @@ impl MemoryRoom {
     pub(super) fn within(directories: &[PathBuf]) -> Option<Self> {
         let rooms = directories
             .iter()
-            .filter_map(|directory| Self::of(directory));
+            .filter_map(|directory| Self::from_directory(directory));
         rooms.reduce(|a, b| Self {
             limit: a.limit.min(b.limit),
             available: a.available.min(b.available),
         })
     }
 
-    fn of(directory: &Path) -> Option<Self> {
+    fn from_directory(directory: &Path) -> Option<Self> {
         let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
         let number = |text: String| text.trim().parse::<u64>().ok();
         // `max` is no number.
