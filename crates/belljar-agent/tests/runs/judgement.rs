@@ -146,7 +146,7 @@ async fn other_code_is_other_code() {
 /// The same call with the same result: told at the second time, taken back at the third, with the
 /// session; after that the run ends with what it has.
 #[tokio::test(flavor = "multi_thread")]
-async fn circles_are_taken_back_and_end() {
+async fn repetition_is_taken_back_and_ends_the_run() {
     let model = ScriptedModel::react(|request| {
         let talk = request.json().to_string();
         if !talk.contains("n is 1") {

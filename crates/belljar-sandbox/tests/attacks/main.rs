@@ -44,7 +44,7 @@ mod f_shared;
 mod g_hosts;
 mod g_kernel;
 mod g_sockets;
-mod h_families;
+mod h_namespace_groups;
 mod h_processes;
 mod harness;
 mod i_names;

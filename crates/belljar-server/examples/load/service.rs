@@ -99,12 +99,12 @@ impl Service {
 
     /// Kills it; whether nothing of it is left soon after.
     pub(crate) fn kill(&mut self) -> bool {
-        let family = processes::descendants(self.child.id());
+        let descendants = processes::descendants(self.child.id());
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
-            let left = family.iter().filter(|process| process.is_alive());
+            let left = descendants.iter().filter(|process| process.is_alive());
             if left.count() == 0 {
                 return true;
             }

@@ -85,11 +85,11 @@ pub(crate) async fn soak(service: &Service, seconds: u64) {
             );
         }
         // Somebody ends a process from outside: of a session, and now and then one that all sessions need.
-        let mut family = descendants(service.id());
+        let mut processes = descendants(service.id());
         if !samples.len().is_multiple_of(KILL_ANY) {
-            family.retain(Process::is_in_a_session);
+            processes.retain(Process::is_in_a_session);
         }
-        if let Some(one) = family.get(samples.len() * 7 % family.len().max(1))
+        if let Some(one) = processes.get(samples.len() * 7 % processes.len().max(1))
             && let Some(id) = i32::try_from(one.id()).ok().and_then(Pid::from_raw)
         {
             let _ = kill_process(id, Signal::KILL);
