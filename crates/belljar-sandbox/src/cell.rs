@@ -247,7 +247,7 @@ impl<'a> CellDriver<'a> {
         };
         if self.displays_lost > 0 {
             self.dropped.push(format!(
-                "{} displays: there was no memory of the host left for them",
+                "{} displays: the host's memory for displays was used up",
                 self.displays_lost
             ));
         }
@@ -461,7 +461,7 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::SavedPart
             | GuestFrame::Saved(_)
             | GuestFrame::Loading
-            | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
+            | GuestFrame::Loaded { .. } => Err("an unsolicited answer".into()),
         }
     }
 
@@ -557,7 +557,7 @@ fn take_display(parts: &[DisplayPart], blob: &[u8]) -> Result<Display, String> {
     for part in parts.iter().take(16) {
         let fits_mime = part.mime.len() <= 100 && part.mime.bytes().all(|b| b.is_ascii_graphic());
         let Some((data, after)) = rest.split_at_checked(part.len).filter(|_| fits_mime) else {
-            return Err("a display whose parts don't fit".into());
+            return Err("a display whose parts do not match".into());
         };
         rest = after;
         display.parts.push(DisplayData {

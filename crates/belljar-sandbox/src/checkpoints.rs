@@ -50,8 +50,8 @@ impl From<&str> for CheckpointRef {
 impl fmt::Display for CheckpointRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cell(cell) => write!(f, "of the state after cell {cell}"),
-            Self::Name(name) => write!(f, "under the name `{name}`"),
+            Self::Cell(cell) => write!(f, "cell {cell}"),
+            Self::Name(name) => write!(f, "`{name}`"),
         }
     }
 }

@@ -198,7 +198,7 @@ impl Copies {
         told: KeptCopy,
         last: u32,
     ) -> Result<(), String> {
-        let nobody_asked = || "a copy that nobody asked for".to_owned();
+        let nobody_asked = || "an unsolicited checkpoint".to_owned();
         let Asked { id, cell, name } = if told.asked {
             let asked = self.asked.pop_front().ok_or_else(nobody_asked)?;
             if told.cell != asked.cell {

@@ -109,7 +109,7 @@ fn check_owner(parent: &Path) -> io::Result<()> {
     let meta = fs::symlink_metadata(parent)?;
     if !meta.is_dir() || meta.uid() != rustix::process::getuid().as_raw() {
         return Err(io::Error::other(format!(
-            "{} belongs to somebody else; remove it or set TMPDIR",
+            "`{}` belongs to another user\nhint: remove it, or set `TMPDIR`",
             parent.display()
         )));
     }

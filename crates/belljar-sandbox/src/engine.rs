@@ -180,7 +180,7 @@ impl Engine {
                 // Not at once: making one would compete with the first cell of the one taken.
                 tokio::time::sleep(REFILL_PAUSE).await;
                 if let Err(error) = engine.fill_spares().await {
-                    tracing::warn!(%error, "a spare session could not be made");
+                    tracing::warn!(%error, "a pooled session could not be started");
                 }
             });
         }
@@ -211,7 +211,7 @@ impl Engine {
         let mut warm = self.behind_walls().await?;
         let mut started = Live::start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
         if started.is_err() && warm.is_lost() {
-            tracing::warn!("walls went down while a session started: it starts behind new ones");
+            tracing::warn!("the walls went down while a session started; it gets new ones");
             warm = self.behind_walls().await?;
             started = Live::start(warm, &options, walls, tools).await;
         }

@@ -54,7 +54,7 @@ impl Drop for Family {
     fn drop(&mut self) {
         // The kernel ends all of its pid namespace with it.
         if let Err(error) = self.init.kill() {
-            tracing::error!(%error, session = self.id, "an init could not be ended");
+            tracing::error!(%error, session = self.id, "an init could not be killed");
         }
     }
 }
@@ -87,10 +87,10 @@ impl Room {
     ) -> Result<Self, Error> {
         let above = above.map(|room| Arc::clone(&room.0));
         if std::iter::successors(above.as_ref(), |house| house.above.as_ref()).count() >= DEEPEST {
-            let why = format!("forks of forks are at most {DEEPEST} deep");
+            let why = format!("forks of forks can be at most {DEEPEST} levels deep");
             return Err(Error::Fork(why));
         }
-        let full = || Error::Fork("its family has as many members as it can; drop one".into());
+        let full = || Error::Fork("its namespace group is full; close one of its sessions".into());
         let mut rooms = lock(&family.rooms);
         let number = (1..=MOST_FORKS)
             .find(|number| *rooms & (1 << number) == 0)

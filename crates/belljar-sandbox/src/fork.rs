@@ -203,10 +203,10 @@ impl Beginning {
         let plumbing = Plumbing::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
             Ok(Ok(offer)) => offer.map_err(Error::Fork)?,
-            _ => return Err(Error::Fork("its room was not made".into())),
+            _ => return Err(Error::Fork("its fork slot was not made".into())),
         };
         let Ok([workspace, rules]) = <[OwnedFd; 2]>::try_from(offer) else {
-            return Err(Error::Fork("its room is not whole".into()));
+            return Err(Error::Fork("its fork slot is incomplete".into()));
         };
         self.wires = Some(Wires {
             plumbing,
@@ -244,7 +244,7 @@ impl Beginning {
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
         else {
-            return Err(failed("its process did not come up"));
+            return Err(failed("its process did not start"));
         };
         // Whatever it says, it is a process of the session that it comes from.
         if parent.member(pid).is_none() {
@@ -281,7 +281,7 @@ impl Beginning {
         match tokio::time::timeout(FORK_TIME, guest.frame()).await {
             Ok(Ok((GuestFrame::Ready, _))) => {}
             Ok(Ok((GuestFrame::Fault { detail }, _))) => return Err(Error::Fork(detail)),
-            _ => return Err(failed("its process did not come up")),
+            _ => return Err(failed("its process did not start")),
         }
         let process = self.cgroup.as_ref().and_then(|cgroup| cgroup.member(pid));
         let (Some((_, interpreter)), Some(exit)) = (process, family.orphans.watch(pid)) else {

@@ -164,7 +164,7 @@ impl Guest {
                     let taken = self.copies.take_up(cgroup, copy, self.cells);
                     self.broken = taken.err();
                 }
-                Ok(_) => self.broken = Some("an answer to a question nobody asked".into()),
+                Ok(_) => self.broken = Some("an unsolicited answer".into()),
                 Err(why) => self.broken = Some(why),
             }
         }
@@ -195,10 +195,10 @@ impl Guest {
         match self.ask(&HostFrame::Keep { cell }, cgroup).await? {
             GuestFrame::Copied if self.copies.holds(id) => Ok(id),
             GuestFrame::Copied => Err(Error::NotCopied(
-                "the session has no room for one more process".into(),
+                "the session has reached its process limit".into(),
             )),
             _ => Err(Error::Ended(
-                "it broke the protocol: an answer to another question".into(),
+                "it broke the protocol: an answer to another request".into(),
             )),
         }
     }
@@ -234,7 +234,7 @@ impl Guest {
             if held.len() > MAX_HELD
                 || held.iter().map(|f| f.blob.len()).sum::<usize>() > MAX_HELD_BYTES
             {
-                return Err(GuestError::Protocol("too much at once".into()));
+                return Err(GuestError::Protocol("too much data at once".into()));
             }
         };
         self.held = held;

@@ -189,7 +189,7 @@ impl Life {
                 sleep.lost.clone(),
             ),
         };
-        let down = || Error::Ended("its engine went down while it slept".into());
+        let down = || Error::Ended("its engine shut down while it was hibernated".into());
         let reader = match open_snapshot(path).await {
             // Its file went with the engine's directory.
             Err(_) if warm.is_down() => return Err(down()),
@@ -247,7 +247,7 @@ impl Life {
             .as_ref()
             .is_some_and(|family| Arc::strong_count(family) > 1)
         {
-            return Err(Error::NotHibernated("it has forks that live"));
+            return Err(Error::NotHibernated("it has live forks"));
         }
         let file = SleepFile(shared.warm.directory().sleeper(shared.id));
         // From here on no file is changed, since what is written down is what comes back.
@@ -325,8 +325,8 @@ fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<St
     let mut lost = std::mem::take(&mut guest.lost);
     let cell = guest.cells;
     let slept = format!(
-        "the session slept after cell {cell} and was started anew: what was not a variable or a file \
-         of the workspace is gone (/tmp, environment variables, the current directory)"
+        "the session hibernated after cell {cell} and was restarted: only variables and files of the \
+         workspace were saved, not /tmp, environment variables and the current directory"
     );
     tell(&mut lost, slept);
     let (threads, processes) = (report.threads, report.processes);
@@ -350,16 +350,16 @@ fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<St
         let copies = copies.join(", ");
         tell(
             &mut lost,
-            format!("checkpoints of before are gone: {copies}"),
+            format!("earlier checkpoints are gone: {copies}"),
         );
     }
     let unread = |stream| guest.read_now(stream, &mut [0]).is_ok_and(|read| read > 0);
     if unread(Stream::Stdout) || unread(Stream::Stderr) {
-        let output = "output of threads and child processes after the last cell is gone";
+        let output = "output of threads and child processes after the last cell was lost";
         tell(&mut lost, output.into());
     }
     if shared.output_directory.exists() {
-        let outputs = "the files with the whole of long outputs are gone";
+        let outputs = "the files with the full text of long outputs are gone";
         tell(&mut lost, outputs.into());
     }
     lost
@@ -376,7 +376,7 @@ fn tell(lost: &mut Vec<String>, line: String) {
 fn not_there(report: &LoadReport) -> Vec<String> {
     let names = report.names.iter().filter_map(|name| {
         let why = name.why.as_ref()?;
-        Some(format!("the name `{}` is gone: {why}", name.name))
+        Some(format!("the variable `{}` is gone: {why}", name.name))
     });
     let files = report.files_left_out.iter();
     let files = files.map(|file| format!("the file `{}` is gone: {}", file.path, file.why));
@@ -386,7 +386,7 @@ fn not_there(report: &LoadReport) -> Vec<String> {
     let more = lines.len().saturating_sub(MAX_LOST);
     if more > 0 {
         lines.truncate(MAX_LOST);
-        lines.push(format!("{more} more names and files are gone"));
+        lines.push(format!("{more} more variables and files are gone"));
     }
     lines
 }
@@ -411,7 +411,7 @@ impl Session {
         let sleep = tokio::spawn(async move { life.sleep(None).await });
         sleep
             .await
-            .map_err(|error| Error::io("putting a session to sleep")(error.into()))?
+            .map_err(|error| Error::io("hibernating the session")(error.into()))?
     }
 
     /// Wakes the session, if it sleeps.

@@ -233,7 +233,7 @@ impl Session {
     /// Ends a session that answered another question than the one it was asked: its next answer
     /// would be taken for something else, too.
     fn broke_the_protocol(&self) -> Error {
-        let why = "it broke the protocol: an answer to another question";
+        let why = "it broke the protocol: an answer to another request";
         let error = Error::Ended(why.into());
         match self.now() {
             Some(Live { shared, .. }) => shared.fail(error),
@@ -358,7 +358,7 @@ impl CellRun {
                 return Ok(*outcome);
             }
         }
-        Err(Error::Ended("the task that served it is gone".into()))
+        Err(Error::Ended("its host task is gone".into()))
     }
 }
 

@@ -98,7 +98,7 @@ impl Shared {
                             BeneathError::NoMemory { path, limit }.into()
                         })
                     }
-                    _ => Error::io("starting the process that writes files")(error),
+                    _ => Error::io("starting the writer process")(error),
                 })?
             }
         };
@@ -144,7 +144,7 @@ impl Shared {
             _ => self.interpreter().kill_group(),
         };
         if let Err(error) = killed {
-            tracing::error!(%error, session = self.id, "a session could not be ended");
+            tracing::error!(%error, session = self.id, "a session could not be killed");
         }
     }
 

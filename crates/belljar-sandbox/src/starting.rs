@@ -147,7 +147,7 @@ impl Live {
         let cgroup = self.shared.cgroup.as_ref();
         match guest.ask(&HostFrame::Grant { tools, calls }, cgroup).await {
             Ok(GuestFrame::Granted) => Ok(()),
-            Ok(_) => Err(Error::Session("it did not take its tools".into())),
+            Ok(_) => Err(Error::Session("it did not accept its tools".into())),
             Err(error) => Err(error),
         }
     }
@@ -254,7 +254,7 @@ impl Warm {
         options: &SessionOptions,
     ) -> Result<Started, Error> {
         if options.network != Network::None || options.checkpoints != Checkpoints::Off {
-            let why = "without walls there is neither an allow-list of hosts nor a checkpoint";
+            let why = "without walls there are neither allow-lists of hosts nor checkpoints";
             return Err(Error::Session(why.into()));
         }
         let (id, _, exit) = self.expect_session()?;

@@ -130,7 +130,7 @@ struct Ending(Process);
 impl Drop for Ending {
     fn drop(&mut self) {
         if let Err(error) = self.0.kill() {
-            tracing::error!(%error, "a template could not be ended");
+            tracing::error!(%error, "a template could not be killed");
         }
     }
 }
@@ -180,7 +180,7 @@ impl Template {
         }
         if let Some((module, error)) = report.failed.iter().next() {
             // A module that is half imported would fail in every session in stranger ways.
-            let why = format!("`{module}` of its preload list can't be imported: {error}");
+            let why = format!("`{module}` of its preload list cannot be imported: {error}");
             let failed = report.failed.into_keys().collect();
             return Err(ColdTemplate { why, failed });
         }
@@ -223,7 +223,7 @@ impl Template {
         self.channel.end();
         // It may not see that.
         if let Err(error) = self.process.0.kill() {
-            tracing::error!(%error, "a template could not be ended");
+            tracing::error!(%error, "a template could not be killed");
         }
     }
 
@@ -295,7 +295,7 @@ impl Template {
                         // Where its channel is full, it has enough to answer.
                         Beat::Ask => drop(self.channel.send_now(&Request::Ping, &[])),
                         Beat::Late => {
-                            tracing::warn!("a template does not answer and is ended");
+                            tracing::warn!("a template does not answer and is killed");
                             break;
                         }
                     }

@@ -115,7 +115,7 @@ impl Warm {
                     old.retire();
                 }
             }
-            Err(error) => tracing::error!(%error, "a worn template could not be replaced"),
+            Err(error) => tracing::error!(%error, "an aged template could not be replaced"),
         }
     }
 
@@ -133,7 +133,7 @@ impl Warm {
         Box::pin(async move {
             tracing::warn!("a template died and is being replaced");
             if let Err(error) = self.template(&tenant).await {
-                tracing::error!(%error, "the template could not be replaced");
+                tracing::error!(%error, "a dead template could not be replaced");
             }
         })
     }

@@ -278,7 +278,7 @@ impl Warm {
                 });
             }
             // Anew: a module that is half imported would fail in every session in stranger ways.
-            tracing::warn!(%why, "sessions start without a module that is usually imported ahead");
+            tracing::warn!(%why, "a module that is usually preloaded cannot be imported; sessions start without it");
             lock(&self.preload).retain(wanted);
         }
     }
@@ -380,7 +380,7 @@ impl Warm {
         self.spawner
             .send(&request, &[])
             .await
-            .map_err(Error::io("asking for an init"))
+            .map_err(Error::io("requesting an init"))
     }
 
     /// Asks for a fork's room in the mounts of a session.
@@ -392,7 +392,7 @@ impl Warm {
         self.spawner
             .send(&Request::Room(request), &[mounts.as_fd()])
             .await
-            .map_err(Error::io("asking for a room"))
+            .map_err(Error::io("requesting a fork slot"))
     }
 
     /// Starts a process that writes files into a workspace, charged to this cgroup. It can copy from
@@ -461,7 +461,7 @@ impl Warm {
                 }
             }
             Report::Failed { error } => {
-                tracing::error!(error, "behind the walls");
+                tracing::error!(error, "a process behind the walls failed");
                 if let Some(up) = self.waits().up.take() {
                     let _ = up.send(Err(error));
                 }
@@ -535,7 +535,7 @@ async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<Warm>) {
                     // Where its channel is full, it has enough to answer.
                     Beat::Ask => drop(spawner.send_now(&Request::Ping, &[])),
                     Beat::Late => {
-                        tracing::error!("the spawner does not answer: new sessions start behind new walls");
+                        tracing::error!("the spawner does not answer; new sessions get new walls");
                         waits.give_up();
                     }
                 }
@@ -576,7 +576,7 @@ fn start_rubbish_thread() -> mpsc::Sender<Vec<PathBuf>> {
             // One of those for which it took too long, so that new ones don't wait for them all.
             for directory in new.into_iter().chain(left.pop_front()) {
                 if let Err(error) = remove_tree(&directory) {
-                    tracing::warn!(%error, "a session's cgroup can't be removed yet");
+                    tracing::warn!(%error, "a session's cgroup cannot be removed yet");
                     left.push_back(directory);
                 }
             }

@@ -217,7 +217,7 @@ impl CellDriver<'_> {
             return Ok(self.ended(status, cause, &death, durations, peak));
         }
         let Some(wait_status) = death.wait_status else {
-            return Err(Error::Ended("how its process ended is not known".into()));
+            return Err(Error::Ended("the exit status of its process is unknown".into()));
         };
         let cause = match exit_or_signal(wait_status) {
             Ok(code) => Cause::Exit { code },
@@ -278,11 +278,11 @@ impl CellDriver<'_> {
 pub(crate) fn lacking(copy: WokenCopy) -> Vec<String> {
     let mut words = Vec::new();
     if copy.threads > 0 {
-        words.push(format!("{} threads of before are gone", copy.threads));
+        words.push(format!("{} earlier threads are gone", copy.threads));
     }
     if copy.processes > 0 {
         words.push(format!(
-            "{} child processes of before are gone",
+            "{} earlier child processes are gone",
             copy.processes
         ));
     }

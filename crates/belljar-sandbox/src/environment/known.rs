@@ -80,7 +80,7 @@ pub(super) fn remember(interpreter: &Path, question: &str, report: &Report) {
         new.persist(file).ok().map(drop)
     };
     if write().is_none() {
-        tracing::debug!("what an interpreter said could not be kept");
+        tracing::debug!("the report of an interpreter could not be cached");
     }
 }
 

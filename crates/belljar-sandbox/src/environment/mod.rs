@@ -274,7 +274,7 @@ impl TryFrom<String> for PythonVersion {
             (Some(Ok(major)), Some(Ok(minor)), Some(Ok(micro)), None) => {
                 Ok(Self(major, minor, micro))
             }
-            _ => Err(format!("'{text}' is not a Python version like 3.12.1")),
+            _ => Err(format!("`{text}` is not a Python version like `3.12.1`")),
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn check_package(package: &str) -> Result<(), EnvironmentError> {
     if trimmed.is_empty() {
         invalid("it is empty")
     } else if trimmed.starts_with('-') {
-        invalid("options are not taken; indexes are set in uv's own configuration")
+        invalid("options are not allowed; set indexes in the configuration of `uv`")
     } else if trimmed.starts_with('#') {
         invalid("it is a comment")
     } else if package.contains(['\n', '\r', '\0']) {

@@ -267,7 +267,7 @@ fn sweep(directory: &Path) {
             .to_str()
             .is_some_and(|name| name.starts_with(BUILDING) || name.starts_with(REMOVED));
         if leftover && let Err(error) = remove_all(&entry.path()) {
-            tracing::warn!(path = %entry.path().display(), %error, "could not sweep an interrupted build");
+            tracing::warn!(path = %entry.path().display(), %error, "an interrupted build could not be removed");
         }
     }
 }
@@ -320,7 +320,7 @@ impl Drop for Building {
         // After `move_to` there is nothing at this path any more.
         match remove_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %self.path.display(), %error, "could not remove a failed build");
+                tracing::warn!(path = %self.path.display(), %error, "a failed build could not be removed");
             }
             _ => {}
         }
@@ -436,9 +436,9 @@ fn load_from(place: &Path, name: &str) -> Result<Environment, EnvironmentError> 
         reason,
     };
     let path = place.join(RECORD);
-    let text = fs::read(&path).map_err(|error| broken(format!("{}: {error}", path.display())))?;
+    let text = fs::read(&path).map_err(|error| broken(format!("`{}`: {error}", path.display())))?;
     let unreadable =
-        |error: serde_json::Error| broken(format!("{} cannot be read: {error}", path.display()));
+        |error: serde_json::Error| broken(format!("`{}` cannot be read: {error}", path.display()));
     let RecordFormat { format } = serde_json::from_slice(&text).map_err(unreadable)?;
     if format > FORMAT {
         return Err(EnvironmentError::NewerFormat {
@@ -450,7 +450,7 @@ fn load_from(place: &Path, name: &str) -> Result<Environment, EnvironmentError> 
     let record: Record = serde_json::from_slice(&text).map_err(unreadable)?;
     if record.environment.name != name {
         return Err(broken(format!(
-            "it was built as '{}' and renamed by hand",
+            "it was built as `{}` and renamed by hand",
             record.environment.name
         )));
     }
@@ -458,12 +458,12 @@ fn load_from(place: &Path, name: &str) -> Result<Environment, EnvironmentError> 
     match environment.python.canonicalize() {
         Ok(found) if found == record.interpreter => Ok(environment),
         Ok(found) => Err(broken(format!(
-            "it was built on {}, but its python is now {}",
+            "it was built on `{}`, but its python is now `{}`",
             record.interpreter.display(),
             found.display()
         ))),
         Err(_) => Err(broken(format!(
-            "the Python that it was built on, {}, is gone",
+            "its Python, `{}`, is gone",
             record.interpreter.display()
         ))),
     }
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn a_missing_environment_is_reported_with_the_known_ones() {
         let (_root, store) = store_with("small");
         let message = store.load("big").unwrap_err().to_string();
         assert!(message.contains("known: small"), "{message}");

@@ -67,13 +67,13 @@ impl Packages {
     }
 }
 
-/// Why packages were not installed. The session goes on as it is.
+/// Why packages were not installed. The session continues unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageError {
-    /// It is not a requirement that is taken.
+    /// It is not a valid requirement.
     #[error(
-        "`{}` is not a package requirement ({why}): write it like pandas or pandas>=2",
+        "`{}` is not a package requirement: {why}\nhint: write it like `pandas` or `pandas>=2`",
         belljar_protocol::visible(.text)
     )]
     Requirement {
@@ -83,14 +83,16 @@ pub enum PackageError {
         why: &'static str,
     },
     /// The session's policy does not allow it.
-    #[error("this session may not install `{0}`: its policy for packages does not allow it")]
+    #[error("`{0}` cannot be installed: the package policy of this session does not allow it")]
     Denied(String),
-    /// The engine was built without a policy for packages, so its sessions see none.
-    #[error("this engine shows no packages to its sessions: build it with a policy for packages")]
-    Off,
-    /// `uv` said no: no such package, no wheel for this Python, a conflict with the environment.
+    /// The engine was built without a package policy, so its sessions see no packages.
     #[error(
-        "the packages could not be installed: uv {status} and said:\n{output}\nhint: only wheels are installed, and the environment's own packages keep their versions; `belljar env create` builds an environment with others"
+        "packages cannot be installed: this engine has no package policy\nhint: build the engine with a package policy"
+    )]
+    Off,
+    /// `uv` failed: no such package, no wheel for this Python, a conflict with the environment.
+    #[error(
+        "the packages could not be installed: `uv` {status} and printed:\n{output}\nhint: only wheels are installed, and the environment's own packages keep their versions; `belljar env create` builds an environment with others"
     )]
     Uv {
         /// How it ended.
@@ -99,22 +101,22 @@ pub enum PackageError {
         output: String,
     },
     /// They are larger than a layer may be.
-    #[error("the packages are larger than {limit} bytes, and were not installed")]
+    #[error("the packages were not installed: they have more than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: u64,
     },
-    /// A package holds what no wheel has.
-    #[error("a package holds `{}`, which is not a plain file, and was not installed", belljar_protocol::visible(.0))]
+    /// A package contains something other than regular files.
+    #[error("the package was not installed: its `{}` is not a regular file", belljar_protocol::visible(.0))]
     Odd(String),
-    /// A package holds the metadata of another.
-    #[error("a package holds `{}`, which is the metadata of another package, and was not installed", belljar_protocol::visible(.0))]
+    /// A package contains the metadata of another.
+    #[error("the package was not installed: its `{}` is the metadata of another package", belljar_protocol::visible(.0))]
     Metadata(String),
     /// The host lacks `uv`, or a data directory.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     /// A file operation failed.
-    #[error("could not {action} {}: {source}", path.display())]
+    #[error("could not {action} `{}`: {source}", path.display())]
     Io {
         /// What was tried.
         action: &'static str,
@@ -206,14 +208,14 @@ pub(crate) async fn give_back(shared: &Shared, guest: &mut Guest, layers: &[Laye
     let mut missing = Vec::new();
     if layers.len() > MOST_LAYERS {
         let more = layers.len() - MOST_LAYERS;
-        missing.push(format!("{more} more installs of the snapshot's session"));
+        missing.push(format!("{more} more installs of the saved session"));
     }
     for layer in layers.iter().take(MOST_LAYERS) {
         match find_again(shared, guest, layer).await {
             Ok(found) => guest.layers.extend(found),
             Err(error) => {
                 missing.extend(layer.packages.iter().map(|package| {
-                    format!("{} {}, not here: {error}", package.name, package.version)
+                    format!("{} {} is missing: {error}", package.name, package.version)
                 }));
             }
         }

@@ -56,7 +56,7 @@ impl Requirement {
             };
         }
         if list.len() > MOST {
-            return Err(invalid(text, "it is too long a list"));
+            return Err(invalid(text, "the list is too long"));
         }
         list.iter()
             .filter(|part| !part.trim().is_empty())
@@ -117,14 +117,14 @@ impl FromStr for Requirement {
         let end = trimmed.find(|c: char| !is_name_character(c));
         let (name, rest) = trimmed.split_at(end.unwrap_or(trimmed.len()));
         if !is_name(name) {
-            return Err(wrong("it has to start with a package's name"));
+            return Err(wrong("it must start with the name of a package"));
         }
         let mut rest = rest.trim_start();
         let mut out = String::new();
         if let Some(inner) = rest.strip_prefix('[') {
             let (extras, after) = inner
                 .split_once(']')
-                .ok_or_else(|| wrong("its extras have no end"))?;
+                .ok_or_else(|| wrong("its extras are not closed"))?;
             let extras: Vec<&str> = extras.split(',').map(str::trim).collect();
             if !extras.iter().copied().all(is_name) {
                 return Err(wrong("its extras are not names"));
@@ -135,7 +135,7 @@ impl FromStr for Requirement {
         if !rest.is_empty() {
             let versions: Option<Vec<String>> = rest.split(',').map(version).collect();
             let versions = versions.ok_or_else(|| {
-                wrong("after the name only versions may stand; no options, paths, URLs or markers")
+                wrong("only versions may follow the name; no options, paths, URLs or markers")
             })?;
             out.push_str(&versions.join(","));
         }

@@ -175,7 +175,7 @@ impl PackageStore {
         let installed = match (self.install(environment, layers, &requirements), known) {
             (Err(error), Some((answer, false))) => {
                 // It was good yesterday; an index that can't be reached is no reason to refuse it.
-                tracing::warn!(%error, "packages were not looked for anew");
+                tracing::warn!(%error, "the newest versions of packages could not be looked up");
                 return Ok(answer);
             }
             (installed, _) => installed?,

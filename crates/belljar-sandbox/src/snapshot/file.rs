@@ -146,7 +146,7 @@ impl Writer {
                 EntryKind::Other => leave_out("not a regular file".into()),
                 EntryKind::File if entry.size > room => {
                     leave_out(format!(
-                        "the files would be over the limit of {limit} bytes"
+                        "the files would exceed the limit of {limit} bytes"
                     ));
                 }
                 EntryKind::File => match workspace.read(&entry.path) {
@@ -281,7 +281,7 @@ impl Reader {
         if version != VERSION {
             return Err(SnapshotError::Version(version));
         }
-        let cut = SnapshotError::Damaged("it is cut short");
+        let cut = SnapshotError::Damaged("it is truncated");
         let body = metadata.len().checked_sub(HEAD + TRAILER).ok_or(cut)?;
 
         file.seek(SeekFrom::Start(HEAD + body))?;
@@ -294,7 +294,7 @@ impl Reader {
             .checked_add(files)
             .and_then(|sum| sum.checked_add(header));
         if sum != Some(body) || header > MAX_HEADER {
-            return Err(SnapshotError::Damaged("its lengths don't fit"));
+            return Err(SnapshotError::Damaged("its lengths are inconsistent"));
         }
         if hash(&mut file, HEAD + body + LENGTHS)? != expected {
             return Err(SnapshotError::Damaged("its checksum is wrong"));
@@ -302,7 +302,7 @@ impl Reader {
 
         file.seek(SeekFrom::Start(HEAD + variables + files))?;
         let header = serde_json::from_reader(BufReader::new((&file).take(header)))
-            .map_err(|_| SnapshotError::Damaged("its header can't be read"))?;
+            .map_err(|_| SnapshotError::Damaged("its header cannot be read"))?;
         Ok(Self {
             file,
             header,
@@ -380,7 +380,7 @@ impl Reader {
     }
 }
 
-const BAD_FILES: SnapshotError = SnapshotError::Damaged("its list of files can't be read");
+const BAD_FILES: SnapshotError = SnapshotError::Damaged("its list of files cannot be read");
 
 fn number(bytes: &[u8]) -> u64 {
     let fold = |n, byte: &u8| n << 8 | u64::from(*byte);

@@ -47,14 +47,14 @@ pub enum SnapshotError {
     #[error("this file is not a snapshot")]
     NotASnapshot,
     /// It has a format that this version does not know.
-    #[error("the snapshot has format {0}, which this version of Belljar does not know")]
+    #[error("the snapshot has format {0}, which this version of Belljar does not support")]
     Version(u32),
     /// It is not as it was written.
     #[error("the snapshot is damaged: {0}")]
     Damaged(&'static str),
     /// Pickles of code are only good for the same minor version of Python.
     #[error(
-        "the snapshot is of Python {}.{}, and this environment has {}.{}; load it in an environment with the former",
+        "the snapshot was made by Python {}.{}, but this environment has Python {}.{}\nhint: load it in an environment with the same Python version",
         .snapshot.0, .snapshot.1, .here.0, .here.1
     )]
     Python {
@@ -64,10 +64,10 @@ pub enum SnapshotError {
         here: (u8, u8, u8),
     },
     /// The new session died, or did not answer, while it opened the variables.
-    #[error("the session that opened the snapshot was lost: {0}")]
+    #[error("the session ended while it loaded the snapshot: {0}")]
     Lost(String),
     /// It could not be read.
-    #[error("the snapshot can't be read: {0}")]
+    #[error("the snapshot cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -425,7 +425,7 @@ async fn save(
                     .map_err(|_| broken("sources that can't be read"))?;
                 return Ok((saved, sources));
             }
-            _ => return Err(broken("an answer to another question")),
+            _ => return Err(broken("an answer to another request")),
         }
     }
 }
@@ -464,7 +464,7 @@ async fn open(
         match talk.receive().await? {
             (GuestFrame::Loading, _) => {}
             (GuestFrame::Loaded { names, why }, _) => return Ok((names, why)),
-            _ => return Err(broken("an answer to another question")),
+            _ => return Err(broken("an answer to another request")),
         }
     }
 }

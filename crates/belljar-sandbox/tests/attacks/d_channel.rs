@@ -141,7 +141,7 @@ async fn d2a_forged_frames() {
     .await;
     let (report, answer, none) = (
         "a report about cell",
-        "an answer to a question nobody asked",
+        "an unsolicited answer",
         "not a frame",
     );
     let frames = [

@@ -382,7 +382,7 @@ async fn e9c_displays_that_lie() {
             let Cause::Protocol { detail } = &outcome.cause else {
                 panic!("{parts}: {outcome:#?}");
             };
-            let known = ["a display whose parts don't fit", "not a frame: "];
+            let known = ["a display whose parts do not match", "not a frame: "];
             assert!(known.iter().any(|words| detail.starts_with(words)), "{detail}");
             assert_eq!(outcome.displays, []);
             session.close().await.unwrap();

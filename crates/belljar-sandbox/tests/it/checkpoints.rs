@@ -194,7 +194,7 @@ async fn going_back_to_a_name() {
         );
         let error = session.restore("two").await.unwrap_err();
         assert!(
-            error.to_string().contains("under the name `two`"),
+            error.to_string().contains("no such checkpoint: `two`"),
             "{error}"
         );
         // The name of a copy of before is used again. A crash goes back to the newest copy.

@@ -17,7 +17,7 @@ use crate::support::{
     processes_below, seconds, session, traces, without_copies,
 };
 
-const SLEPT: &str = "and was started anew: what was not a variable or a file of the workspace is gone (/tmp, environment variables, the current directory)";
+const SLEPT: &str = "and was restarted: only variables and files of the workspace were saved, not /tmp, environment variables and the current directory";
 
 /// What the engine's directory holds of sessions that sleep.
 fn sleepers() -> BTreeSet<PathBuf> {
@@ -87,7 +87,7 @@ async fn a_session_sleeps_and_wakes() {
     assert_eq!((outcome.cell, outcome.state), (2, Fate::Kept));
     assert_eq!(
         told(&outcome)[0],
-        format!("the session slept after cell 1 {SLEPT}")
+        format!("the session hibernated after cell 1 {SLEPT}")
     );
     assert_eq!(session.id(), id);
     assert!(!session.is_asleep());
@@ -121,21 +121,21 @@ async fn what_is_lost_is_told() {
     assert_eq!(outcome.stdout.text, "1 True\n");
     let mut lines = told(&outcome);
     let pickling = |name: &str, kind: &str| {
-        format!("the name `{name}` is gone: not saved: TypeError: cannot pickle '{kind}' object")
+        format!("the variable `{name}` is gone: not saved: TypeError: cannot pickle '{kind}' object")
     };
     let first = [
-        format!("the session slept after cell 1 {SLEPT}"),
-        "1 threads of before are gone".into(),
-        "1 child processes of before are gone".into(),
-        "checkpoints of before are gone: `mine`".into(),
-        "output of threads and child processes after the last cell is gone".into(),
-        "the files with the whole of long outputs are gone".into(),
+        format!("the session hibernated after cell 1 {SLEPT}"),
+        "1 earlier threads are gone".into(),
+        "1 earlier child processes are gone".into(),
+        "earlier checkpoints are gone: `mine`".into(),
+        "output of threads and child processes after the last cell was lost".into(),
+        "the files with the full text of long outputs are gone".into(),
         pickling("generator", "generator"),
         pickling("lock", "_thread.lock"),
     ];
     assert_eq!(lines.drain(..first.len()).collect::<Vec<_>>(), first);
     for (line, name) in lines.iter().zip(["file", "thread", "child"]) {
-        let start = format!("the name `{name}` is gone: not saved: TypeError: ");
+        let start = format!("the variable `{name}` is gone: not saved: TypeError: ");
         assert!(line.starts_with(&start), "{line}");
     }
     assert!(
@@ -206,7 +206,7 @@ async fn every_question_wakes_it() {
     assert!(
         outcome
             .dropped
-            .contains(&"checkpoints of before are gone: `here`".into()),
+            .contains(&"earlier checkpoints are gone: `here`".into()),
         "{:?}",
         outcome.dropped
     );
@@ -374,7 +374,7 @@ async fn forks_and_their_parents_do_not_sleep() {
         Err(Error::NotHibernated(why)) => why,
         other => panic!("{other:?}"),
     };
-    assert_eq!(why(session.hibernate().await), "it has forks that live");
+    assert_eq!(why(session.hibernate().await), "it has live forks");
     assert_eq!(why(fork.hibernate().await), "it is a fork");
     assert_eq!(printed(&session, "print(x)").await, "1\n");
     assert_eq!(printed(&fork, "print(x)").await, "1\n");

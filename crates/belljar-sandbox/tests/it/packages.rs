@@ -168,7 +168,7 @@ async fn copies_forks_and_sleepers_keep_their_packages() {
     let (loaded, report) = engine.load(&file, options).await.unwrap();
     assert_eq!(report.packages.len(), 3, "{report:?}");
     assert!(
-        report.packages[0].starts_with("alpha-one 1.0, not here: "),
+        report.packages[0].starts_with("alpha-one 1.0 is missing: "),
         "{report:?}"
     );
     assert!(!loaded.run(ALL).await.unwrap().is_success());
