@@ -46,7 +46,7 @@ impl fmt::Debug for BlobHash {
 
 /// A text that is no hash of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the hash of a blob has 64 hexadecimal digits, in small letters")]
+#[error("the hash of a blob must have 64 hexadecimal digits, in lower case")]
 pub struct InvalidBlobHash;
 
 impl FromStr for BlobHash {

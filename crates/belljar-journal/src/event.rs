@@ -24,10 +24,10 @@ impl RunId {
     }
 }
 
-/// A text that can't be the name of a run.
+/// A text that is not a valid run id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` is no name of a run: it must have 1 to 64 letters, digits, `-` or `_`",
+    "`{}` is not a valid run id: it must have 1 to 64 letters, digits, `-` or `_`",
     .0.escape_debug()
 )]
 pub struct InvalidRunId(String);

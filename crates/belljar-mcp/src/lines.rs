@@ -50,7 +50,7 @@ impl LineStreams {
         let writer = thread::Builder::new().name("mcp-output".into());
         writer.spawn(move || {
             if let Err(error) = write_lines(output, queue) {
-                tracing::info!(%error, "nobody reads what is sent");
+                tracing::info!(%error, "the client no longer reads messages");
                 ended.cancel();
             }
             let _ = done.send(());
@@ -147,21 +147,21 @@ impl Transport<RoleServer> for Lines {
             let line = match line {
                 Line::Whole(line) => line,
                 Line::TooLong => {
-                    let why = format!("a message may have {MAX_LINE} bytes");
+                    let why = format!("a message can have at most {MAX_LINE} bytes");
                     let error = ErrorData::invalid_request(why, None);
                     self.refuse(error, None).await;
                     continue;
                 }
                 Line::Broken(error) => {
-                    tracing::error!(%error, "reading from the client");
+                    tracing::error!(%error, "reading from the client failed");
                     continue;
                 }
             };
             match serde_json::from_slice::<ClientJsonRpcMessage>(&line) {
                 Ok(message) if self.passes(&message) => return Some(message),
-                Ok(_) => tracing::debug!("a message before the connection is open is passed over"),
+                Ok(_) => tracing::debug!("a message before the connection was opened is ignored"),
                 Err(error) => {
-                    tracing::debug!(%error, "a message that can't be read");
+                    tracing::debug!(%error, "a message cannot be read");
                     if let Some((error, id)) = refusal(&line, &error) {
                         self.refuse(error, id).await;
                     }
@@ -191,7 +191,7 @@ fn refusal(line: &[u8], error: &serde_json::Error) -> Option<(ErrorData, Option<
         return Some((ErrorData::parse_error(why, None), None));
     }
     let head = serde_json::from_slice::<Head>(line);
-    let invalid = || ErrorData::invalid_request("this is no message of the protocol", None);
+    let invalid = || ErrorData::invalid_request("this is not a message of the protocol", None);
     match head {
         Ok(Head {
             id: None,

@@ -86,7 +86,7 @@ impl Question {
             Ok(ClientResult::ElicitResult(result)) => Some(result),
             Ok(_) => None,
             Err(error) => {
-                tracing::info!(%error, "the client did not ask");
+                tracing::info!(%error, "the client did not ask its user");
                 None
             }
         };

@@ -21,10 +21,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The system did not give a thread.
-    #[error("no thread for the client's messages: {0}")]
+    #[error("the thread that reads the client's messages could not be started: {0}")]
     Thread(#[from] std::io::Error),
     /// Nothing could be agreed on with the client.
-    #[error("the client and this server don't agree: {0}")]
+    #[error("the connection could not be opened: {0}")]
     Refused(String),
 }
 

@@ -64,7 +64,7 @@ pub enum DeniedReason {
     #[error("is not on this session's allow-list, which the host sets")]
     NotListed,
     /// An address instead of a name, in any spelling.
-    #[error("is an address; sessions reach hosts by their names only")]
+    #[error("is an address; sessions reach hosts by name only")]
     AddressLiteral,
     /// Nothing that could be a host name.
     #[error("is not a host name; letters outside ASCII are written in the xn-- form")]
@@ -72,21 +72,21 @@ pub enum DeniedReason {
     /// The name leads to an address that is refused to every session: private, link-local, and
     /// whatever else is not of the public internet. One such address among others is enough, since
     /// honest names don't mix.
-    #[error("leads to a private or reserved address, which no session may reach")]
+    #[error("resolves to a private or reserved address, which no session may reach")]
     RefusedAddress,
     /// The `Host` header of a plain request names another host or port.
-    #[error("was asked for with a Host header that names another host")]
+    #[error("was requested with a Host header that names another host")]
     HostMismatch,
     /// What came through a tunnel was not a TLS greeting, or not in time, or not within 16 KiB.
-    #[error("was sent something other than TLS, which is all that a tunnel carries")]
+    #[error("was sent something other than TLS; a tunnel carries only TLS")]
     NotTls,
     /// The TLS greeting has no server name.
-    #[error("was sent a TLS greeting without a server name")]
+    #[error("was sent a TLS ClientHello without a server name")]
     NoServerName,
     /// The TLS greeting has the name of another host.
-    #[error("was sent a TLS greeting that names another host")]
+    #[error("was sent a TLS ClientHello that names another host")]
     ServerNameMismatch,
     /// The TLS greeting hides its real server name (ECH).
-    #[error("was sent a TLS greeting with an encrypted server name, which can't be checked")]
+    #[error("was sent a TLS ClientHello with an encrypted server name, which cannot be checked")]
     EncryptedHello,
 }

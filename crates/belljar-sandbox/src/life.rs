@@ -348,10 +348,7 @@ fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<St
         .collect();
     if !copies.is_empty() {
         let copies = copies.join(", ");
-        tell(
-            &mut lost,
-            format!("earlier checkpoints are gone: {copies}"),
-        );
+        tell(&mut lost, format!("earlier checkpoints are gone: {copies}"));
     }
     let unread = |stream| guest.read_now(stream, &mut [0]).is_ok_and(|read| read > 0);
     if unread(Stream::Stdout) || unread(Stream::Stderr) {

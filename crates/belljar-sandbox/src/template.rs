@@ -173,7 +173,7 @@ impl Template {
             // A thread is not copied by a fork, and a lock that it held would never be released.
             return Err(format!(
                 "it has {} threads after importing the preload list, but a template must have \
-                 one; take the module that starts threads off the list",
+                 one; remove the module that starts threads from the list",
                 report.threads
             )
             .into());

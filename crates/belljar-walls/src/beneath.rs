@@ -25,15 +25,15 @@ pub enum BeneathError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// Nothing is there.
+    /// There is no such file.
     #[error("`{0}` does not exist in the workspace")]
     NotFound(String),
     /// Something is there that is neither a regular file nor a directory, or a link on the way.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),
-    /// The session would use more memory than it may.
+    /// The session would exceed its memory limit.
     #[error(
-        "`{path}` was not written: the session's files and variables together may use {limit} bytes of memory; delete some, or start a session with a higher memory limit"
+        "`{path}` was not written: files and variables of the session together can use {limit} bytes of memory\nhint: delete some of them, or start a session with a higher memory limit"
     )]
     NoMemory {
         /// The path.
@@ -46,7 +46,7 @@ pub enum BeneathError {
     Io {
         /// The path.
         path: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }

@@ -38,7 +38,7 @@ pub struct CgroupLimits {
 pub struct SessionUse {
     /// Bytes of memory, files in memory included.
     pub memory_bytes: Option<u64>,
-    /// Processor time since it was made.
+    /// CPU time since it was made.
     pub cpu_time: Option<Duration>,
     /// Processes and threads.
     pub processes: Option<u64>,
@@ -54,7 +54,7 @@ pub enum CgroupError {
         missing: String,
     },
     /// They are there, but not for this user.
-    #[error("cgroup {path} can't be used: {source}")]
+    #[error("cgroup `{path}` cannot be used: {source}")]
     Refused {
         /// The directory or file.
         path: PathBuf,

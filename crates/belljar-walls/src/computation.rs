@@ -38,7 +38,7 @@ pub struct ComputationLimits {
 pub enum ConfineError {
     /// The host lacks a protection.
     #[error(
-        "the process that computes cannot be confined: {0}\nhint: `belljar doctor` tells what this host lacks"
+        "the process that computes cannot be confined: {0}\nhint: `belljar doctor` shows what this host lacks"
     )]
     Walls(String),
     /// The computation panicked.

@@ -230,7 +230,9 @@ fn give_proc(spawner: i32, to: &Channel) -> Result<(), String> {
 /// In the spawner: its ids are mapped when this returns.
 fn wait_for_proc(from: &Channel) -> Result<OwnedFd, String> {
     match from.receive().step("waiting for /proc")? {
-        Some((Made(None), mut descriptors)) => descriptors.pop().ok_or("no /proc came".into()),
+        Some((Made(None), mut descriptors)) => {
+            descriptors.pop().ok_or("no `/proc` was received".into())
+        }
         Some((Made(Some(error)), _)) => Err(error),
         // The builder tells why.
         None => sys::exit_now(1),

@@ -43,10 +43,10 @@ pub(crate) fn check_host() -> Result<(), String> {
     match landlock_version() {
         Some(version) if version >= LANDLOCK_FLOOR => Ok(()),
         Some(version) => Err(format!(
-            "this kernel has version {version} of Landlock, and {LANDLOCK_FLOOR} is needed (Linux 5.19 or later)"
+            "this kernel has version {version} of Landlock, but {LANDLOCK_FLOOR} is needed (Linux 5.19 or later)"
         )),
         None => {
-            Err("this kernel has no Landlock, or it is off (see `lsm=` of its command line)".into())
+            Err("this kernel has no Landlock, or it is disabled (see `lsm=` of the kernel command line)".into())
         }
     }
 }

@@ -102,8 +102,8 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         fs::create_dir_all(at.join(directory)).step(directory)?;
     }
     let forks = inside(at, Path::new(FORKS));
-    fs::create_dir(&forks).step("making rooms for forks")?;
-    make_places(&forks).step("making rooms for forks")?;
+    fs::create_dir(&forks).step("making fork slots")?;
+    make_places(&forks).step("making fork slots")?;
     // Shown until the spawner has its own: for an ordinary user the kernel allows a new one only where one is already
     // visible. It stays below the later ones, locked there.
     let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
@@ -373,11 +373,11 @@ pub(crate) fn mount_room(request: &RoomRequest) -> Result<(), String> {
     let room = &request.room;
     let options = format!("mode=0755,size=4k,nr_inodes={}", MOST_FORKS + 8);
     sys::mount_new(c"tmpfs", room, libc::MS_NOSUID | libc::MS_NODEV, &options)
-        .step("mounting a room")?;
+        .step("mounting a fork slot")?;
     let workspace = room_workspace(room);
-    fs::create_dir(&workspace).step("furnishing a room")?;
-    make_places(room).step("furnishing a room")?;
-    seal(room).step("making a room read-only")?;
+    fs::create_dir(&workspace).step("filling a fork slot")?;
+    make_places(room).step("filling a fork slot")?;
+    seal(room).step("making a fork slot read-only")?;
     let (bytes, inodes) = (request.workspace_bytes, request.inodes);
     mount_private(&workspace, bytes, inodes, 0o755, request.owner)
 }

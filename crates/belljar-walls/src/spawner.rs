@@ -137,7 +137,7 @@ fn start_writer(descriptors: Vec<OwnedFd>, source: bool) -> io::Result<libc::pid
 
 /// Works in the mount namespace that came with a request, in a process of its own.
 fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
-    let mounts = descriptors.first().ok_or("no mounts came with it")?;
+    let mounts = descriptors.first().ok_or("the request has no mounts")?;
     match sys::clone_process(0).step("starting a process")? {
         Forked::Child => {
             let kind = Some(LinkNameSpaceType::Mount);
@@ -161,7 +161,7 @@ fn make_room(request: &RoomRequest, host: &Channel) -> Result<(), String> {
     let rules = landlock::fork_ruleset(&request.room.display().to_string())?;
     let report = Report::Init { id: request.id };
     host.send(&report, &[workspace.as_fd(), rules.as_fd()])
-        .step("reporting a room")
+        .step("reporting a fork slot")
 }
 
 fn reap(

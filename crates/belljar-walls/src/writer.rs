@@ -336,7 +336,7 @@ fn prepare(workspace: &Beneath, join: Option<OwnedFd>) -> Result<(), String> {
         // The kernel is to end this process before those of the session. The file is the process's
         // own only while it can be looked into.
         sys::set_dumpable(true).step("opening the writer")?;
-        std::fs::write("/proc/self/oom_score_adj", "1000").step("setting the memory score")?;
+        std::fs::write("/proc/self/oom_score_adj", "1000").step("setting the OOM score")?;
     }
     let owner = rustix::fs::fstat(workspace).step("looking for the workspace's owner")?;
     sys::set_ids(owner.st_uid, owner.st_gid).step("becoming the workspace's owner")?;

@@ -66,7 +66,7 @@ impl<T: Transport<RoleClient>> Answers<T> {
         let answer = if matches!(request.request, ServerRequest::PingRequest(_)) {
             ClientJsonRpcMessage::response(ClientResult::empty(()), request.id)
         } else {
-            let why = "this client gives nothing to servers";
+            let why = "this client does not answer requests of servers";
             let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None);
             ClientJsonRpcMessage::error(error, Some(request.id))
         };

@@ -132,7 +132,7 @@ async fn answered(
                 Some(body) if has_too_many_values(&body) => fault(id, TOO_MANY_VALUES),
                 Some(body) => {
                     serde_json::from_slice(&secrets.scrub(body)).unwrap_or_else(|error| {
-                        fault(id, &format!("the answer can't be read: {error}"))
+                        fault(id, &format!("the answer cannot be read: {error}"))
                     })
                 }
             };

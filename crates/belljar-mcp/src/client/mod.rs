@@ -96,8 +96,8 @@ pub async fn connect(
         return Err(ClientError::TooMuch {
             server: name.to_owned(),
             why: format!(
-                "{bytes} bytes of descriptions and schemas, where {MAX_GRANTED} are taken\n\
-                 hint: name the tools that you want in `tools` of [mcp.{name}]"
+                "{bytes} bytes of descriptions and schemas, at most {MAX_GRANTED}\n\
+                 hint: name the tools that you want in `tools` of `[mcp.{name}]`"
             ),
         });
     }

@@ -35,7 +35,7 @@ impl Offer {
         let name = &*tool.name;
         if !is_name(name) {
             return Err(format!(
-                "a name has 1 to {MAX_NAME} of the characters A-Z a-z 0-9 _ - . /"
+                "a name has 1 to {MAX_NAME} of the characters `A-Z a-z 0-9 _ - . /`"
             ));
         }
         let description = tool.description.as_deref().unwrap_or_default();
@@ -100,7 +100,9 @@ pub(super) fn words(text: &str, most: usize) -> String {
 fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     let mut schema = Value::Object(schema.clone());
     if schema.to_string().len() > MAX_BYTES {
-        return Err(format!("a schema of it has more than {MAX_BYTES} bytes"));
+        return Err(format!(
+            "one of its schemas has more than {MAX_BYTES} bytes"
+        ));
     }
     clean(&mut schema)?;
     Ok(schema)
@@ -136,7 +138,7 @@ fn is_plain(text: &str) -> Result<(), String> {
     }
     let shown = words(&shown, 100);
     Err(format!(
-        "a schema of it has characters that can't be seen: {shown}"
+        "one of its schemas has invisible characters: {shown}"
     ))
 }
 
@@ -226,15 +228,15 @@ mod tests {
         for (schema, part) in [
             (
                 json!({"properties": {"a\u{202e}": {}}}),
-                "can't be seen: a<U+202E>",
+                "invisible characters: a<U+202E>",
             ),
             (
                 json!({"properties": {"a": {"enum": ["b\u{200b}"]}}}),
-                "can't be seen",
+                "invisible characters",
             ),
             (
                 json!({"properties": {"a": {"default": "\u{1b}[2J"}}}),
-                "can't be seen",
+                "invisible characters",
             ),
             (
                 json!({"properties": {"a-b": {}, "a_b": {}}}),
@@ -244,7 +246,7 @@ mod tests {
                 json!({"properties": {"北": {}}}),
                 "no name for the parameter",
             ),
-            (json!({"type": "array"}), "are no object"),
+            (json!({"type": "array"}), "are not an object"),
             (json!({"x": "y".repeat(MAX_BYTES)}), "more than 65536 bytes"),
         ] {
             let why = offer(true, json!({"name": "x", "inputSchema": schema})).unwrap_err();

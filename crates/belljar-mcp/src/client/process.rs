@@ -189,13 +189,13 @@ impl ServerLines {
         };
         match serde_json::from_slice(line) {
             Ok(Head { id, method: None }) if self.waiting.remove(&id) => {
-                let why = format!("the server's answer can't be read: {error}");
+                let why = format!("the server's answer cannot be read: {error}");
                 let error = ErrorData::internal_error(why, None);
                 Some(ServerJsonRpcMessage::error(error, Some(id)))
             }
             _ => {
                 // Many print what they should log.
-                tracing::debug!(%error, "a line of the server that is no message");
+                tracing::debug!(%error, "a line of the server is not a message");
                 self.nonsense += line.len();
                 None
             }
@@ -257,7 +257,7 @@ impl Transport<RoleClient> for ServerLines {
                 Line::Broken(error) => self.give_up(format!("reading from it: {error}")),
             }
             if self.nonsense > MAX_NONSENSE {
-                self.give_up("it writes no end of what is no message".into());
+                self.give_up("it writes too many lines that are not messages".into());
                 return None;
             }
         }

@@ -79,7 +79,7 @@ impl TryFrom<String> for Source {
             Some(("variable", name)) if is_variable(name) => Ok(Self::Variable(name.into())),
             Some(("file", path)) => absolute(path)
                 .map(Self::File)
-                .ok_or_else(|| "a path begins with / or ~/".into()),
+                .ok_or_else(|| "a path begins with `/` or `~/`".into()),
             Some(("text", text)) => Ok(Self::Text(text.into())),
             // What was written is not repeated: it may be a key.
             _ => Err("write \"variable:NAME\", \"file:PATH\" or \"text:…\"".into()),
@@ -100,7 +100,7 @@ impl TryFrom<String> for Header {
             // What was written is not repeated: it may be a key.
             _ => Err(
                 "write \"variable:NAME\" or \"file:PATH\", or the same after \"Bearer \"; \
-                 a key itself doesn't belong into the settings"
+                 a key itself does not belong in the settings"
                     .into(),
             ),
         }
@@ -157,13 +157,15 @@ impl ServerSpec {
             }
         }
         if let Some(name) = self.env.keys().find(|name| !is_variable(name)) {
-            return Err(format!("`{name}` is no name of an environment variable"));
+            return Err(format!(
+                "`{name}` is not a valid name of an environment variable"
+            ));
         }
         if self
             .timeout
             .is_some_and(|seconds| !(1..=86_400).contains(&seconds))
         {
-            return Err("`timeout` is a number of seconds from 1 to 86400 (a day)".into());
+            return Err("`timeout` must be from 1 to 86400 seconds (a day)".into());
         }
         Ok(())
     }
@@ -214,11 +216,11 @@ impl ServerSpec {
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .filter(|url| url.username().is_empty() && url.password().is_none())
-            .ok_or("`url` looks like https://host/mcp, without a name or password in it")?;
+            .ok_or("`url` must look like `https://host/mcp`, without user name and password")?;
         if !self.headers.is_empty() && url.scheme() == "http" && !is_loopback(&url) {
             let host = url.host_str().unwrap_or_default();
             return Err(format!(
-                "the `headers` would go unencrypted to {host}: use https"
+                "the `headers` would be sent unencrypted to `{host}`: use https"
             ));
         }
         for name in self.headers.keys() {
@@ -238,8 +240,9 @@ impl ServerSpec {
             } else {
                 key.expose().to_owned()
             };
-            let mut value = HeaderValue::from_str(&text)
-                .map_err(|_| format!("`headers.{name}`: it can't be sent"))?;
+            let mut value = HeaderValue::from_str(&text).map_err(|_| {
+                format!("`headers.{name}`: the value has characters that a header cannot have")
+            })?;
             value.set_sensitive(true);
             map.insert(header_name(name)?, value);
         }
@@ -252,10 +255,10 @@ impl Source {
         match self {
             Self::Variable(name) => std::env::var_os(name)
                 .filter(|value| !value.is_empty())
-                .ok_or_else(|| format!("the variable {name} is not set")),
+                .ok_or_else(|| format!("the variable `{name}` is not set")),
             Self::File(path) => std::fs::read_to_string(path)
                 .map(|text| text.trim().into())
-                .map_err(|error| format!("{}: {error}", path.display())),
+                .map_err(|error| format!("`{}`: {error}", path.display())),
             Self::Text(text) => Ok(text.into()),
         }
     }
@@ -265,9 +268,9 @@ impl Header {
     fn read(&self) -> Result<ApiKey, String> {
         match &self.source {
             Source::Variable(name) => ApiKey::from_variable(name)?
-                .ok_or_else(|| format!("the variable {name} is not set")),
+                .ok_or_else(|| format!("the variable `{name}` is not set")),
             Source::File(path) => ApiKey::from_file(path),
-            Source::Text(_) => Err("a key itself doesn't belong into the settings".into()),
+            Source::Text(_) => Err("a key itself does not belong in the settings".into()),
         }
     }
 }
@@ -289,7 +292,7 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
     HeaderName::try_from(name)
         .ok()
         .filter(|name| !own.contains(&name.as_str()) && !name.as_str().starts_with("mcp-"))
-        .ok_or_else(|| format!("`headers.{name}`: no header that can be set"))
+        .ok_or_else(|| format!("`headers.{name}`: this header cannot be set"))
 }
 
 fn find_program(program: &str) -> Result<PathBuf, String> {
@@ -300,7 +303,7 @@ fn find_program(program: &str) -> Result<PathBuf, String> {
         Some(PathBuf::from(program)).filter(|_| !program.is_empty())
     };
     found.ok_or_else(|| {
-        "the program of `command` is a name that is looked for in PATH, or a path that begins with / or ~/".into()
+        "the program of `command` must be a name in `PATH`, or a path that begins with `/` or `~/`".into()
     })
 }
 
@@ -337,11 +340,11 @@ mod tests {
                 json!({"command": ["a"], "url": "https://b/"}),
                 "either a `command`",
             ),
-            (json!({"command": ["./server"]}), "begins with / or ~/"),
-            (json!({"command": [""]}), "begins with / or ~/"),
+            (json!({"command": ["./server"]}), "begins with `/` or `~/`"),
+            (json!({"command": [""]}), "begins with `/` or `~/`"),
             (
                 json!({"command": ["a"], "env": {"A B": "text:x"}}),
-                "no name of an environment",
+                "not a valid name of an environment",
             ),
             (
                 json!({"command": ["a"], "env": {"A": "sk-secret"}}),
@@ -356,14 +359,14 @@ mod tests {
                 json!({"url": "https://b/", "env": {"A": "text:x"}}),
                 "`env` is for",
             ),
-            (json!({"url": "ftp://b/"}), "`url` looks like"),
+            (json!({"url": "ftp://b/"}), "`url` must look like"),
             (
                 json!({"url": "https://me:sk-secret@b/"}),
-                "`url` looks like",
+                "`url` must look like",
             ),
             (
                 json!({"url": "http://b/", "headers": {"x": "variable:K"}}),
-                "unencrypted to b",
+                "unencrypted to `b`",
             ),
             (
                 json!({"url": "https://b/", "headers": {"x": "text:sk-secret"}}),
@@ -375,7 +378,7 @@ mod tests {
             ),
             (
                 json!({"url": "https://b/", "headers": {"Mcp-Name": "variable:K"}}),
-                "no header",
+                "this header cannot be set",
             ),
             (json!({"command": ["a"], "cwd": "/"}), "unknown field"),
         ] {
@@ -407,7 +410,7 @@ mod tests {
         let mut spec: ServerSpec = serde_json::from_value(spec).unwrap();
         spec.check("host").unwrap();
         let why = spec.way().err().unwrap();
-        assert_eq!(why, "`env.C`: the variable NOT_SET_ANYWHERE is not set");
+        assert_eq!(why, "`env.C`: the variable `NOT_SET_ANYWHERE` is not set");
         spec.env.remove("C");
         let Ok(Way::Start { environment, .. }) = spec.way() else {
             panic!("no command");

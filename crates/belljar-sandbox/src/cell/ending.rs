@@ -217,7 +217,9 @@ impl CellDriver<'_> {
             return Ok(self.ended(status, cause, &death, durations, peak));
         }
         let Some(wait_status) = death.wait_status else {
-            return Err(Error::Ended("the exit status of its process is unknown".into()));
+            return Err(Error::Ended(
+                "the exit status of its process is unknown".into(),
+            ));
         };
         let cause = match exit_or_signal(wait_status) {
             Ok(code) => Cause::Exit { code },

@@ -36,16 +36,16 @@ struct Entry {
 #[non_exhaustive]
 pub enum AllowListError {
     /// An address, in any spelling.
-    #[error("`{0}` is an address; list the host by its name, since sessions can't use addresses")]
+    #[error("`{0}` is an address; list the host by name, since sessions cannot use addresses")]
     Address(String),
     /// A name in another script.
     #[error("`{0}` has letters outside ASCII; write the name in its `xn--…` form")]
     NotAscii(String),
     /// Everything, or everything below a top-level domain.
-    #[error("`{0}` covers too much; list each host, or the subdomains of one (`*.example.com`)")]
+    #[error("`{0}` is too wide; list each host, or the subdomains of one (`*.example.com`)")]
     TooWide(String),
     /// A name without a dot.
-    #[error("`{0}` is not a full name; write it with its domain (`host.example.com`)")]
+    #[error("`{0}` is not a fully qualified name; add its domain (`host.example.com`)")]
     NotFull(String),
     /// A port that does not exist.
     #[error("the port of `{0}` is not a number from 1 to 65535")]

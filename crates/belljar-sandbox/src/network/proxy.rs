@@ -143,14 +143,14 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             }
             Err(error) => {
                 // Out of descriptors, most likely: they come back.
-                tracing::debug!(%error, "a session's connection was not accepted");
+                tracing::debug!(%error, "a connection of a session could not be accepted");
                 sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-/// Why a session's request was not carried out, in words for the session.
+/// Why a request of a session was refused, in words for the session.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("{0}")]
@@ -159,7 +159,7 @@ enum Refusal {
     Malformed(&'static str),
     #[error("a body needs a Content-Length")]
     LengthRequired,
-    #[error("the head of the request did not come in time")]
+    #[error("the head of the request did not arrive in time")]
     Slow,
     #[error("the head of the request has more than 16 KiB")]
     TooLong,

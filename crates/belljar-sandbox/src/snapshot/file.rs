@@ -145,9 +145,7 @@ impl Writer {
                     .map_err(Error::io("writing the snapshot"))?,
                 EntryKind::Other => leave_out("not a regular file".into()),
                 EntryKind::File if entry.size > room => {
-                    leave_out(format!(
-                        "the files would exceed the limit of {limit} bytes"
-                    ));
+                    leave_out(format!("the files would exceed the limit of {limit} bytes"));
                 }
                 EntryKind::File => match workspace.read(&entry.path) {
                     Ok(file) => {

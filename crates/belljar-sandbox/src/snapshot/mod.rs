@@ -296,10 +296,10 @@ fn differences(header: &Header, here: &Environment) -> Vec<String> {
         .filter_map(|package| match here.get(package.name.as_str()) {
             Some(version) if *version == package.version => None,
             Some(version) => Some(format!(
-                "{} {}, here {version}",
+                "{} {} is {version} here",
                 package.name, package.version
             )),
-            None => Some(format!("{} {}, not here", package.name, package.version)),
+            None => Some(format!("{} {} is missing", package.name, package.version)),
         })
         .collect()
 }

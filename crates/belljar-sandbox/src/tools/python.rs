@@ -34,7 +34,7 @@ pub(super) fn stub(tool: &ToolStub) -> Result<GuestTool, String> {
         .get("type")
         .is_some_and(|of| of.as_str() != Some("object"))
     {
-        return Err(format!("the arguments of `{name}` are no object"));
+        return Err(format!("the arguments of `{name}` are not an object"));
     }
     let parameters = parameters(schema).map_err(|why| format!("`{name}`: {why}"))?;
     let open = match schema.get("additionalProperties") {

@@ -108,7 +108,7 @@ async fn a_restored_session_is_a_session() {
     assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
     let lacking = outcome.dropped.join("; ");
     assert!(
-        lacking.contains("1 threads") && lacking.contains("1 child processes"),
+        lacking.contains("1 earlier threads") && lacking.contains("1 earlier child processes"),
         "{lacking}"
     );
     // Two processes and the copy: no sleep.

@@ -120,12 +120,12 @@ async fn fifty_forks_know_nothing_of_each_other() {
         printed(&session, "print(len(common), os.listdir())").await,
         "1000 []\n"
     );
-    // As many as there are rooms, and then a word about it.
+    // All fork slots, and then an error.
     let rest = session.fork(13).await.unwrap();
     let Err(Error::Fork(why)) = session.fork(1).await else {
         panic!("a 64th fork");
     };
-    assert!(why.contains("drop one"), "{why}");
+    assert!(why.contains("namespace group is full"), "{why}");
     drop(rest);
     assert_eq!(
         printed(&fork(&session).await, "print(common[-1])").await,

@@ -121,7 +121,9 @@ async fn what_is_lost_is_told() {
     assert_eq!(outcome.stdout.text, "1 True\n");
     let mut lines = told(&outcome);
     let pickling = |name: &str, kind: &str| {
-        format!("the variable `{name}` is gone: not saved: TypeError: cannot pickle '{kind}' object")
+        format!(
+            "the variable `{name}` is gone: not saved: TypeError: cannot pickle '{kind}' object"
+        )
     };
     let first = [
         format!("the session hibernated after cell 1 {SLEPT}"),

@@ -75,7 +75,7 @@ fn a_seed_that_can_not_be_bound_is_refused() {
 fn hosts_that_can_not_be_allowed_are_refused() {
     let scratch = Scratch::new();
     for (host, remedy) in [
-        ("10.0.0.1", "list the host by its name"),
+        ("10.0.0.1", "list the host by name"),
         ("*", "list each host"),
         ("exämple.com", "xn--"),
     ] {
