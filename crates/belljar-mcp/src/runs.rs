@@ -85,7 +85,7 @@ impl Runs {
     pub(crate) fn explain(&self, what: &str, error: &RunError) -> String {
         if self.for_tenants {
             tracing::error!(%error, "{what}");
-            return format!("{what}: this is a fault of the service; its log tells more.");
+            return format!("{what}: this is a fault of the service; see its log.");
         }
         format!("{what}: {error}")
     }
@@ -96,8 +96,8 @@ impl Runs {
         if self.for_tenants
             && let ExitReason::ModelFailed { error } = &mut ending.reason
         {
-            tracing::error!(%error, "a model could not be asked");
-            "the model could not be asked".clone_into(error);
+            tracing::error!(%error, "the request to the model failed");
+            "the request to the model failed".clone_into(error);
         }
         Some(ending)
     }
@@ -218,7 +218,7 @@ pub(crate) async fn drive(
             let decision = questions.ask(&approval).await;
             let decided = control.decide(&approval.id, &approval.hash, decision);
             if let Err(error) = decided.await {
-                tracing::warn!(%error, "a decision was not taken");
+                tracing::warn!(%error, "a decision was refused");
             }
         }
     });

@@ -313,7 +313,10 @@ mod tests {
                 "[providers.openia]\nbase_url = 'x'",
                 "did you mean `openai`?",
             ),
-            ("[prices.\"gpt-5\"]\ninput = 1", "names no model"),
+            (
+                "[prices.\"gpt-5\"]\ninput = 1",
+                "is not the name of a model",
+            ),
             (
                 "[providers.openai]\nkey = 'sk-secret'",
                 "there is no setting `providers.openai.key`",

@@ -232,7 +232,10 @@ impl Agent {
                 None if has_branches && granted.stub.name == BRANCH => {
                     options.tools.push(granted.stub.clone());
                 }
-                _ => tracing::warn!(tool = granted.stub.name, "a tool of the run is not there"),
+                _ => tracing::warn!(
+                    tool = granted.stub.name,
+                    "a tool of the run is missing or has changed"
+                ),
             }
         }
         let (control, decisions) = Control::new();

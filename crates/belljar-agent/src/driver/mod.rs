@@ -37,7 +37,7 @@ pub const FILE_BYTES: u64 = 256 << 20;
 /// How much is kept of the answer of a run whose last event is too large.
 const MOST_LAST_ANSWER: usize = 256 << 10;
 
-/// Why a run can't go on. What the model or the code does wrong is a part of the run instead.
+/// Why a run can't continue. Mistakes of the model or the code are part of the run instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -47,11 +47,11 @@ pub enum RunError {
     /// An event could not be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
-    /// The journal is not one of a run.
+    /// The journal's events are not those of a run.
     #[error(transparent)]
     Misfit(#[from] Misfit),
     /// An event of the journal can't be read.
-    #[error("event {seq} of the run can't be read: {source}")]
+    #[error("event {seq} of the run cannot be read: {source}")]
     Event {
         /// Its number.
         seq: u64,
@@ -59,32 +59,34 @@ pub enum RunError {
         source: serde_json::Error,
     },
     /// The run was written by a newer Belljar.
-    #[error("the run was written by a newer Belljar (version {version} of its events)")]
+    #[error(
+        "the run was made by a newer Belljar: its events have version {version}\nhint: update Belljar"
+    )]
     Newer {
         /// The version.
         version: u32,
     },
     /// Another process drives the run.
-    #[error("the run `{0}` is being worked on by another process: wait for it, or end it")]
+    #[error("the run `{0}` is driven by another process\nhint: wait for that process, or stop it")]
     Driven(RunId),
     /// The run may try alternatives, and a tool of the host has the name of the tool for that.
-    #[error("a run with branches can't have a tool of the name `{BRANCH}`")]
+    #[error("a run with branches cannot have a tool of the name `{BRANCH}`")]
     ToolNamedBranch,
-    /// The run has no such step, or it has not ended.
-    #[error("the run has no step {0} that has ended")]
+    /// The run has no such step, or it is not completed.
+    #[error("the run has no completed step {0}")]
     NoStep(u32),
-    /// A person's decision can't be taken.
+    /// A person's decision is refused.
     #[error(transparent)]
     Decision(#[from] DecisionError),
-    /// A session can't be had.
+    /// A session failed, or could not be started.
     #[error(transparent)]
     Session(#[from] belljar_sandbox::Error),
     /// A file can't be read or written.
-    #[error("{path}: {source}")]
+    #[error("`{path}`: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }

@@ -391,7 +391,7 @@ async fn keep_artifact(
             Err(Error::FileTooLarge { .. }) => return Err("it is too large"),
             Err(Error::Ended(_)) => return Err("the session that had it has ended"),
             Err(error) => {
-                tracing::warn!(%error, "an artifact can't be read");
+                tracing::warn!(%error, "an artifact cannot be read");
                 return Err("it could not be read");
             }
         };
@@ -400,7 +400,7 @@ async fn keep_artifact(
     copied.await.unwrap_or(Err("it could not be read"))
 }
 
-/// Makes the files durable that a run leaves; those of a disk that fails are noted.
+/// Makes the artifacts of a run durable. If the disk fails, they are noted as not kept.
 pub(super) async fn sync_artifacts(root: PathBuf, ending: &mut Ending) {
     if ending.artifacts.is_empty() {
         return;
@@ -413,7 +413,7 @@ pub(super) async fn sync_artifacts(root: PathBuf, ending: &mut Ending) {
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)));
     if let Err(error) = synced {
-        tracing::error!(%error, "artifacts can't be made durable");
+        tracing::error!(%error, "artifacts cannot be made durable");
         for artifact in std::mem::take(&mut ending.artifacts) {
             ending.note_not_kept(&artifact.path, DISK_FAILED);
         }
@@ -435,7 +435,7 @@ pub(super) fn keep_file(path: &Path, contents: &[u8]) -> Result<(), &'static str
         written
     };
     write().map_err(|error| {
-        tracing::error!(%error, path = %path.display(), "an artifact can't be kept");
+        tracing::error!(%error, path = %path.display(), "an artifact cannot be kept");
         match (StorageFault::from_io(&error), error.kind()) {
             (Some(StorageFault::Full), _) => "the disk of the service was full",
             (Some(StorageFault::Failed), _) => DISK_FAILED,

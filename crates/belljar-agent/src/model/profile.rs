@@ -248,7 +248,7 @@ pub struct ModelName {
 /// A text is not the name of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no model; write provider/model, as `qwen/qwen-plus` or `ollama/qwen2.5-coder`"
+    "`{0}` is not the name of a model\nhint: write `provider/model`, such as `qwen/qwen-plus` or `ollama/qwen2.5-coder`"
 )]
 pub struct ModelNameError(String);
 

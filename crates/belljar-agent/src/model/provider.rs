@@ -77,9 +77,12 @@ impl Provider {
     ) -> Result<Self, ModelError> {
         let name = &profile.provider;
         if key.is_none() && profile.key_required {
-            let variable = profile.key_variable.as_deref().unwrap_or("of the profile");
+            let variable = match profile.key_variable.as_deref() {
+                Some(name) => format!("`{name}`"),
+                None => "of the profile".into(),
+            };
             return Err(unusable(format!(
-                "{name} needs a key and there is none\nhint: set the variable {variable}, or name a file that holds the key (key_file)"
+                "`{name}` needs a key, and none is set\nhint: set the variable {variable}, or name a file with the key (`key_file`)"
             )));
         }
         let path = match profile.wire {
@@ -93,13 +96,13 @@ impl Provider {
         let Some(url) = url.filter(|url| url.username().is_empty() && url.password().is_none())
         else {
             return Err(unusable(format!(
-                "the base URL of {name} can't be used\nhint: it looks like https://host/v1, without a name or password in it"
+                "the base URL of `{name}` is invalid\nhint: it must look like `https://host/v1`, without user name and password"
             )));
         };
         let in_the_open = url.scheme() == "http" && !is_loopback(&url);
         if key.is_some() && in_the_open && !profile.allow_plain_http {
             return Err(unusable(format!(
-                "the key of {name} would go unencrypted to {}\nhint: use https, or set allow_plain_http if you trust the way there",
+                "the key of `{name}` would be sent unencrypted to `{}`\nhint: use https, or set `allow_plain_http` if you trust the network",
                 url.host_str().unwrap_or_default()
             )));
         }
@@ -251,8 +254,8 @@ fn client(profile: &Profile, key: Option<&ApiKey>, url: &Url) -> Result<reqwest:
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let header = |text: String| {
-        let mut value =
-            HeaderValue::from_str(&text).map_err(|_| "the key can't be sent".to_owned())?;
+        let mut value = HeaderValue::from_str(&text)
+            .map_err(|_| "the key has characters that a header cannot have".to_owned())?;
         value.set_sensitive(true);
         Ok::<_, String>(value)
     };

@@ -333,23 +333,27 @@ pub enum Decision {
     Reject,
 }
 
-/// Why a decision is not taken.
+/// Why a decision is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionError {
-    /// Nothing of this id waits.
+    /// No approval with this id is pending.
     #[error(
-        "nothing waits for this approval: it was decided already, is not needed any more, or is of another run"
+        "this approval is not pending: it was decided already, is no longer needed, or belongs to another run"
     )]
     NotWaiting,
     /// It is for other bytes.
-    #[error("the approval is for something else than what waits: look at it again")]
+    #[error(
+        "the approval is for other bytes than the pending ones\nhint: read the pending code or call again"
+    )]
     Changed,
     /// Arguments of a call can't be edited.
-    #[error("only code can be edited: accept the call, or say why not")]
+    #[error(
+        "a call cannot be edited, only code\nhint: accept the call, or reject it with a reason"
+    )]
     NotCode,
-    /// Nobody drives the run any more.
-    #[error("the run does not go on any more")]
+    /// The run is no longer driven.
+    #[error("the run is no longer running")]
     Over,
 }
 

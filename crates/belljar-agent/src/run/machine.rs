@@ -145,9 +145,9 @@ pub struct Step {
     pub understood: bool,
 }
 
-/// The journal has an event that does not fit to those before it.
+/// The journal has an event that contradicts the events before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the journal does not fit together: {kind} can't come {when}")]
+#[error("the journal is inconsistent: `{kind}` cannot come {when}")]
 pub struct Misfit {
     kind: &'static str,
     when: &'static str,

@@ -229,7 +229,10 @@ async fn a_crash_after_the_sleep_costs_nothing_more() {
         asleep(&session).await;
         let crash = session.run("x = 3; import os; os.abort()").await.unwrap();
         assert_eq!(crash.state, Fate::Restored { cell: 2 });
-        assert!(crash.dropped[0].contains("slept after cell 2"), "{crash:?}");
+        assert!(
+            crash.dropped[0].contains("hibernated after cell 2"),
+            "{crash:?}"
+        );
         assert_eq!(printed(&session, "print(x)").await, "2\n");
     }
     // Without copies it is lost, as it would have been.
