@@ -63,7 +63,7 @@ impl Places for AtMost {
             .collect();
         places.map_err(|_| {
             format!(
-                "There may be {} sessions at once, and no more: end some with close_session.",
+                "At most {} sessions can live at once: end some with close_session.",
                 self.most
             )
         })

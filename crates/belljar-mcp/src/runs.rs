@@ -129,7 +129,7 @@ impl Runs {
         }
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| {
-            format!("{AT_ONCE} runs go on already, and no more may at once: wait for one of them.")
+            format!("{AT_ONCE} runs are active already, the maximum: wait for one of them.")
         })?;
         let mut start = Start {
             task: args.task.clone(),

@@ -99,7 +99,7 @@ impl Sessions {
         let session = self.engine.session_with(self.options.clone()).await;
         let session = session.map_err(|error| self.places.explain(error))?;
         let held = self.hold([session], places).pop();
-        held.ok_or_else(|| "There is no place for it.".into())
+        held.ok_or_else(|| "No more sessions can be started.".into())
     }
 
     pub(crate) async fn fork(&self, held: &Held, count: u32) -> Result<Vec<Arc<Held>>, String> {
@@ -119,7 +119,7 @@ impl Sessions {
         ids.sort_unstable();
         let there = match ids.as_slice() {
             [] => "there are no sessions now".to_owned(),
-            ids => format!("the sessions that live are {}", ids.join(", ")),
+            ids => format!("the live sessions are {}", ids.join(", ")),
         };
         Err(format!(
             "There is no session with this id: it has ended, or never was ({there}). Make one with \

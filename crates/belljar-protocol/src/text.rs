@@ -1,7 +1,7 @@
-//! An outcome in words, for a model: what was written, what went wrong, what to do next.
+//! An outcome as text for a model: its output, its error, what to do next.
 //!
-//! What the program wrote stands there [`plain`], names that it chose [`visible`]. An outcome as
-//! JSON has them as they are.
+//! The program's output is made [`plain`], names that it chose [`visible`]. An outcome as JSON has
+//! both unchanged.
 
 use std::fmt::Write as _;
 
@@ -63,9 +63,8 @@ impl Outcome {
         out
     }
 
-    /// The outcome for the model that has the cell before its eyes: without its source, and
-    /// without words that only say that it went well. It ends with what to do, since that is what
-    /// small models go by.
+    /// The outcome for a model that sees the cell anyway: without its source, and without a
+    /// headline of success. It ends with what to do, since that is what small models follow.
     pub fn brief(&self, language: Language) -> String {
         let words = Words::of(language);
         let mut out = String::new();
@@ -115,7 +114,7 @@ impl Outcome {
         }
     }
 
-    /// Files, what was left out, missing walls.
+    /// Files, notes, missing walls.
     fn write_rest(&self, words: &Words, out: &mut String) {
         if !self.artifacts.is_empty() {
             let _ = writeln!(out, "### {}", words.files);
@@ -191,12 +190,12 @@ impl Outcome {
                 )
             }
             (Cause::CpuTime { limit_ms }, true) => format!(
-                "The cell used more than {} s of processor time; do less work at once.",
+                "The cell used more than {} s of CPU time; do less work at once.",
                 Seconds(*limit_ms)
             ),
             (Cause::CpuTime { limit_ms }, false) => {
                 format!(
-                    "该单元使用的处理器时间超过 {} 秒；请减少单次工作量。",
+                    "该单元使用的 CPU 时间超过 {} 秒；请减少单次工作量。",
                     Seconds(*limit_ms)
                 )
             }
@@ -477,7 +476,7 @@ mod tests {
         assert!(text.contains("SIGSEGV"), "{text}");
     }
 
-    /// Who has the cell before its eyes is told what came of it, and nothing twice.
+    /// A model that sees the cell gets the result, and nothing twice.
     #[test]
     fn brief_texts() {
         let mut success = outcome(Status::Success, Cause::Completed, Fate::Kept);
