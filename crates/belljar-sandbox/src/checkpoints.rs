@@ -1,4 +1,4 @@
-//! Checkpoints as a caller sees them: made by name, listed, gone back to.
+//! Checkpoints as a caller sees them: made by name, listed, restored.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use crate::measure::private_bytes_of;
 use crate::session::Session;
 use crate::shared::Shared;
 
-/// The most named copies of a session. Each is a process of it.
+/// The most named checkpoints of a session. Each is a process.
 const MOST_NAMED: usize = 16;
 
-/// A frozen copy of a session that is kept.
+/// A checkpoint of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The cell after which it was made; 0 before the first one.
     pub cell: u32,
     /// Its name, if it was made by [`Session::checkpoint`].
     pub name: Option<String>,
-    /// Memory that it holds alone, and that would be free if it were given up (the kernel's
-    /// private pages). What it shares with the session or with another copy is not in it. `None`
-    /// where the kernel does not tell.
+    /// Memory that it holds alone, and that would be freed with it (the kernel's private pages),
+    /// without memory shared with the session or another checkpoint. `None` if the kernel doesn't
+    /// report it.
     pub memory_bytes: Option<u64>,
 }
 
-/// Which copy is meant: that of a cell, or that of a name.
+/// A reference to a checkpoint: by cell or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckpointRef {
     /// The newest one that was made after this cell.
     Cell(u32),
-    /// The one that was made under this name.
+    /// The one with this name.
     Name(String),
 }
 
@@ -57,13 +57,13 @@ impl fmt::Display for CheckpointRef {
 }
 
 impl Session {
-    /// Keeps a copy of the state as it is now under a name, until the name is used again or
-    /// [forgotten](Self::forget), whatever the session's policy. Waits for a cell that runs. A
-    /// session whose process dies goes on from its newest copy, which this one may be.
+    /// Makes a checkpoint of the current state under a name, whatever the session's policy. It is
+    /// kept until the name is reused or [forgotten](Self::forget). Waits for a running cell. A
+    /// session whose process dies continues from its newest checkpoint, which may be this one.
     ///
     /// # Errors
-    /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCopied`] where no copy can
-    /// be made, as without walls. The session goes on after both.
+    /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCopied`] if no checkpoint
+    /// can be made, as without walls. The session continues after both.
     pub async fn checkpoint(&self, name: &str) -> Result<(), Error> {
         let (shared, mut guest) = self.wires_with_copies().await?;
         let mut named = 0;
@@ -78,7 +78,7 @@ impl Session {
             .map(drop)
     }
 
-    /// Gives up the copy of a name.
+    /// Removes the checkpoint with this name.
     pub async fn forget(&self, name: &str) -> Result<(), Error> {
         let (_, mut guest) = self.wires_with_copies().await?;
         if guest
@@ -91,8 +91,8 @@ impl Session {
         }
     }
 
-    /// The copies that are kept, the newest last. What each holds in memory is looked up, which
-    /// takes the kernel some 20 ms for a gigabyte.
+    /// The checkpoints, the newest last. The memory of each is looked up, which takes the kernel
+    /// some 20 ms per gigabyte.
     pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
         let (_, mut guest) = self.wires_with_copies().await?;
         let copies: Vec<_> = guest
@@ -112,8 +112,9 @@ impl Session {
             .map_err(|error| Error::io("looking up memory")(error.into()))
     }
 
-    /// Gives up the copies that have no name, but the newest of all, if the session is at rest: for a host
-    /// that is short of memory ([`HostMemory`](crate::HostMemory)). Whether there were any.
+    /// Removes the checkpoints without a name, except the newest of all, if the session is idle:
+    /// for a host that is short of memory ([`HostMemory`](crate::HostMemory)). Returns whether
+    /// there were any.
     pub fn give_up_older_checkpoints(&self) -> bool {
         if let Ok(Some(Live { guest, .. })) = self.life().now()
             && let Ok(mut guest) = guest.try_lock()
@@ -123,9 +124,9 @@ impl Session {
         false
     }
 
-    /// Goes back to a copy, by its cell or its name: variables, modules, the directory it worked
-    /// in. What came after it is given up, but for named copies; files of the workspace stay as
-    /// they are. The copy is kept. Waits for a cell that runs.
+    /// Restores a checkpoint, by its cell or its name: variables, modules, the current directory.
+    /// Later checkpoints without a name are removed; files of the workspace stay as they are. The
+    /// checkpoint itself is kept. Waits for a running cell.
     pub async fn restore(&self, checkpoint: impl Into<CheckpointRef>) -> Result<(), Error> {
         let checkpoint = checkpoint.into();
         let (shared, mut guest) = self.wires_with_copies().await?;
@@ -139,7 +140,7 @@ impl Session {
         Ok(())
     }
 
-    /// The wires, after all copies that the guest has told of are taken up.
+    /// The wires, after all checkpoints that the guest has reported are received.
     async fn wires_with_copies(&self) -> Result<Wires, Error> {
         let (shared, mut guest) = self.wires().await?;
         hear_of_copies(&shared, &mut guest).await?;
@@ -147,7 +148,7 @@ impl Session {
     }
 }
 
-/// Makes sure of a copy of the present state, and returns its id.
+/// Ensures a checkpoint of the current state, and returns its id.
 pub(crate) async fn copy_before(shared: &Shared, guest: &mut Guest) -> Result<u64, Error> {
     hear_of_copies(shared, guest).await?;
     match guest.copies.current() {
@@ -164,7 +165,7 @@ async fn keep(shared: &Shared, guest: &mut Guest, name: Option<String>) -> Resul
     }
 }
 
-/// Takes up all copies that the guest has told of or is about to tell of.
+/// Receives all checkpoints that the guest has reported or is about to report.
 async fn hear_of_copies(shared: &Shared, guest: &mut Guest) -> Result<(), Error> {
     let cgroup = shared.cgroup.as_ref();
     if let Err(detail) = guest.absorb(cgroup) {

@@ -1,7 +1,7 @@
-//! Whether a session is awake or sleeps, and how it goes from one to the other.
+//! The lifecycle of a session: awake, hibernated or ended.
 //!
-//! A session that sleeps is a snapshot in the engine's directory: it has no processes, no cgroup and
-//! no memory. Whoever wants its wires wakes it, as a new interpreter that loads the snapshot.
+//! A hibernated session is a snapshot in the engine's directory: it has no processes, no cgroup and
+//! no memory. Any use wakes it, as a new interpreter that loads the snapshot.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
@@ -24,10 +24,10 @@ use crate::snapshot::{LoadReport, SnapshotReport, fill, open_snapshot, write};
 use crate::tools::Toolset;
 use crate::warm::Warm;
 
-/// The most names and files that the first outcome after a sleep lists as gone.
+/// The most names and files that the first outcome after waking lists as gone.
 const MAX_LOST: usize = 100;
 
-/// The least time without use after which a session falls asleep by itself.
+/// The minimum idle time before a session hibernates.
 const LEAST_IDLE: Duration = Duration::from_millis(10);
 
 /// What a session is while it is awake.
@@ -46,20 +46,20 @@ impl Live {
     }
 }
 
-/// What the host keeps of a session that is awake, and its guest, for whoever talks to it.
+/// The host's state of an awake session, and its guest.
 pub(crate) type Wires = (Arc<Shared>, OwnedMutexGuard<Guest>);
 
-/// A session from its start to its end, through all sleeps.
+/// A session from its start to its end, through all hibernations.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// Of the interpreter that it began with.
+    /// Of the interpreter that it started with.
     pub(crate) id: u64,
     pub(crate) options: SessionOptions,
     pub(crate) tools: Arc<Toolset>,
     state: Mutex<State>,
-    /// Whose turn it is to put it to sleep or to wake it.
+    /// Serialises hibernating and waking.
     turn: tokio::sync::Mutex<()>,
-    /// The task that lets it fall asleep.
+    /// The task that hibernates it when it is idle.
     watcher: Mutex<Option<AbortHandle>>,
     this: Weak<Self>,
 }
@@ -81,20 +81,20 @@ enum State {
     Over(String),
 }
 
-/// What is left of a session that sleeps.
+/// What is left of a hibernated session.
 #[derive(Debug)]
 struct Sleep {
     file: SleepFile,
-    /// What the file takes of an allowance.
+    /// The file's share of an allowance.
     _space: Option<DiskSpace>,
     report: SnapshotReport,
     walls: Walls,
-    /// What it lost that no outcome has told of yet.
+    /// Losses that no outcome has reported yet.
     lost: Vec<String>,
     warm: Arc<Warm>,
 }
 
-/// The snapshot, removed when nobody needs it any more.
+/// The snapshot, removed on drop.
 #[derive(Debug)]
 struct SleepFile(PathBuf);
 
@@ -121,7 +121,7 @@ impl Life {
         begun
     }
 
-    /// What there is of it if it is awake.
+    /// The awake session, if it is awake.
     pub(crate) fn now(&self) -> Result<Option<Live>, Error> {
         match &*lock(&self.state) {
             State::Awake(live) => Ok(Some(live.clone())),
@@ -130,12 +130,12 @@ impl Life {
         }
     }
 
-    /// Its wires, once nobody else has them. Wakes it if it sleeps.
+    /// Its wires, once they are free. Wakes a hibernated session.
     pub(crate) async fn wires(&self) -> Result<Wires, Error> {
         loop {
             let Live { shared, guest } = self.live().await?;
             let mut guest = guest.lock_owned().await;
-            // It may have been put to sleep while this waited.
+            // It may have been hibernated meanwhile.
             if !*shared.asleep() {
                 guest.used = Instant::now();
                 return Ok((shared, guest));
@@ -143,7 +143,7 @@ impl Life {
         }
     }
 
-    /// Its wires, if nobody else has them. Wakes it if it sleeps.
+    /// Its wires, if they are free. Wakes a hibernated session.
     pub(crate) async fn wires_now(&self) -> Result<Wires, Error> {
         let Live { shared, guest } = self.live().await?;
         let guest = guest.try_lock_owned().map_err(|_| Error::Busy)?;
@@ -160,7 +160,7 @@ impl Life {
         }
     }
 
-    /// Ends it, for whoever has not ended it before; what there was of it.
+    /// Ends it, unless it has ended; returns what there was of it.
     pub(crate) fn end(&self, why: &str) -> Option<Live> {
         let mut state = lock(&self.state);
         if matches!(*state, State::Over(_)) {
@@ -176,7 +176,7 @@ impl Life {
         Some(live)
     }
 
-    /// Wakes it, if it sleeps. A failure leaves it asleep.
+    /// Wakes it, if it is hibernated. After a failure it stays hibernated.
     async fn wake(&self) -> Result<Live, Error> {
         let _turn = self.turn.lock().await;
         let (path, walls, warm, mut lost) = match &*lock(&self.state) {
@@ -191,7 +191,7 @@ impl Life {
         };
         let down = || Error::Ended("its engine shut down while it was hibernated".into());
         let reader = match open_snapshot(path).await {
-            // Its file went with the engine's directory.
+            // Its file was removed with the engine's directory.
             Err(_) if warm.is_down() => return Err(down()),
             opened => opened?,
         };
@@ -209,7 +209,7 @@ impl Life {
             guest.lost = lost;
             guest.used = Instant::now();
             if self.options.checkpoints != Checkpoints::Off {
-                // What a crash of the next cell goes back to.
+                // What a crash of the next cell is restored to.
                 match copy_before(&live.shared, &mut guest).await {
                     Ok(_) | Err(Error::NotCopied(_)) => {}
                     Err(error) => return Err(error),
@@ -226,7 +226,7 @@ impl Life {
         Ok(live)
     }
 
-    /// Puts it to sleep. With `idle`, only if it was not used for so long.
+    /// Hibernates it. With `idle`, only if it was idle for so long.
     async fn sleep(&self, idle: Option<Duration>) -> Result<SnapshotReport, Error> {
         let _turn = self.turn.lock().await;
         let Live { shared, guest } = match &*lock(&self.state) {
@@ -250,7 +250,7 @@ impl Life {
             return Err(Error::NotHibernated("it has live forks"));
         }
         let file = SleepFile(shared.warm.directory().sleeper(shared.id));
-        // From here on no file is changed, since what is written down is what comes back.
+        // From here on no file may change: what is saved is what comes back.
         shared.set_asleep(true);
         let disk = self.options.disk.clone();
         let (report, space) = match write(&shared, &mut guest, file.0.clone(), disk).await {
@@ -281,12 +281,12 @@ impl Life {
         Ok(report)
     }
 
-    /// Lets it fall asleep when nobody has used it for as long as its options say.
+    /// Starts the task that hibernates it after its idle time.
     fn watch(&self, guest: Weak<tokio::sync::Mutex<Guest>>) {
         if let Some(after) = self.options.hibernate_after {
             let after = after.max(LEAST_IDLE);
             let watcher = tokio::spawn(fall_asleep(self.this.clone(), guest, after));
-            // An earlier one that has not put it to sleep itself waits still.
+            // An earlier task that has not hibernated it still waits.
             let before = lock(&self.watcher).replace(watcher.abort_handle());
             if let Some(before) = before {
                 before.abort();
@@ -295,7 +295,7 @@ impl Life {
     }
 }
 
-/// Ends when the session sleeps, or has ended.
+/// Ends when the session is hibernated, or has ended.
 async fn fall_asleep(life: Weak<Life>, guest: Weak<tokio::sync::Mutex<Guest>>, after: Duration) {
     let mut pause = after;
     loop {
@@ -320,7 +320,7 @@ async fn fall_asleep(life: Weak<Life>, guest: Weak<tokio::sync::Mutex<Guest>>, a
     }
 }
 
-/// What a session loses by going to sleep, besides names and files.
+/// What a session loses by hibernating, besides names and files.
 fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<String> {
     let mut lost = std::mem::take(&mut guest.lost);
     let cell = guest.cells;
@@ -362,7 +362,7 @@ fn losses(shared: &Shared, guest: &mut Guest, report: &SnapshotReport) -> Vec<St
     lost
 }
 
-/// Adds a line, once: a session may sleep and wake many times between two outcomes.
+/// Adds a line, once: a session may hibernate and wake many times between two outcomes.
 fn tell(lost: &mut Vec<String>, line: String) {
     if !lost.contains(&line) {
         lost.push(line);
@@ -389,38 +389,38 @@ fn not_there(report: &LoadReport) -> Vec<String> {
 }
 
 impl Session {
-    /// Puts the session to sleep: its variables and files are written to a snapshot in the engine's
-    /// directory, which only its owner may read, and all of its processes end. The next cell, or
-    /// whatever else is asked of it, wakes it: a new interpreter with the same options loads the
-    /// snapshot, and the next outcome tells what was lost ([`dropped`]). Numbers of cells go on. Only
-    /// its files are out of reach until it is [woken](Self::wake).
+    /// Hibernates the session: its variables and files are written to a snapshot in the engine's
+    /// directory, which only its owner may read, and all of its processes end. The next cell or any
+    /// other request wakes it: a new interpreter with the same options loads the snapshot, and the
+    /// next outcome reports what was lost ([`dropped`]). Cell numbers continue. Only its files are
+    /// out of reach until it is [woken](Self::wake).
     ///
-    /// Waits for a cell that runs. A session that sleeps already is left to sleep.
+    /// Waits for a running cell. A session that is hibernated already stays so.
     ///
     /// # Errors
-    /// [`Error::NotHibernated`] for a fork, and for a session with forks that live; [`Error::Io`]
-    /// where the snapshot can't be written. The session goes on after both.
+    /// [`Error::NotHibernated`] for a fork, and for a session with live forks; [`Error::Io`] if the
+    /// snapshot can't be written. The session continues after both.
     ///
     /// [`dropped`]: belljar_protocol::Outcome::dropped
     pub async fn hibernate(&self) -> Result<SnapshotReport, Error> {
         let life = Arc::clone(self.life());
-        // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
+        // In a task, so that a caller who gives up leaves no guest in the middle of an answer.
         let sleep = tokio::spawn(async move { life.sleep(None).await });
         sleep
             .await
             .map_err(|error| Error::io("hibernating the session")(error.into()))?
     }
 
-    /// Wakes the session, if it sleeps.
+    /// Wakes the session, if it is hibernated.
     ///
     /// # Errors
-    /// [`Error::Snapshot`] where its snapshot can't be loaded; it sleeps on then. [`Error::Ended`] if
-    /// its engine was shut down meanwhile.
+    /// [`Error::Snapshot`] if its snapshot can't be loaded; it stays hibernated then.
+    /// [`Error::Ended`] if its engine was shut down meanwhile.
     pub async fn wake(&self) -> Result<(), Error> {
         self.life().wake().await.map(drop)
     }
 
-    /// Whether it sleeps.
+    /// Whether it is hibernated.
     pub fn is_asleep(&self) -> bool {
         matches!(self.life().now(), Ok(None))
     }
