@@ -10,7 +10,7 @@ use belljar_walls::remove_tree;
 const LOCK: &str = "lock";
 const CGROUPS: &str = "cgroups";
 
-/// A directory of one engine. The lock tells other engines that its owner lives.
+/// A directory of one engine. The lock shows other engines that its owner lives.
 #[derive(Debug)]
 pub(crate) struct EngineDirectory {
     path: PathBuf,
@@ -76,7 +76,7 @@ impl EngineDirectory {
         self.path.join("workspaces").join(id.to_string())
     }
 
-    /// Where a session that sleeps is kept.
+    /// Where a hibernated session is kept.
     pub(crate) fn sleeper(&self, id: u64) -> PathBuf {
         self.path.join(format!("asleep-{id}"))
     }
@@ -86,7 +86,7 @@ impl EngineDirectory {
         &self.name
     }
 
-    /// Writes down which cgroups are this engine's, for a later sweep.
+    /// Records which cgroups belong to this engine, for a later cleanup.
     pub(crate) fn record_cgroups(&self, trees: &[PathBuf]) -> io::Result<()> {
         let lines: Vec<String> = trees
             .iter()

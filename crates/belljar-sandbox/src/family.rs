@@ -1,4 +1,4 @@
-//! The namespaces that a session shares with its forks, and the init that they end with.
+//! The namespaces that a session shares with its forks (a namespace group), and their init.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,17 +17,17 @@ use crate::lock::lock;
 use crate::network::Proxy;
 use crate::warm::Warm;
 
-/// What a session and its forks have in common. Its processes end with the last of them.
+/// What a session and its forks share. Its processes end with the last of them.
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// The session that it began with.
+    /// The first session of the group.
     pub(crate) id: u64,
     pub(crate) init: Process,
     pub(crate) mounts: OwnedFd,
     pub(crate) orphans: Orphans,
-    /// Where they may reach some of the network.
+    /// Their proxy, if they may reach some of the network.
     pub(crate) proxy: Option<Proxy>,
-    /// A bit for each room that a fork lives in.
+    /// A bit for each fork slot in use.
     rooms: Mutex<u64>,
 }
 
@@ -59,27 +59,28 @@ impl Drop for Family {
     }
 }
 
-/// How deep forks of forks go: the kernel stacks 16 of Landlock's rules, and one is the session's.
+/// Maximum depth of forks of forks: the kernel stacks 16 Landlock rulesets, and one is the
+/// session's.
 const DEEPEST: usize = 15;
 
-/// A fork's place in its family: a workspace of its own.
+/// A fork slot: the place of a fork in its namespace group, with a workspace of its own.
 #[derive(Debug)]
 pub(crate) struct Room(Arc<House>);
 
-/// The directory of a room. The rooms of the fork's own forks are in it, since their rules can't
-/// open what its rules close. So it stays as long as the last of them.
+/// The directory of a fork slot. The slots of the fork's own forks are in it, since their rules
+/// can't open what its rules close. So it exists as long as the last of them.
 #[derive(Debug)]
 struct House {
     number: u32,
     path: PathBuf,
     family: Arc<Family>,
     warm: Arc<Warm>,
-    /// Let go of after this one.
+    /// Released after this one.
     above: Option<Arc<Self>>,
 }
 
 impl Room {
-    /// A room that is free, for a fork of the one that lives in the room `above`.
+    /// A free fork slot, for a fork of the session in the slot `above`.
     pub(crate) fn find(
         family: &Arc<Family>,
         warm: &Arc<Warm>,
@@ -117,7 +118,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // Where forks of the fork live on; else it goes with the house.
+        // If forks of the fork are still alive; otherwise it is removed with the slot's directory.
         if Arc::strong_count(&self.0) > 1 {
             let House { warm, family, .. } = &*self.0;
             let _ = warm.leave_room(&family.mounts, self.workspace());
@@ -127,7 +128,7 @@ impl Drop for Room {
 
 impl Drop for House {
     fn drop(&mut self) {
-        // A room that can't be emptied is not given to another.
+        // A fork slot that can't be emptied is not reused.
         let left = self.warm.leave_room(&self.family.mounts, self.path.clone());
         if left.is_ok() {
             *lock(&self.family.rooms) &= !(1 << self.number);
@@ -135,14 +136,14 @@ impl Drop for House {
     }
 }
 
-/// What is waited for of processes, by their ids in the session's pid namespace.
+/// Processes that are waited for, by their ids in the session's pid namespace.
 #[derive(Debug, Default)]
 struct Waiting {
     exits: HashMap<i32, oneshot::Sender<i32>>,
     moves: HashMap<i32, oneshot::Sender<Option<String>>>,
 }
 
-/// What init does for the host: it tells how processes end whose parent it is, and moves forks into their cgroups.
+/// Requests of the host to init: reporting how orphans end, and moving forks into their cgroups.
 #[derive(Clone, Debug)]
 pub(crate) struct Orphans {
     watches: Arc<AsyncChannel>,
@@ -158,7 +159,8 @@ impl Orphans {
         Ok(Self { watches, waiting })
     }
 
-    /// How the process with this id in the session's pid namespace ends, once it does.
+    /// The exit status of the process with this id in the session's pid namespace, once it has
+    /// ended.
     pub(crate) fn watch(&self, pid: i32) -> Option<oneshot::Receiver<i32>> {
         let (sender, exit) = oneshot::channel();
         lock(&self.waiting).exits.insert(pid, sender);
@@ -167,8 +169,8 @@ impl Orphans {
         Some(exit)
     }
 
-    /// Moves the process with this id in the session's pid namespace into cgroups. Init does it, since what it
-    /// takes must not come into the hands of the session's code.
+    /// Moves the process with this id in the session's pid namespace into cgroups. Init does it,
+    /// since the descriptors for it must not get into the hands of the session's code.
     pub(crate) async fn move_into(&self, pid: i32, cgroup: &SessionCgroup) -> Result<(), String> {
         let (sender, moved) = oneshot::channel();
         lock(&self.waiting).moves.insert(pid, sender);
@@ -181,8 +183,8 @@ impl Orphans {
         }
     }
 
-    /// Has the kernel get ready for moves, which is what takes long about the first one: 14 ms were measured, and
-    /// 0.1 ms for each that comes soon after. It sees only then that no process has this id.
+    /// Makes the kernel prepare for moves, which is the slow part of the first one: 14 ms were
+    /// measured, and 0.1 ms for each soon after. It sees only then that no process has this id.
     pub(crate) async fn expect_moves(&self, cgroup: &SessionCgroup) {
         let _ = self.ask_for_move(i32::MAX, cgroup).await;
     }
@@ -195,7 +197,7 @@ impl Orphans {
     }
 }
 
-/// Passes on what init reports, until it is gone.
+/// Passes on reports of init, until it is gone.
 async fn listen(watches: Arc<AsyncChannel>, waiting: Arc<Mutex<Waiting>>) {
     while let Ok(Some((event, _))) = watches.receive::<InitEvent>().await {
         match event {

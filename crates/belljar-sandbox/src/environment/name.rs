@@ -20,8 +20,8 @@ pub(super) fn check_name(name: &str) -> Result<(), EnvironmentError> {
     }
 }
 
-/// A dotted module name. It is handed to Python as data, never as code, but a typing error should
-/// be told before a build of minutes.
+/// A dotted module name. It is passed to Python as data, never as code, but a typing error should
+/// be reported before a build of minutes.
 pub(super) fn check_module(module: &str) -> Result<(), EnvironmentError> {
     let identifier = |part: &str| {
         let mut characters = part.chars();

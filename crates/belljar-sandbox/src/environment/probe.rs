@@ -1,4 +1,4 @@
-//! Asking an interpreter what it is: one short run of it, one line of JSON back.
+//! Probing an interpreter: one short run of it, one line of JSON back.
 
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
@@ -16,13 +16,13 @@ const SCRIPT: &str = include_str!("probe.py");
 const MARK: &str = "belljar-probe:";
 /// An answer takes 50 ms, but a minute on a machine that has much else to do, or a slow disk.
 const DEADLINE: Duration = Duration::from_mins(1);
-/// After so long, a person is told what takes so long.
+/// After so long, a warning says what takes so long.
 const LONG: Duration = Duration::from_secs(5);
-/// How much of an interpreter's complaint is shown.
+/// How much of an interpreter's stderr is shown.
 const SHOWN_CHARACTERS: usize = 2000;
 
-/// What an interpreter said about itself. It is believed only as far as its own session goes:
-/// every path in it becomes at most a read-only view, after [`super::paths`] has looked at it.
+/// The report of an interpreter. It is trusted only for its own sessions: every path in it becomes
+/// at most a read-only view, after [`super::paths`] has checked it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Report {
     implementation: String,

@@ -7,9 +7,9 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// The hosts that a session may reach.
 ///
-/// An entry is a host name, with a port or without (then 80 and 443). `*.` before a name stands for
-/// its subdomains at any depth, and not for the name itself. Addresses are never allowed, and neither
-/// is a name that leads to a private one.
+/// An entry is a host name, with a port or without (then 80 and 443). `*.` before a name means its
+/// subdomains at any depth, but not the name itself. Addresses are never allowed, nor are names
+/// that resolve to private addresses.
 ///
 /// ```
 /// use belljar_sandbox::AllowList;
@@ -27,11 +27,11 @@ struct Entry {
     name: HostName,
     /// The subdomains of the name instead of the name.
     subdomains: bool,
-    /// The usual ones if `None`.
+    /// The default ports if `None`.
     port: Option<u16>,
 }
 
-/// An entry that no allow-list can have.
+/// An invalid entry of an allow-list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllowListError {

@@ -244,7 +244,7 @@ impl Shared {
                 match read_hello(client, &rest, &target.host).await? {
                     Ok(first) => Upload { first, more: None },
                     Err(reason) => {
-                        // HTTP is over here: the refusal is told in TLS.
+                        // HTTP is over here: the refusal is sent as a TLS alert.
                         self.report(&target.denied(reason));
                         return Ok(client.write_all(&TLS_ALERT).await?);
                     }
@@ -311,7 +311,7 @@ impl Shared {
         let name = format!("{}.", target.host.as_str());
         let port = target.port;
         let place = Arc::clone(&self.lookups).acquire_owned().await;
-        // Not `lookup_host`: the place is taken as long as the thread is, also if nobody waits.
+        // Not `lookup_host`: the permit is held as long as the thread runs, also if nobody waits.
         let lookup = spawn_blocking(move || {
             let _place = place;
             (name.as_str(), port).to_socket_addrs()
