@@ -184,8 +184,8 @@ impl Uv {
     }
 }
 
-/// Lines that tell how far it is. Not the hints for its own users, the list of every package, or
-/// the complaints that become part of the error.
+/// Progress lines. Not the hints for its own users, the list of every package, or the errors that
+/// become part of our error.
 fn is_news(line: &str) -> bool {
     const NEWS: [&str; 10] = [
         "Resolved",

@@ -1,8 +1,8 @@
-//! Packages that a session gets while it lives.
+//! Packages that are installed into a live session.
 //!
-//! `uv` resolves them on the host and unpacks their wheels into a layer: a directory that is named by
-//! its contents, kept in the data directory, and shown read-only to the sessions that have it. The
-//! environment stays as it is. Nothing of a package runs on the host.
+//! `uv` resolves them on the host and unpacks their wheels into a layer: a directory named by its
+//! contents, kept in the data directory, and shown read-only to its sessions. The environment stays
+//! as it is. Nothing of a package runs on the host.
 
 mod requirement;
 mod store;
@@ -30,24 +30,24 @@ pub(crate) use suggest::suggestion;
 /// Where sessions see layers.
 const PLACE: &str = "/opt/packages";
 
-/// The most layers that are taken from a snapshot: each may be a run of uv.
+/// The most layers that are taken from a snapshot: each may be a run of `uv`.
 const MOST_LAYERS: usize = 64;
 
-/// Which packages a session may be given by [`Session::install`]. Wheels only, ever: to build a
-/// package from its sources is to run its code on the host.
+/// Which packages [`Session::install`] may install. Only wheels, always: to build a package from
+/// source would run its code on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Packages {
     /// None.
     #[default]
     Deny,
-    /// Those with these names, and what they depend on. See [`Packages::allow`].
+    /// These names, and their dependencies. See [`Packages::allow`].
     Allow(BTreeSet<String>),
     /// Any.
     Any,
 }
 
 impl Packages {
-    /// Those with these names, in any spelling, and what they depend on.
+    /// These names, in any spelling, and their dependencies.
     pub fn allow<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Self {
         let names = names.into_iter();
         Self::Allow(
@@ -57,7 +57,7 @@ impl Packages {
         )
     }
 
-    /// Whether a package of this name may be asked for.
+    /// Whether a package of this name may be requested.
     pub fn allows(&self, name: &str) -> bool {
         match self {
             Self::Deny => false,
@@ -118,11 +118,11 @@ pub enum PackageError {
     /// A file operation failed.
     #[error("could not {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
@@ -138,12 +138,12 @@ impl PackageError {
     }
 }
 
-/// Packages that a session has been given.
+/// Packages of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Layer {
     /// The hash of all of its files.
     pub(crate) content: String,
-    /// What it holds.
+    /// Its packages.
     pub(crate) packages: Vec<LockedPackage>,
     /// Its directory in the store. Another store has another name for it.
     #[serde(skip)]
@@ -159,21 +159,21 @@ pub(crate) fn paths(shared: &Shared, layers: &[Layer]) -> Vec<PathBuf> {
     layers.iter().map(|layer| place.join(&layer.name)).collect()
 }
 
-/// What the root of an engine's sessions shows of a store.
+/// The part of a store that the root of an engine's sessions shows.
 pub(crate) fn mount(store: &PackageStore) -> Result<(PathBuf, PathBuf), PackageError> {
     Ok((store.prepare()?, PathBuf::from(PLACE)))
 }
 
 impl Session {
-    /// Installs packages for this session alone; the next cell can import them. Returns those that
-    /// were added: none if the environment has them. Waits for a cell that runs.
+    /// Installs packages for this session alone; the next cell can import them. Returns the added
+    /// ones: none if the environment has them. Waits for a running cell.
     ///
-    /// What was installed once is there at once for every session of the same environment: see
+    /// Once installed, a package is available at once to every session of the same environment: see
     /// `docs/packages.md`.
     ///
     /// # Errors
-    /// [`Error::Packages`]: the policy does not allow one, there is none, it has no wheel, or its
-    /// versions conflict with the environment. Nothing is added then.
+    /// [`Error::Packages`]: the policy does not allow a package, it does not exist, it has no
+    /// wheel, or its versions conflict with the environment. Nothing is added then.
     pub async fn install(&self, requirements: &[Requirement]) -> Result<Vec<LockedPackage>, Error> {
         let (shared, mut guest) = self.wires().await?;
         let Some(layer) = provide(&shared, &guest, requirements.to_vec()).await? else {
@@ -203,7 +203,7 @@ async fn provide(
     blocking(move || store.provide(&environment, &layers, requirements)).await
 }
 
-/// Gives a new session the layers of a snapshot, which may be hostile. Returns what is missing.
+/// Adds the layers of a snapshot, which may be hostile, to a new session. Returns what is missing.
 pub(crate) async fn give_back(shared: &Shared, guest: &mut Guest, layers: &[Layer]) -> Vec<String> {
     let mut missing = Vec::new();
     if layers.len() > MOST_LAYERS {
@@ -236,8 +236,8 @@ async fn find_again(
         }
         _ => None,
     };
-    // What a layer holds is told by our own record, not by the snapshot. Of its packages one was
-    // asked for, and the others are what that one depends on.
+    // Our own record says what a layer holds, not the snapshot. One of its packages was requested,
+    // and the others are its dependencies.
     if let Some(known) = known
         && known
             .packages

@@ -1,7 +1,7 @@
-//! What a package is asked for with: a name, extras and versions, and nothing that names a place.
+//! A request for a package: name, extras and versions, but no location.
 //!
-//! A part of PEP 508, by hand: a crate for the whole of it reads URLs, paths and markers too, all of
-//! which would have to be refused again.
+//! A part of PEP 508, by hand: a crate for all of it also reads URLs, paths and markers, which
+//! would have to be refused again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// The package's name as indexes compare it: small letters, `-` between words.
+    /// The name of the package in normal form: lower case, `-` between words.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -64,14 +64,14 @@ impl Requirement {
             .collect()
     }
 
-    /// Whether it can only ever mean one version.
+    /// Whether it can only mean one version.
     pub(super) fn is_pinned(&self) -> bool {
         let versions = self.rest.rsplit(']').next().unwrap_or_default();
         versions.starts_with("==") && !versions.contains([',', '*'])
     }
 }
 
-/// What a cell says that it needs: the lists after `# requires:` in the comments before its first
+/// The requirements of a cell: the lists after `# requires:` in the comments before its first
 /// statement.
 ///
 /// ```
@@ -92,7 +92,7 @@ pub fn requires(code: &str) -> Result<Vec<Requirement>, PackageError> {
     Ok(all)
 }
 
-/// A name as indexes compare it.
+/// A name in normal form.
 pub(super) fn normalise(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
