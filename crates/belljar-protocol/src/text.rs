@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cause, Fate, Outcome, Status, Walls, plain, signal_name, visible};
 
-/// A language for text that meets people or models.
+/// A language of text for people or models.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -23,8 +23,8 @@ pub enum Language {
 }
 
 impl Outcome {
-    /// The outcome as text for a model. `code` is the cell's source, shown with line numbers
-    /// where the cell failed.
+    /// The outcome as text for a model. `code` is the cell's source, shown with line numbers if the
+    /// cell failed.
     pub fn text(&self, code: &str, language: Language) -> String {
         let words = Words::of(language);
         let mut out = format!("## {}\n### {}\n", words.headline(self.status), words.output);
@@ -105,7 +105,7 @@ impl Outcome {
         out
     }
 
-    /// What was written and shown.
+    /// Output and displays.
     fn write_output(&self, out: &mut String) {
         let shown = self.displays.iter().filter_map(|display| display.text());
         for text in [self.transcript.as_str()].into_iter().chain(shown) {
@@ -134,8 +134,8 @@ impl Outcome {
         }
     }
 
-    /// One sentence that says why the cell did not succeed, what became of the variables and what
-    /// to do next; nothing where there is nothing to do.
+    /// One sentence: why the cell did not succeed, what became of the variables, and what to do
+    /// next; none if there is nothing to do.
     pub fn next_step(&self, language: Language) -> Option<String> {
         if self.status == Status::Success {
             return None;
@@ -264,7 +264,7 @@ impl Outcome {
     }
 }
 
-/// What to do where a module was not found that a package has.
+/// What to do if a module was not found that a known package has.
 fn missing_package(package: &str, language: Language) -> String {
     let package = visible(package);
     match language {
