@@ -1,4 +1,4 @@
-//! Puts what the host keeps into the answer, for the markers that stand for it.
+//! Replaces markers in an answer by the values that the host keeps.
 
 use belljar_protocol::{Artifact, ArtifactChange};
 

@@ -1,4 +1,4 @@
-//! What is done when a run does the same again: it is told so, and then taken back to before it.
+//! Loop detection: a run that repeats itself gets a note, and is then rolled back to before it.
 
 use belljar_protocol::NameInfo;
 
@@ -13,7 +13,7 @@ impl Run {
             .deeds
             .note(number, &call.tool, &call.arguments, &result.text);
         match *steps.to_vec() {
-            // It was asked for other code, and the same is no example of that.
+            // Other code was requested, and the same is no example of that.
             [earlier, _] if self.answered_since(earlier) => self.going_back_to = Some(earlier),
             [earlier, _] if earlier < number => {
                 let note = words::done_before(earlier, result.failed, self.language());
@@ -28,7 +28,7 @@ impl Run {
         }
     }
 
-    /// Whether an answer was given since a step began; it was sent back, then.
+    /// Whether an answer was given since a step began; it was refused, then.
     fn answered_since(&self, step: u32) -> bool {
         let mut steps = self.steps.iter().filter(|other| other.number >= step);
         steps.any(|step| answer_of(step).is_some())

@@ -1,4 +1,4 @@
-//! Notices when a run does the same thing again: by what it did and what came of it, not by its words.
+//! Detects repetition: by actions and their results, not by their wording.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::dialect::PYTHON;
 
-/// What was done so far. It is kept when the conversation is shortened, and when it is taken back.
+/// Actions so far. They survive when the conversation is shortened, and when it is rolled back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Deeds {
-    /// For each deed with its result, the steps in which it was done.
+    /// For each action with its result, the steps in which it was done.
     done: BTreeMap<String, Vec<u32>>,
 }
 
 impl Deeds {
-    /// Notes a call and its result; returns the steps in which the same was done with the same
-    /// result, this one last.
+    /// Notes a call and its result; returns the steps with the same action and result, this one
+    /// last.
     pub(crate) fn note(
         &mut self,
         step: u32,
@@ -29,7 +29,7 @@ impl Deeds {
         steps
     }
 
-    /// After the run was taken back to before a step: the deeds still count, once.
+    /// After a rollback to before a step: the actions still count, once.
     pub(crate) fn take_back(&mut self, to: u32) {
         for steps in self.done.values_mut() {
             steps.retain(|step| *step < to);
@@ -38,7 +38,7 @@ impl Deeds {
     }
 }
 
-/// What is the same deed has the same key, whatever it was written like.
+/// Equal actions have the same key, however they were written.
 pub(super) fn key(tool: &str, arguments: &Value, result: &str) -> String {
     let mut arguments = arguments.clone();
     if let Some(fields) = arguments.as_object_mut() {
@@ -64,7 +64,7 @@ fn plain_code(code: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A result without what differs each time: numbers of cells, times, addresses.
+/// A result without its variable parts: numbers of cells, times, addresses.
 fn plain_result(result: &str) -> String {
     let mut plain = String::new();
     let mut rest = result;
@@ -83,7 +83,7 @@ fn plain_result(result: &str) -> String {
         rest = &after[end..];
     }
     plain.push_str(rest);
-    // Long results are told apart by their ends and their length.
+    // Long results are distinguished by their ends and their length.
     if plain.len() > 4000 {
         let head: String = plain.chars().take(1500).collect();
         let tail: String = plain.chars().rev().take(1500).collect();

@@ -99,7 +99,7 @@ pub(crate) enum CallState {
 }
 
 impl CallState {
-    /// A call that was not performed, and what the model is told instead.
+    /// A call that was not performed, and the message for the model instead.
     pub(crate) fn refused(text: String) -> Self {
         Self::Ended(Box::new(CallResult {
             text,
@@ -178,7 +178,7 @@ pub struct Run {
     first_parse: (u32, u32),
     pub(super) sent_back: Vec<String>,
     pub(super) going_back_to: Option<u32>,
-    /// Where the conversation is told that it was taken back: before this many steps.
+    /// The position of the note about the rollback: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
     /// How many cells its first session had run when it got it.
@@ -199,7 +199,7 @@ pub struct Run {
     pub(super) last_call_failed: bool,
     /// The last code that was sent back unrun.
     held_back: Option<String>,
-    /// A file that was not made, of which the model was told.
+    /// A missing file that the model was asked for.
     pub(super) asked_for_file: Option<String>,
     /// Whether the model was asked to work its answer out a second time.
     pub(super) reviewed: bool,
@@ -465,7 +465,7 @@ impl Run {
             } => {
                 self.manifest.clone_from(manifest);
                 if self.last_cell == 0 {
-                    // Of the run that this one goes on from.
+                    // Of the run that this one continues.
                     self.cells_before = *cells;
                 }
                 self.last_cell = *cells;
@@ -625,7 +625,7 @@ impl Run {
         }
         match call.tool.as_str() {
             PLAN => {
-                // What it says was told; here it becomes the plan.
+                // Its text is in the conversation already; here it becomes the plan.
                 let _ = self.plan.call(&call.arguments);
             }
             COMPUTE => {
@@ -662,7 +662,7 @@ impl Run {
         self.notice_circles(number, call, result);
     }
 
-    /// Adds to what the model is told after the last step.
+    /// Adds to the message for the model after the last step.
     pub(super) fn add_note(&mut self, note: &str) {
         let Some(step) = self.steps.last_mut() else {
             return;
