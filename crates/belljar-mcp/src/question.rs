@@ -1,7 +1,7 @@
-//! Asking a person by way of the client, before code runs.
+//! Asking a person through the client, before code runs.
 //!
-//! A decision is for the exact code that was shown. What is shown is all of it, with what would hide
-//! or move text written out.
+//! A decision is for the exact code that was shown. The view is complete, with deceptive characters
+//! escaped.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use rmcp::{Peer, RoleServer};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-/// The most characters of what a person says to the model.
+/// The most characters of a person's message to the model.
 const FEEDBACK: usize = 4000;
 
-/// What a model is told whose client can't ask.
+/// The message for a model whose client can't ask.
 const NOBODY: &str = "A person must approve this code before it runs, and this client can't ask one (it has no \
     elicitation). Use code that needs no approval, or tell the user.";
 
@@ -29,9 +29,9 @@ const NOBODY: &str = "A person must approve this code before it runs, and this c
 pub(crate) enum Way {
     /// By a request of ours while its call waits.
     Request,
-    /// By a result that wants input; the call comes again with it.
+    /// By a result that requests input; the call comes again with it.
     Retry,
-    /// It can't be.
+    /// Not at all.
     Nobody,
 }
 
@@ -39,7 +39,7 @@ impl Way {
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
         let capabilities = context.client_capabilities();
         let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
-        // One that says nothing of forms and addresses means forms.
+        // A client that names neither forms nor URLs means forms.
         let forms = elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none());
         let version = context.protocol_version();
         let is_stateless = version.is_some_and(|it| it >= ProtocolVersion::V_2026_07_28);
@@ -58,7 +58,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// As the client is to show it.
+    /// As the client shows it.
     pub(crate) fn request(&self) -> ElicitRequest {
         ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
             meta: None,
@@ -67,7 +67,7 @@ impl Question {
         })
     }
 
-    /// Takes what the client gave, which may be anything.
+    /// Reads what the client sent, which may be anything.
     pub(crate) fn answer(self, given: Option<Value>) {
         let given = given.and_then(|given| serde_json::from_value(given).ok());
         let _ = self.decided.send(decision(given));
@@ -94,7 +94,7 @@ impl Question {
     }
 }
 
-/// Where work asks. Whoever follows the work carries the questions to the client.
+/// Where work asks. Whoever follows the work passes the questions to the client.
 #[derive(Clone)]
 pub(crate) struct Questions {
     sender: mpsc::Sender<Question>,
@@ -102,14 +102,14 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    /// With it, where the questions arrive. What is accepted for the rest of the connection is noted in
-    /// its approvals.
+    /// With it, the receiver of the questions. What is accepted for the rest of the connection is
+    /// noted in its approvals.
     pub(crate) fn new(approvals: Arc<Mutex<Approvals>>) -> (Self, mpsc::Receiver<Question>) {
         let (sender, arrive) = mpsc::channel(1);
         (Self { sender, approvals }, arrive)
     }
 
-    /// What the person says; a question that nobody carries is one that was declined.
+    /// The person's decision; a question that nobody passes on counts as declined.
     pub(crate) async fn ask(&self, approval: &Approval) -> Decision {
         let (decided, decision) = oneshot::channel();
         let approval = approval.clone();
@@ -133,7 +133,7 @@ impl Questions {
         decision
     }
 
-    /// Asks whether code may run, if somebody is to be asked; in words why not.
+    /// Asks whether code may run, if approval is needed; returns the reason if not.
     pub(crate) async fn ask_for_code(&self, code: &str) -> Result<(), String> {
         let asked = {
             let approvals = self

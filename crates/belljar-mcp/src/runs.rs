@@ -25,7 +25,8 @@ use crate::report::{MAX_IMAGE_BYTES, MAX_TEXT, cut, result};
 use crate::sessions::{Held, Sessions};
 use crate::tools::AskAgent;
 
-/// The most runs of a connection at once, and in all: whoever asks may be a model that asks for ever.
+/// The most concurrent runs of a connection, and in all: the client may be a model that asks for
+/// ever.
 const AT_ONCE: u32 = 4;
 const IN_ALL: u32 = 100;
 
@@ -35,15 +36,15 @@ pub(crate) const LONGEST: Duration = Duration::from_hours(1);
 /// The longest task, in bytes.
 const MAX_TASK: usize = 64 << 10;
 
-/// The most files that a run is given, and that come back.
+/// The most files that a run is given, and that it returns.
 const MOST_FILES: usize = 32;
 
-/// The most bytes of files that come back.
+/// The most bytes of returned files.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 const NOT_BEGUN: &str = "The run could not begin";
 
-/// The agent that a connection may ask, and how its runs are to be.
+/// The agent of a connection, and the options of its runs.
 #[derive(Debug)]
 pub struct Runs {
     agent: Agent,
@@ -53,15 +54,15 @@ pub struct Runs {
     for_tenants: bool,
 }
 
-/// A run that begins, and its places: among those of the connection, and those of the client.
+/// A run that starts, and its permits: of the connection, and of the client.
 pub(crate) struct Begun {
     pub(crate) live: LiveRun,
     pub(crate) places: (OwnedSemaphorePermit, Place),
 }
 
 impl Runs {
-    /// Runs of this agent that start like this, with the task and the files that they are asked for
-    /// with. Its budget is the most that one can have.
+    /// Runs of this agent that start like this, with the requested task and files. Its budget is
+    /// the maximum.
     pub fn new(agent: Agent, mut start: Start) -> Self {
         let seconds = start.budget.seconds.unwrap_or(u64::MAX);
         start.budget.seconds = Some(seconds.min(LONGEST.as_secs()));
@@ -74,14 +75,15 @@ impl Runs {
         }
     }
 
-    /// For clients that are not the operator: what the host or the model's server said goes to the log alone.
+    /// For clients that are not the operator: messages of the host or the model server go to the
+    /// log only.
     #[must_use]
     pub fn for_tenants(mut self) -> Self {
         self.for_tenants = true;
         self
     }
 
-    /// What went wrong with a run, as the client may know it.
+    /// The error of a run, as the client may see it.
     pub(crate) fn explain(&self, what: &str, error: &RunError) -> String {
         if self.for_tenants {
             tracing::error!(%error, "{what}");
@@ -90,7 +92,7 @@ impl Runs {
         format!("{what}: {error}")
     }
 
-    /// How a run ended, as the client may know it.
+    /// The end of a run, as the client may see it.
     fn ending(&self, run: &Run) -> Option<Ending> {
         let mut ending = run.ending()?.clone();
         if self.for_tenants
@@ -102,12 +104,12 @@ impl Runs {
         Some(ending)
     }
 
-    /// Waits until none goes on.
+    /// Waits until no run is active.
     pub(crate) async fn idle(&self) {
         let _ = self.places.acquire_many(AT_ONCE).await;
     }
 
-    /// Begins one, if it may be. `held` has the files that it is given.
+    /// Starts a run, if it is allowed. `held` has its files.
     pub(crate) async fn begin(
         &self,
         args: &AskAgent,
@@ -180,8 +182,8 @@ impl Runs {
     }
 }
 
-/// Drives a run to its end. When it is to stop it ends with the best answer that it has. What it does
-/// goes to `said`, what a person must decide to `questions`.
+/// Drives a run to its end. A stopped run ends with the best answer so far. Progress goes to
+/// `said`, approvals to `questions`.
 pub(crate) async fn drive(
     live: LiveRun,
     sessions: Arc<Sessions>,

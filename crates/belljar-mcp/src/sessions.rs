@@ -12,10 +12,10 @@ use crate::places::{AtMost, Place, Places};
 /// The most of a stream that a result has: it goes into the window of a model.
 const MAX_OUTPUT: usize = 32 << 10;
 
-/// The largest file that is read or written in one call: it is held in memory, more than once.
+/// The largest file of one call: it is held in memory, more than once.
 const MAX_FILE: u64 = 8 << 20;
 
-/// The sessions of one client, or of one tenant: whoever has this can use all of them.
+/// The sessions of one client or tenant: the holder of this can use all of them.
 #[derive(Debug)]
 pub struct Sessions {
     engine: Engine,
@@ -29,7 +29,7 @@ pub struct Sessions {
 pub(crate) struct Held {
     pub(crate) id: String,
     pub(crate) session: Session,
-    /// Whoever has it may run a cell, so that an interrupt hits no cell but his own.
+    /// Its holder may run a cell, so that an interrupt hits no other cell.
     turn: tokio::sync::Mutex<()>,
     /// When a call last named it.
     used: Mutex<Instant>,
@@ -60,7 +60,7 @@ impl Sessions {
         Self::with_places(engine, options, Box::new(AtMost::new(most)))
     }
 
-    /// The same, where somebody else counts them.
+    /// The same, with another admission.
     pub fn with_places(
         engine: Engine,
         mut options: SessionOptions,
@@ -83,7 +83,7 @@ impl Sessions {
         self.engine.shutdown().await;
     }
 
-    /// Ends those that no call has named for so long and that nothing runs in. How many are left.
+    /// Ends idle sessions in which nothing runs. Returns how many are left.
     pub fn end_idle(&self, after: Duration) -> usize {
         let mut known = self.known();
         known.retain(|_, held| Arc::strong_count(held) > 1 || held.used().elapsed() < after);
@@ -127,12 +127,12 @@ impl Sessions {
         ))
     }
 
-    /// Gives up a session. It ends when no call uses it any more.
+    /// Forgets a session. It ends when no call uses it any more.
     pub(crate) fn forget(&self, held: &Held) {
         self.known().remove(&held.id);
     }
 
-    /// What went wrong, in words; a session that has ended is given up.
+    /// The error as text; a session that has ended is forgotten.
     pub(crate) fn explain(&self, held: &Held, error: Error) -> String {
         if matches!(error, Error::Ended(_)) {
             self.forget(held);
@@ -140,7 +140,7 @@ impl Sessions {
         self.places.explain(error)
     }
 
-    /// Each session with a place.
+    /// Each session with its permit.
     fn hold(
         &self,
         sessions: impl IntoIterator<Item = Session>,

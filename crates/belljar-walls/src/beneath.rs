@@ -17,7 +17,7 @@ use rustix::io::Errno;
 /// Why a file could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum BeneathError {
-    /// The path is not one that can be inside.
+    /// The path can't be inside.
     #[error("`{path}` is not a path inside the workspace: {why}")]
     BadPath {
         /// The path, with control characters made visible.
@@ -28,7 +28,7 @@ pub enum BeneathError {
     /// There is no such file.
     #[error("`{0}` does not exist in the workspace")]
     NotFound(String),
-    /// Something is there that is neither a regular file nor a directory, or a link on the way.
+    /// It is neither a regular file nor a directory, or a link is on the way.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),
     /// The session would exceed its memory limit.
@@ -52,7 +52,7 @@ pub enum BeneathError {
 }
 
 impl BeneathError {
-    /// What [`from_errno`] makes the same error from, and the path.
+    /// The inverse of [`from_errno`], and the path.
     pub(crate) fn to_errno(&self) -> (Errno, &str) {
         match self {
             Self::BadPath { path, .. } => (Errno::INVAL, path),
@@ -105,7 +105,7 @@ impl Beneath {
     }
 
     /// Begins a file, making the directories it needs. It has the name `temporary` until it is
-    /// [kept](NewFile::keep), and none at all if it is not.
+    /// [kept](NewFile::keep), and is removed otherwise.
     pub(crate) fn create(&self, path: &str, temporary: &str) -> Result<NewFile, BeneathError> {
         check(path)?;
         let (parent, name) = match path.rsplit_once('/') {
@@ -134,7 +134,7 @@ impl Beneath {
         })
     }
 
-    /// Makes a directory and those that lead to it, where they are not there yet.
+    /// Makes a directory and its missing parents.
     pub(crate) fn make_directory(&self, path: &str) -> Result<(), BeneathError> {
         check(path)?;
         self.make_directories(path).map(drop)
@@ -274,7 +274,7 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Gives it its name, in the place of what has that name.
+    /// Gives it its name, replacing a file of that name.
     pub(crate) fn keep(self) -> Result<(), BeneathError> {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         renameat(&self.parent, &self.temporary, &self.parent, name)

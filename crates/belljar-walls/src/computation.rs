@@ -22,12 +22,12 @@ const NOW: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// What a computation may use.
+/// Limits of a computation.
 #[derive(Clone, Copy, Debug)]
 pub struct ComputationLimits {
     /// Address space, the program itself included.
     pub memory_bytes: u64,
-    /// Processor time.
+    /// CPU time.
     pub processor_seconds: u64,
     /// Stack.
     pub stack_bytes: usize,

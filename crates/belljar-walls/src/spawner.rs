@@ -104,7 +104,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
     }
 }
 
-/// Starts init, and the process that maps its ids. Where that one can't be started, init tells.
+/// Starts init, and the process that maps its ids. If that one can't be started, init reports it.
 fn start_init(
     request: &InitRequest,
     root: Option<&RootSpec>,
@@ -172,7 +172,7 @@ fn reap(
 ) -> io::Result<()> {
     sys::empty_signals(children);
     while let Some((pid, status)) = sys::try_wait_any() {
-        // Who waits for it sees the end of its socket.
+        // Its waiter sees the end of its socket.
         if helpers.remove(&pid) {
             continue;
         }
