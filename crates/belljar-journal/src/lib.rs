@@ -40,8 +40,7 @@
 //!
 //! - Events of a run are numbered from 1, without gaps. A batch is there completely or not at all.
 //! - An append that has returned survives the death of the process and of the machine.
-//! - Of several writers that append after the same sequence number, one succeeds; the others get a
-//! conflict.
+//! - Of several appends after the same sequence number, one succeeds; the others get a conflict.
 //! - New directories and files are private to this user.
 //!
 //! Events are not encrypted: don't put secrets into them.

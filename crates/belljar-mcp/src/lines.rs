@@ -36,7 +36,7 @@ pub(crate) struct LineStreams {
 }
 
 impl LineStreams {
-    /// `ended` is told when nobody reads.
+    /// `ended` is notified when the client no longer reads.
     pub(crate) fn new(
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,

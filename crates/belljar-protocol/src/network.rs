@@ -77,16 +77,16 @@ pub enum DeniedReason {
     /// The `Host` header of a plain request names another host or port.
     #[error("was requested with a Host header that names another host")]
     HostMismatch,
-    /// The data in a tunnel was not a TLS ClientHello, or not in time, or not within 16 KiB.
+    /// The data in a tunnel was not a TLS `ClientHello`, or not in time, or not within 16 KiB.
     #[error("was sent something other than TLS; a tunnel carries only TLS")]
     NotTls,
-    /// The TLS ClientHello has no server name.
+    /// The TLS `ClientHello` has no server name.
     #[error("was sent a TLS ClientHello without a server name")]
     NoServerName,
-    /// The TLS ClientHello has the name of another host.
+    /// The TLS `ClientHello` has the name of another host.
     #[error("was sent a TLS ClientHello that names another host")]
     ServerNameMismatch,
-    /// The TLS ClientHello hides its real server name (ECH).
+    /// The TLS `ClientHello` hides its real server name (ECH).
     #[error("was sent a TLS ClientHello with an encrypted server name, which cannot be checked")]
     EncryptedHello,
 }

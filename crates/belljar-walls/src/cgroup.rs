@@ -567,7 +567,7 @@ impl SessionCgroup {
         self.version.set_share(&self.directories[CPU], share);
     }
 
-    /// Leaves its family, once it has ended. Returns the directories for [`remove_tree`].
+    /// Leaves its namespace group, once it has ended. Returns the directories for [`remove_tree`].
     pub fn leave(&self) -> Vec<PathBuf> {
         let mut directories = self.directories();
         directories.extend(self.family.as_ref().and_then(|family| family.leave()));
@@ -638,7 +638,7 @@ fn is_inside(pid: i32, inside: i32) -> bool {
     innermost.and_then(|id| id.parse().ok()) == Some(inside)
 }
 
-/// Whether a cgroup above has a limit on processors, in version 1.
+/// Whether a cgroup above has a limit on CPUs, in version 1.
 fn has_quota_above(directory: &Path) -> bool {
     directory.ancestors().skip(1).any(|above| {
         let quota = fs::read_to_string(above.join("cpu.cfs_quota_us")).ok();

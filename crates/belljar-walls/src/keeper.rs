@@ -1,4 +1,4 @@
-//! The process that outlives the host by just as long as it takes to leave nothing behind.
+//! The process that outlives the host just long enough to clean up.
 
 use std::fs;
 use std::io::BufRead;
@@ -23,7 +23,7 @@ pub(crate) const CHANNEL: i32 = 3;
 /// Where a keeper finds the pipe whose end is the end of the host.
 pub(crate) const LIFE: i32 = 4;
 
-/// What a keeper will remove at the end. It is told before any of it is made, so that there is no
+/// What a keeper will remove at the end. It gets this before any of it is made, so that there is no
 /// moment at which the host could die and leave something behind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeeperPlan {

@@ -57,9 +57,9 @@ pub(crate) fn ruleset() -> Result<OwnedFd, String> {
     rules(&["/"], &["/tmp", "/dev/shm", "/workspace", FORKS])
 }
 
-/// The rules that a fork of a session puts itself under in addition: it reaches the files of its own
-/// room, which those of its own forks are in, and of no other fork nor of the session that it comes
-/// from.
+/// The rules that a fork of a session puts itself under in addition: it reaches the files of its
+/// own fork slot, which contains the slots of its own forks, but those of no other fork nor of its
+/// parent session.
 pub(crate) fn fork_ruleset(room: &str) -> Result<OwnedFd, String> {
     let entries = fs::read_dir("/").step("reading the root")?;
     let readable: Vec<String> = entries

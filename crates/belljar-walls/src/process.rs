@@ -24,7 +24,7 @@ impl Process {
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Sends SIGUSR2, by which a frozen copy wakes.
+    /// Sends SIGUSR2, which wakes a checkpoint.
     pub fn wake(&self) -> io::Result<()> {
         self.signal(Signal::USR2)
     }

@@ -352,23 +352,24 @@ fn mount_private(
     .step(&format!("mounting {}", path.display()))
 }
 
-/// The room of a fork with this number; one of a fork is in the room of that fork.
+/// The directory of the fork slot with this number; the slots of a fork's own forks are in its
+/// slot.
 pub fn room_path(above: Option<&Path>, number: u32) -> PathBuf {
     above.unwrap_or(Path::new(FORKS)).join(number.to_string())
 }
 
-/// Where the fork that lives in a room finds its workspace.
+/// The workspace of the fork in a slot.
 pub fn room_workspace(room: &Path) -> PathBuf {
     room.join("workspace")
 }
 
-/// Empty directories for rooms.
+/// Empty directories for fork slots.
 fn make_places(inside: &Path) -> io::Result<()> {
     (1..=MOST_FORKS).try_for_each(|number| fs::create_dir(inside.join(number.to_string())))
 }
 
-/// Mounts a fork's room, in the mount namespace of the session that it comes from: a read-only
-/// directory with its workspace, and with places for the rooms of its own forks.
+/// Mounts a fork slot, in the mount namespace of the parent session: a read-only directory with its
+/// workspace, and with directories for the slots of its own forks.
 pub(crate) fn mount_room(request: &RoomRequest) -> Result<(), String> {
     let room = &request.room;
     let options = format!("mode=0755,size=4k,nr_inodes={}", MOST_FORKS + 8);
@@ -382,7 +383,7 @@ pub(crate) fn mount_room(request: &RoomRequest) -> Result<(), String> {
     mount_private(&workspace, bytes, inodes, 0o755, request.owner)
 }
 
-/// Lets go of a fork's room, or of the workspace in it.
+/// Unmounts a fork slot, or the workspace in it.
 pub(crate) fn unmount_room(path: &Path) {
     let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
 }

@@ -311,7 +311,7 @@ impl Dialect {
         (self == Self::JsonAction).then(|| json_action::schema(tools))
     }
 
-    /// What a reply says. `tools` are those that the model was told of.
+    /// Parses a reply. `tools` are those in the prompt.
     pub fn parse(self, reply: &ReplyParts<'_>, tools: &[ToolSpec]) -> Result<Parsed, Unparsed> {
         let mut mended = Mended::default();
         let cleaned = clean::clean(reply.text, reply.truncated, &mut mended);

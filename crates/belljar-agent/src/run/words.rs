@@ -292,7 +292,7 @@ fn variables_after(restored: bool, language: Language) -> &'static str {
     }
 }
 
-/// The most bytes of a deed, and of its result, in a summary.
+/// The most bytes of an action, and of its result, in a summary.
 const SUMMARY: usize = 150;
 
 /// What a step did, in one line.

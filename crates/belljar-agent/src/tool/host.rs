@@ -78,7 +78,7 @@ type Perform =
 /// A tool, and how it is performed.
 #[derive(Clone)]
 pub struct HostTool {
-    /// What a run is told of it.
+    /// Its definition for a run.
     pub granted: GrantedTool,
     perform: Arc<Perform>,
 }

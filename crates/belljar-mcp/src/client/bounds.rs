@@ -1,4 +1,4 @@
-//! What a server may send, and which of its messages are heard.
+//! Limits on what a server may send, and which of its messages are read.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Requests to a server over HTTP, whose answers are bounded.
 //!
-//! By hand for requests by POST, where the library has a client: that one reads a body of JSON as long
-//! as it is.
+//! By hand for POST requests, where the library has a client: that one reads a JSON body of any
+//! length.
 
 use std::collections::HashMap;
 use std::io;
@@ -82,7 +82,7 @@ impl Bounded {
     }
 }
 
-/// A server that knows no `server/discover` may refuse it in any words; the library then goes on with
+/// A server that knows no `server/discover` may refuse it in any words; the library then continues with
 /// `initialize`, if the refusal is an answer to the request.
 async fn refused(
     response: Response,

@@ -1,8 +1,8 @@
 //! Tools of other programs: servers of the Model Context Protocol whose tools code in a run may call.
 //!
-//! A server is not believed. What it may send is bounded, whatever it is asked has a limit of time, what
-//! it asks of us is refused, its words are made plain before anyone sees them, and a tool of which it
-//! says something else than when it was accepted is not granted.
+//! A server is not trusted. Its messages have size limits, requests to it have timeouts, its
+//! requests to us are refused, and its texts are made plain before anyone sees them. A tool whose
+//! definition differs from the accepted one is not granted.
 
 mod bounds;
 mod calls;

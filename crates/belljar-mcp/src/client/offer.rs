@@ -1,8 +1,8 @@
-//! A tool that a server offers, made one that can be granted; or why it can't be.
+//! From an offered tool of a server to one that can be granted, or the reason why not.
 //!
-//! What a server says of its tools goes to a model and to screens. So the words of its descriptions
-//! are made plain, each character that can't be seen is shown as `<U+202E>`, and they are cut. Names
-//! and values, which can't be changed without changing the tool, must be plain from the start.
+//! Tool definitions of a server go to a model and to screens. So its descriptions are made plain,
+//! invisible characters are shown as `<U+202E>`, and long ones are cut. Names and values, which
+//! can't be changed without changing the tool, must be plain from the start.
 
 use belljar_agent::ToolEffects;
 use belljar_protocol::{ToolStub, plain, visible};

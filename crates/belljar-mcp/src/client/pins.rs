@@ -1,5 +1,5 @@
-//! What a server's tools were when they were accepted. A server that is trusted today may say
-//! something else of its tools tomorrow, and a model would follow it.
+//! The accepted definitions of a server's tools. A server that is trusted today may change its
+//! definitions tomorrow, and a model would follow them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};

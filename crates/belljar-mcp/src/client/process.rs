@@ -155,7 +155,7 @@ pub(super) struct ServerLines {
 }
 
 impl ServerLines {
-    /// Whose answer it was is not known: none of those who wait gets one.
+    /// It is unknown whose answer it was: no waiting call gets one.
     fn fail_all(&mut self, why: &str) {
         let error = ErrorData::internal_error(why.to_owned(), None);
         let failed = |id| ServerJsonRpcMessage::error(error.clone(), Some(id));

@@ -1,5 +1,5 @@
-//! What a server was given and must not come back from it: it would be in logs, in the journal, and
-//! before the eyes of a model.
+//! Secrets that were given to a server and must not come back from it: they would get into logs,
+//! into the journal, and to a model.
 
 use std::fmt;
 use std::sync::Arc;

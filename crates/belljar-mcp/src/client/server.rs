@@ -1,4 +1,4 @@
-//! Opening a connection to a server, and asking it for its tools.
+//! Opening a connection to a server, and listing its tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ const MAX_LISTED: usize = 8 << 20;
 /// The most characters of a server's words in an error.
 const MAX_SAID: usize = 1000;
 
-/// What a server is told of us.
+/// Our own description for a server.
 pub(super) struct Us;
 
 impl ClientHandler for Us {

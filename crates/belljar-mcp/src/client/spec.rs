@@ -1,4 +1,4 @@
-//! What the settings say of a server.
+//! The settings of a server.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -11,7 +11,7 @@
 //! | `name` | host names, and what only looks like one |
 //! | `address` | addresses that no session may reach |
 //! | `request` | the head of a request to the proxy |
-//! | `hello` | the server name in a TLS ClientHello |
+//! | `hello` | the server name in a TLS `ClientHello` |
 //! | `proxy` | one session's connections, and their limits |
 //! | `relay` | bytes between two connections, counted |
 //!

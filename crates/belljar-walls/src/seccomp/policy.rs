@@ -125,7 +125,7 @@ pub(super) const POLICY: &[Row] = rows! {
         0x8933, // SIOCGIFINDEX: socket.if_nametoindex
         0x8000_6601, // FS_IOC_GETFLAGS, 32 bit: lsattr
         0x8008_6601, // FS_IOC_GETFLAGS
-        0x4004_9409, // FICLONE: cp, which goes on without
+        0x4004_9409, // FICLONE: cp, which works without it
         0x4020_940d, // FICLONERANGE
     ]]), "questions about descriptors; no terminal is driven, no keys are typed (TIOCSTI)";
 
