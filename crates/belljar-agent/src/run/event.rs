@@ -341,7 +341,7 @@ pub struct CellResult {
     /// The manifest after it.
     #[serde(default)]
     pub manifest: Vec<NameInfo>,
-    /// Whether the variables survived: false if the session had to be restarted.
+    /// Whether the variables were lost: the session has to be restarted.
     #[serde(default)]
     pub lost: bool,
 }
