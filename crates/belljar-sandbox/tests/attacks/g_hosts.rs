@@ -32,7 +32,7 @@ async fn there() {
 
 /// How to make a host that lacks something.
 enum Host<'a> {
-    /// A shell script of the root of new user and mount namespaces, which goes on with `exec "$@"`.
+    /// A shell script of the root of new user and mount namespaces, which continues with `exec "$@"`.
     Script(&'a str),
     /// The kernel refuses this call (number, error) where argument & mask == value.
     Deny {

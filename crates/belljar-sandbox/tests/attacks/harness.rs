@@ -43,7 +43,7 @@ enum On {
     New,
     /// Forks of sessions that have ended.
     Forks,
-    /// Sessions that were restored from a frozen copy.
+    /// Sessions that were restored from a checkpoint.
     Restored,
 }
 
@@ -190,7 +190,7 @@ impl Case {
     }
 
     /// Starts a case on another engine: with the packages of `support::data_environment`, or with
-    /// limits. Without spares: the oracle would take a new one for something left.
+    /// limits. Without a warm pool: the oracle would take a new one for something left.
     pub(crate) async fn begin_on(
         builder: EngineBuilder,
         id: &'static str,
@@ -239,7 +239,7 @@ impl Case {
     }
 
     /// The engine of all of the case's sessions.
-    #[allow(dead_code, reason = "for cases about templates and spares")]
+    #[allow(dead_code, reason = "for cases about templates and the warm pool")]
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -97,7 +97,7 @@ async fn state_outlives_every_death() {
     }
 }
 
-/// A restored session goes on as any other: it is interrupted, dies again with the true reason, has
+/// A restored session continues as any other: it is interrupted, dies again with the true reason, has
 /// its random numbers and its files; what ran beside it is gone, and told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_session_is_a_session() {
@@ -242,7 +242,7 @@ async fn named_copies_are_counted() {
     assert_eq!(printed(&session, "print(x)").await, "5\n");
 }
 
-/// What a copy holds alone is told: nothing of the data at first, all of it once the session wrote.
+/// The private memory of a checkpoint is reported: nothing of the data at first, all of it once the session wrote.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_of_a_copy_is_told() {
     let session = session(Checkpoints::Off).await;
@@ -326,7 +326,7 @@ async fn a_copy_outlives_the_memory_kill() {
     assert_eq!(printed(&session, "print(len(data))").await, "167772160\n");
 }
 
-/// A session that has no room for a process more says so and goes on.
+/// A session at its process limit says so and continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_can_not_be_made() {
     let session = session(Checkpoints::Off).await;
@@ -443,7 +443,7 @@ os.kill(os.getpid(), 9)";
     assert_eq!(printed(&session, count).await, "1 True\n");
 }
 
-/// The default, also for spares. Without walls there are none, and who insists is told.
+/// The default, also for pooled sessions. Without walls there are none, and a request for one is an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_are_made_by_default() {
     for spares in [0, 1] {

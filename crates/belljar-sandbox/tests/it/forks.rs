@@ -263,7 +263,7 @@ async fn asked(run: &mut belljar_sandbox::CellRun) -> CallId {
     }
 }
 
-/// Fork at a call: each goes on from the same line with the same locals and another answer.
+/// Fork at a call: each continues from the same line with the same locals and another answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_forked_in_a_call() {
     let options = SessionOptions {

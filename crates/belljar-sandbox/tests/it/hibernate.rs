@@ -1,4 +1,4 @@
-//! Sessions that sleep: a snapshot instead of processes, until somebody wants them.
+//! Hibernated sessions: a snapshot instead of processes, until the next use.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +19,7 @@ use crate::support::{
 
 const SLEPT: &str = "and was restarted: only variables and files of the workspace were saved, not /tmp, environment variables and the current directory";
 
-/// What the engine's directory holds of sessions that sleep.
+/// Files of hibernated sessions in the engine's directory.
 fn sleepers() -> BTreeSet<PathBuf> {
     let directories = traces(std::process::id()).directories;
     let entries = directories.iter().flat_map(|path| path.read_dir().unwrap());
@@ -92,7 +92,7 @@ async fn a_session_sleeps_and_wakes() {
     assert_eq!(session.id(), id);
     assert!(!session.is_asleep());
     assert!(sleepers().is_empty());
-    // It is told once.
+    // It is reported once.
     let outcome = good(&session, "1").await;
     assert_eq!((outcome.cell, outcome.dropped), (3, vec![]));
     let error = session.run("twice(None)").await.unwrap();
@@ -151,7 +151,7 @@ async fn what_is_lost_is_told() {
     ));
 }
 
-/// Whatever is asked of it; and what it lost is told by the next outcome all the same.
+/// Any request wakes it; and the next outcome reports its losses all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_question_wakes_it() {
     let session = session().await;
@@ -246,7 +246,7 @@ async fn a_crash_after_the_sleep_costs_nothing_more() {
     assert!(matches!(session.hibernate().await, Err(Error::Ended(_))));
 }
 
-/// Again and again: numbers of cells go on, and it has the limits that it was asked for with.
+/// Again and again: cell numbers continue, and it has its own limits.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_sleeps_many_times() {
     let limits = Limits {
@@ -468,7 +468,7 @@ async fn nothing_is_left_of_a_sleeper() {
     .await;
 }
 
-/// A sleeping session needs no handle of its engine.
+/// A hibernated session needs no handle of its engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_wakes_without_its_engines_handle() {
     let session = session().await;

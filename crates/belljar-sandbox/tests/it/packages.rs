@@ -160,7 +160,7 @@ async fn copies_forks_and_sleepers_keep_their_packages() {
     let (loaded, report) = engine.load(&file, options.clone()).await.unwrap();
     assert!(report.packages.is_empty(), "{report:?}");
     good(&loaded, ALL).await;
-    // Where it may not be had, it is told.
+    // If it may not be installed, it is reported.
     let options = SessionOptions {
         packages: Packages::Deny,
         ..options
@@ -287,7 +287,7 @@ async fn errors_say_what_uv_said() {
         "{error}"
     );
     assert!(error.contains("only wheels"), "{error}");
-    // The session goes on.
+    // The session continues.
     good(&session, "1").await;
     // A disk that can't be written to.
     let staging = shop.path("data/packages/staging");

@@ -75,7 +75,7 @@ async fn ses_3_output_of_every_kind() {
     assert!(!outcome.stdout.text.contains("err") && !outcome.stderr.text.contains("out"));
 }
 
-/// SES-3: output is told while the cell runs.
+/// SES-3: output is streamed while the cell runs.
 #[tokio::test]
 async fn ses_3_output_is_streamed() {
     let session = session().await;
@@ -357,7 +357,7 @@ async fn manifest_and_changes() {
     );
 }
 
-/// Spares are made ahead, are no more than asked for, and look like any other session.
+/// Pooled sessions are started ahead, are no more than configured, and look like any other session.
 #[tokio::test(flavor = "multi_thread")]
 async fn spares_are_ordinary_sessions() {
     let engine = builder(crate::support::data_environment())
@@ -379,8 +379,8 @@ async fn spares_are_ordinary_sessions() {
         );
         sessions.push(session);
     }
-    // The burst is over: two spares beside the six.
-    crate::support::eventually("two spares", || inits().len() == 8).await;
+    // The burst is over: two pooled sessions beside the six.
+    crate::support::eventually("two pooled sessions", || inits().len() == 8).await;
     tokio::time::sleep(seconds(0.3)).await;
     assert_eq!(inits().len(), 8);
 }
