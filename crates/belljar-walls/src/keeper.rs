@@ -33,7 +33,7 @@ pub struct KeeperPlan {
     pub cgroup_trees: Vec<PathBuf>,
 }
 
-/// How the walls are to be.
+/// Options of the walls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WallsSpec {
     /// What the template and sessions see.
@@ -47,7 +47,7 @@ pub struct WallsSpec {
     pub none: bool,
 }
 
-/// The whole life of a keeper.
+/// The main function of a keeper.
 pub(crate) fn run() -> ! {
     let _ = sys::set_name(c"belljar-keeper");
     // Its own session: a Ctrl-C at the terminal is for the host, which decides.
@@ -204,7 +204,7 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
     }
 }
 
-/// What became of the spawner's `/proc`: the error, or none, and the mount beside it.
+/// The result of making the spawner's `/proc`: the error, or none, and the mount beside it.
 #[derive(Serialize, Deserialize)]
 struct Made(Option<String>);
 

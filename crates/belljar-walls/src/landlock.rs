@@ -12,12 +12,12 @@ use landlock::{
 use crate::message::FORKS;
 use crate::sys::Step;
 
-/// The least version that sessions start with (Linux 5.19): before it, no file can be renamed into
-/// another directory.
+/// The minimum version for sessions (Linux 5.19): before it, no file can be renamed into another
+/// directory.
 pub const LANDLOCK_FLOOR: u32 = 2;
 
-/// The version since which (Linux 6.2) a file that may only be read can't be emptied either. Before it, the filter
-/// of system calls sees to that.
+/// The version since which (Linux 6.2) a read-only file can't be emptied either. Before it, the
+/// system call filter prevents that.
 pub const COVERS_EMPTYING: u32 = 3;
 
 /// The newest version whose rights are known here; more than the host has is left out.

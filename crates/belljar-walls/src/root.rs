@@ -50,9 +50,9 @@ const ETC: [&str; 9] = [
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// What every user may read of `/proc` and no session should: the machine's name for this boot, its
-/// command line, keys, addresses of the kernel, counters that tell of other sessions. What only
-/// root may read or write there is closed by the session's user.
+/// Files of `/proc` that every user may read and no session should: the machine's name for this
+/// boot, its command line, keys, addresses of the kernel, counters that reveal other sessions. What
+/// only root may read or write there is closed by the session's user.
 const HIDDEN: [&str; 11] = [
     "/proc/acpi",
     "/proc/cmdline",
@@ -228,8 +228,8 @@ fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows the processes of this pid namespace at `/proc`, to each those alone that it may look into. So nobody in a
-/// session sees init, whose list of mounts names paths and users of the host.
+/// Mounts `/proc` of this pid namespace, which shows each process only those that it may inspect.
+/// So nobody in a session sees init, whose list of mounts names paths and users of the host.
 pub(crate) fn mount_proc() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     sys::mount_new(c"proc", Path::new("/proc"), flags, "hidepid=invisible")
@@ -275,7 +275,7 @@ pub(crate) fn empty_namespace() -> Result<OwnedFd, String> {
     Ok(empty)
 }
 
-/// Hides what sessions have no business with.
+/// Hides what sessions don't need.
 pub(crate) fn hide_of_proc() -> io::Result<()> {
     for path in HIDDEN.map(Path::new) {
         match fs::metadata(path) {

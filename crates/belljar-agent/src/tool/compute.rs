@@ -262,7 +262,8 @@ fn too_long() -> Computed {
     )
 }
 
-/// The child's whole life: goes behind walls, reads a request from stdin, writes the outcome to stdout.
+/// The main function of the child: goes behind walls, reads a request from stdin, writes the
+/// outcome to stdout.
 pub fn serve_computation() -> std::io::Result<()> {
     let limits = ComputationLimits {
         memory_bytes: MEMORY,

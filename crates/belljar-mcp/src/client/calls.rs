@@ -19,7 +19,7 @@ use super::result::given;
 /// Calls of one server at once; more wait.
 const MAX_CALLS: usize = 16;
 
-/// The most characters of a server's words in an error.
+/// The most characters of a server's message in an error.
 const MAX_SAID: usize = 1000;
 
 /// What calls of a server's tools need.
@@ -102,7 +102,7 @@ pub(super) fn reason(error: ServiceError) -> String {
     words(&why, MAX_SAID)
 }
 
-/// The innermost cause, which says the most.
+/// The innermost cause, which is the most specific.
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {

@@ -23,7 +23,7 @@ const MAX_PART: usize = 500;
 /// A tool that can be granted.
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
-    /// What its server calls it.
+    /// Its name on the server.
     pub(super) tool: String,
     pub(super) stub: ToolStub,
     pub(super) effects: ToolEffects,
@@ -64,7 +64,7 @@ impl Offer {
     }
 }
 
-/// What it does to the world, as far as its server is believed.
+/// Its effects, as far as its server is trusted.
 fn effects(trusted: bool, hints: Option<&ToolAnnotations>) -> ToolEffects {
     let hints = hints.filter(|_| trusted);
     let says = |hint: fn(&ToolAnnotations) -> Option<bool>| hints.and_then(hint) == Some(true);
@@ -85,7 +85,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.contains(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// A server's words: plain, on lines, and no more than so many characters.
+/// A server's text: plain, on lines, and no more than so many characters.
 pub(super) fn words(text: &str, most: usize) -> String {
     let text = plain(text).replace('\t', " ");
     let lines: Vec<_> = text.trim().lines().map(visible).collect();
@@ -108,7 +108,7 @@ fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     Ok(schema)
 }
 
-/// Makes the words in a schema plain, and looks that the rest is.
+/// Makes the texts in a schema plain, and checks that the rest is.
 fn clean(value: &mut Value) -> Result<(), String> {
     match value {
         Value::Object(members) => {

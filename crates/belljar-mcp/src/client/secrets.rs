@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What is shorter is in too many words that are no secrets.
+/// Shorter ones are part of too many harmless words.
 const MIN: usize = 6;
 
 const INSTEAD: &[u8] = b"[key]";

@@ -26,19 +26,19 @@ use super::offer::words;
 use super::process::Process;
 use super::spec::ServerSpec;
 
-/// How long a server has to open a connection, by each of the two ways there are: `server/discover`,
-/// and where that is not answered, `initialize`.
+/// How long a server has to open a connection, by each of the two methods: `server/discover`, and
+/// if that is not answered, `initialize`.
 const OPENING: Duration = Duration::from_secs(10);
 
 /// How long it has to list its tools.
 const LISTING: Duration = Duration::from_secs(10);
 
-/// The most tools of a server, pages that they come in, and bytes of what is said of them.
+/// The most tools of a server, pages of them, and bytes of their definitions.
 const MAX_TOOLS: usize = 500;
 const MAX_PAGES: usize = 100;
 const MAX_LISTED: usize = 8 << 20;
 
-/// The most characters of a server's words in an error.
+/// The most characters of a server's message in an error.
 const MAX_SAID: usize = 1000;
 
 /// Our own description for a server.
@@ -145,7 +145,7 @@ impl Server<'_> {
         listed.unwrap_or_else(|_| Err(self.silent("list its tools", LISTING, process)))
     }
 
-    /// The connection broke: the program has ended, or speaks something else.
+    /// The connection broke: the program has ended, or speaks another protocol.
     async fn lost(&self, process: Option<&Process>, why: &str) -> ClientError {
         let Some(process) = process else {
             return self.unusable(why.to_owned());

@@ -12,57 +12,56 @@ use serde::Deserialize;
 
 use super::secrets::Secrets;
 
-/// Seconds for a call where the settings don't say.
+/// Default timeout of a call [seconds].
 const TIMEOUT: u32 = 60;
 
 /// The longest name of a server.
 const MAX_NAME: usize = 24;
 
-/// A server: a command that is started, or an address.
+/// A server: a command to start, or a URL.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// The program and its arguments: a name that is looked for in `PATH`, or a path that begins with
-    /// `/` or `~/`.
+    /// The program and its arguments: a name in `PATH`, or a path that begins with `/` or `~/`.
     #[serde(default)]
     pub command: Vec<String>,
-    /// Environment variables of the program, beside `PATH`, `HOME`, `LANG` and `TMPDIR`.
+    /// Environment variables of the program, in addition to `PATH`, `HOME`, `LANG` and `TMPDIR`.
     #[serde(default)]
     pub env: BTreeMap<String, Source>,
-    /// Where the server is, if it is not started.
+    /// The URL of the server, if it is not started.
     #[serde(default)]
     pub url: Option<String>,
     /// Headers of each request to it.
     #[serde(default)]
     pub headers: BTreeMap<String, Header>,
-    /// Whether it is believed when it says that a tool only looks, or that a repeated call does nothing
-    /// more.
+    /// Whether its hints are trusted: that a tool only reads, or that a repeated call has no
+    /// further effect.
     #[serde(default)]
     pub trusted: bool,
-    /// Which of its tools are granted; else all.
+    /// Which of its tools are granted; by default all.
     #[serde(default)]
     pub tools: Option<Vec<String>>,
     /// Whether the model can call its tools by itself too.
     #[serde(default)]
     pub direct: bool,
-    /// Seconds that a call may take; else 60.
+    /// Timeout of a call [seconds]; by default 60.
     #[serde(default)]
     pub timeout: Option<u32>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Source {
     /// `variable:NAME`: an environment variable of ours.
     Variable(String),
-    /// `file:PATH`: a file that holds it and nothing else.
+    /// `file:PATH`: a file that holds only the value.
     File(PathBuf),
     /// `text:…`: the text itself, which is no secret.
     Text(String),
 }
 
-/// The value of a header: `variable:NAME` or `file:PATH`, with `Bearer ` before it where the server
+/// The value of a header: `variable:NAME` or `file:PATH`, with `Bearer ` before it if the server
 /// wants that.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -121,7 +120,7 @@ pub(super) enum Way {
 }
 
 impl ServerSpec {
-    /// What is wrong with a server's name, if something is.
+    /// Checks the name of a server.
     ///
     /// It has no `_` and nothing but ASCII: so the first `_` of `tools.server_tool` ends the server's
     /// name, and no two servers can have one name for two tools, nor names that look alike.
@@ -136,7 +135,7 @@ impl ServerSpec {
         ))
     }
 
-    /// What is wrong with it, if something is; secrets are not read for that.
+    /// Checks the settings; secrets are not read for that.
     pub fn check(&self, name: &str) -> Result<(), String> {
         Self::check_name(name)?;
         match (&self.command[..], &self.url) {
@@ -197,7 +196,7 @@ impl ServerSpec {
         })
     }
 
-    /// What it is given that is for nobody else.
+    /// Its secrets.
     pub(super) fn secrets(&self) -> Secrets {
         let env = self.env.values();
         let given = env.chain(self.headers.values().map(|header| &header.source));
@@ -206,7 +205,7 @@ impl ServerSpec {
         Secrets::new(read.map(|text| text.trim().to_owned()))
     }
 
-    /// How long a call may take.
+    /// The timeout of a call.
     pub(super) fn call_timeout(&self) -> Duration {
         Duration::from_secs(self.timeout.unwrap_or(TIMEOUT).into())
     }
@@ -280,7 +279,7 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(fits)
 }
 
-/// Those that the protocol itself writes are not the user's.
+/// Headers that the protocol itself sets can't be set by the user.
 fn header_name(name: &str) -> Result<HeaderName, String> {
     let own = [
         "accept",

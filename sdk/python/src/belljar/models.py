@@ -30,7 +30,7 @@ _Word = PlainValidator(_word)
 
 
 Capability = Annotated[Literal["files_read", "files_written", "network", "processes", "deletions", "installs", "unknown"], _Word]
-"""What code can do."""
+"""A capability of code."""
 
 
 class Finding(Model):
@@ -40,17 +40,17 @@ class Finding(Model):
     """The line, counted from 1 by line feeds."""
 
     capability: Capability
-    """What it can do."""
+    """The capability."""
 
     what: str
-    """What stands there: the function by its full name, and the text that it is given."""
+    """The code there: the function by its full name, and the text that it is given."""
 
 
 class Risk(Model):
-    """What a cell may do."""
+    """The capabilities of a cell."""
 
     findings: list[Finding]
-    """Where that was seen, by line. What is found several times stands at its first line."""
+    """The findings, by line. What is found several times is listed at its first line."""
 
     imports: list[str]
     """The modules that it imports: of dotted names the first part."""
@@ -655,7 +655,7 @@ EVENTS: dict[str, type[Model]] = {
 class Seen(Model):
     """Where a value was seen.
 
-    - `output`: In what a tool gave.
+    - `output`: In the result of a tool.
     - `task`: In the task itself.
     """
 
@@ -675,13 +675,13 @@ class Seen(Model):
 
 
 class Evidence(Model):
-    """A number, or a text in quotes, that stands in an answer."""
+    """A number or a quoted text in an answer."""
 
     value: str
     """As it stands in the answer."""
 
     seen: Seen | None = None
-    """Where it was seen; nowhere if that is not there."""
+    """Where it was seen; left out if nowhere."""
 
 
 class ExampleFile(Model):

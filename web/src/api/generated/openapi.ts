@@ -898,7 +898,7 @@ export interface components {
             told?: string | null;
             tool: string;
         };
-        /** @description What code can do. */
+        /** @description A capability of code. */
         Capability: "files_read" | "files_written" | "network" | "processes" | "deletions" | "installs" | "unknown";
         /** @description Why it ended. */
         Cause: {
@@ -1281,11 +1281,11 @@ export interface components {
             /** @constant */
             type: "outcome";
         });
-        /** @description A number, or a text in quotes, that stands in an answer. */
+        /** @description A number or a quoted text in an answer. */
         Evidence: {
             /** @description As it stands in the answer. */
             value: string;
-            /** @description Where it was seen; nowhere if that is not there. */
+            /** @description Where it was seen; left out if nowhere. */
             seen?: components["schemas"]["Seen"] | null;
         };
         /** @description A file that a run of an example starts with. */
@@ -1399,9 +1399,9 @@ export interface components {
              * @description The line, counted from 1 by line feeds.
              */
             line: number;
-            /** @description What it can do. */
+            /** @description The capability. */
             capability: components["schemas"]["Capability"];
-            /** @description What stands there: the function by its full name, and the text that it is given. */
+            /** @description The code there: the function by its full name, and the text that it is given. */
             what: string;
         };
         /** @description Why a reply ended. */
@@ -1445,7 +1445,7 @@ export interface components {
              */
             result?: unknown;
             /**
-             * @description What it does.
+             * @description Its effects.
              * @default each_call
              */
             effects: components["schemas"]["ToolEffects"];
@@ -1823,9 +1823,9 @@ export interface components {
             /** @description The copy of this name. */
             name?: string | null;
         };
-        /** @description What a cell may do. */
+        /** @description The capabilities of a cell. */
         Risk: {
-            /** @description Where that was seen, by line. What is found several times stands at its first line. */
+            /** @description The findings, by line. What is found several times is listed at its first line. */
             findings: components["schemas"]["Finding"][];
             /** @description The modules that it imports: of dotted names the first part. */
             imports: string[];
@@ -2429,8 +2429,8 @@ export interface components {
             arguments: string;
         };
         /**
-         * @description What a tool does to the world: whether a person is asked before, and whether a call that a host
-         *     began and did not end may be made once more.
+         * @description The effects of a tool: whether approval is needed, and whether an interrupted call may be
+         *     performed again.
          */
         ToolEffects: "none" | "once" | "each_call";
         /** @description Network activity. */
