@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::secrets::Secrets;
 
-/// Default timeout of a call [seconds].
+/// Default timeout of a call, in seconds.
 const TIMEOUT: u32 = 60;
 
 /// The longest name of a server.
@@ -44,7 +44,7 @@ pub struct ServerSpec {
     /// Whether the model can call its tools by itself too.
     #[serde(default)]
     pub direct: bool,
-    /// Timeout of a call [seconds]; by default 60.
+    /// Timeout of a call, in seconds; by default 60.
     #[serde(default)]
     pub timeout: Option<u32>,
 }
