@@ -78,7 +78,7 @@ impl Provider {
         let name = &profile.provider;
         if key.is_none() && profile.key_required {
             let variable = match profile.key_variable.as_deref() {
-                Some(name) => format!("`{name}`"),
+                Some(variable) => format!("`{variable}`"),
                 None => "of the profile".into(),
             };
             return Err(unusable(format!(

@@ -36,23 +36,23 @@ struct Entry {
 #[non_exhaustive]
 pub enum AllowListError {
     /// An address, in any spelling.
-    #[error("`{0}` is an address; list the host by name, since sessions cannot use addresses")]
+    #[error("`{0}` is an address, which sessions cannot use\nhint: list the host by name")]
     Address(String),
     /// A name in another script.
-    #[error("`{0}` has letters outside ASCII; write the name in its `xn--…` form")]
+    #[error("`{0}` has letters outside ASCII\nhint: write the name in its `xn--…` form")]
     NotAscii(String),
     /// Everything, or everything below a top-level domain.
-    #[error("`{0}` is too wide; list each host, or the subdomains of one (`*.example.com`)")]
+    #[error("`{0}` is too wide\nhint: list each host, or the subdomains of one (`*.example.com`)")]
     TooWide(String),
     /// A name without a dot.
-    #[error("`{0}` is not a fully qualified name; add its domain (`host.example.com`)")]
+    #[error("`{0}` is not a fully qualified name\nhint: add its domain (`host.example.com`)")]
     NotFull(String),
     /// A port that does not exist.
     #[error("the port of `{0}` is not a number from 1 to 65535")]
     Port(String),
     /// Nothing that could be a host name.
     #[error(
-        "`{0}` is not a host name; write `example.com`, `example.com:8443` or `*.example.com`, without `https://` and path"
+        "`{0}` is not a host name\nhint: write `example.com`, `example.com:8443` or `*.example.com`, without `https://` and path"
     )]
     Name(String),
 }
