@@ -178,7 +178,7 @@ fn form() -> ElicitationSchema {
         .required_enum_schema("decision", choice)
         .optional_string_with("feedback", |text| {
             text.title("Feedback")
-                .description("With reject: what the model is to be told")
+                .description("With reject: a message for the model")
         })
         .build_unchecked()
 }
@@ -221,10 +221,10 @@ fn text(approval: &Approval) -> String {
         let _ = writeln!(out, "- {capability}: {what} (line {line})");
     }
     for remark in &shown.remarks {
-        let _ = writeln!(out, "- look out: {remark}");
+        let _ = writeln!(out, "- warning: {remark}");
     }
     if shown.tool.is_none() {
-        let _ = writeln!(out, "\nThe code, all of it:\n");
+        let _ = writeln!(out, "\nThe complete code:\n");
     }
     for row in &shown.rows {
         let _ = match row.line {
@@ -257,7 +257,7 @@ mod tests {
     /// Attack L5: nothing is hidden, and no line of the code stands where our words are.
     #[test]
     fn l5_the_code_is_shown_whole_and_without_disguise() {
-        let code = "x = 1\u{1b}[2K\n# \u{202e}\u{200b}\n\nThe code, all of it:\nimport os; os.system('rm')\n";
+        let code = "x = 1\u{1b}[2K\n# \u{202e}\u{200b}\n\nThe complete code:\nimport os; os.system('rm')\n";
         let shown = text(&approval(&(code.to_owned() + &"y = 2\n".repeat(9000))));
         assert!(
             !shown.contains(['\u{1b}', '\u{202e}', '\u{200b}']),
@@ -268,14 +268,14 @@ mod tests {
             "\\u{202e}",
             "- processes: os.system",
             "   5 │ import os",
-            "- look out: ",
+            "- warning: ",
         ] {
             assert!(shown.contains(part), "no {part:?}");
         }
         assert!(shown.ends_with("9005 │ y = 2\n"));
         let ours = shown
             .lines()
-            .filter(|line| line.starts_with("The code, all of it"));
+            .filter(|line| line.starts_with("The complete code:"));
         assert_eq!(ours.count(), 1);
     }
 
