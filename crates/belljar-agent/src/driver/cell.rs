@@ -205,7 +205,7 @@ fn failed(text: String, started: Instant) -> CellEnd {
 fn words_given_up(language: Language) -> &'static str {
     match language {
         Language::English => {
-            "The cell did not heed that the run was stopped; its session was ended."
+            "The cell did not react to the stop of the run; its session was ended."
         }
         Language::Chinese => "任务已停止，但单元没有响应；会话已结束。",
     }
