@@ -252,7 +252,7 @@ fuzz_target!(|input: &[u8]| {
 
     let mut reader = match Reader::open(&path) {
         Ok(reader) => reader,
-        Err(SnapshotError::Damaged("its header can't be read")) => return,
+        Err(SnapshotError::Damaged("its header cannot be read")) => return,
         Err(SnapshotError::Io(error)) => panic!("{error}"),
         Err(error) => {
             assert!(parts.is_none(), "a snapshot that is right: {error:?}");

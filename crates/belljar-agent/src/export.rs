@@ -286,7 +286,7 @@ fn notebook_data(part: &DisplayData) -> Option<String> {
 }
 
 /// The run's cells in order, as one file that a plain Python can run. Cells that failed are run so
-/// that the rest goes on.
+/// that the rest continues.
 pub async fn script(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
     let story = Story::from_events(events, blobs).await?;
     let mut text = String::new();

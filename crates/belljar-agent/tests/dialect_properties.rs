@@ -139,7 +139,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What to do to a canonical reply, and the mending that must be told.
+/// What to do to a canonical reply, and the mending that must be reported.
 type Corruption = (&'static str, fn(&str) -> String, Option<Mending>);
 
 fn in_fence(text: &str) -> String {

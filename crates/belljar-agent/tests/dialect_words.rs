@@ -1,4 +1,4 @@
-//! What a model is told: how to act, and what was wrong.
+//! Texts for a model: how to act, and what was wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -175,7 +175,7 @@ fn drive(start: &Start, replies: &[Reply], results: &[CallResult], lose: bool) -
                 .collect(),
             Effect::Await => {
                 let asked = &run.undecided()[0];
-                // Whatever the person says: it goes on.
+                // Whatever the person says: it continues.
                 let decision = match events.len() % 4 {
                     0 => Decision::Accept { rest_of_run: false },
                     1 => Decision::Edit {
@@ -286,7 +286,7 @@ fn gave(text: &str, failed: bool) -> CallResult {
     }
 }
 
-/// EXP-5: past an error rate the run goes on without the tool, and the model is told why.
+/// EXP-5: past an error rate the run continues without the tool, and the model gets the reason.
 #[test]
 fn a_tool_for_expressions_that_mostly_fails_is_taken_away() {
     for dialect in [Dialect::NativeTools, Dialect::JsonAction] {
@@ -349,7 +349,7 @@ fn timing_tells_slow_steps_and_repeated_calls() {
     );
     let timing = Timing::from_events(&events).unwrap();
     let spent = Run::fold(&events).unwrap().spent();
-    assert!(spent.repeats > 0, "it went in circles");
+    assert!(spent.repeats > 0, "it repeated itself");
     assert_eq!(timing.spent, spent);
     assert_eq!(timing.steps.len(), usize::try_from(spent.steps).unwrap());
     let sum = |part: fn(&belljar_agent::StepTiming) -> u64| timing.steps.iter().map(part).sum();
@@ -443,7 +443,7 @@ fn a_policy_is_set() {
     assert_eq!(run.undecided().len(), 1);
 }
 
-/// A run that goes on from another one knows its names before it has a session, and is told of it.
+/// A run that continues another one knows its names before it has a session, and its summary.
 #[test]
 fn a_run_goes_on_from_another() {
     let mut start = start(Dialect::NativeTools, Language::English);

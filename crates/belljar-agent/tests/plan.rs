@@ -85,7 +85,7 @@ fn tasks_keep_their_ids_by_name() {
     assert_eq!(third.tree.tree_nodes[0].task_id, "TASK-5");
 }
 
-/// PLN-2: a move is told by parent; another name of the parent is none.
+/// PLN-2: a move is reported by parent; renaming the parent is none.
 #[test]
 fn moves_and_renamed_parents() {
     let mut plan = Plan::default();

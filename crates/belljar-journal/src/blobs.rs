@@ -44,9 +44,9 @@ impl fmt::Debug for BlobHash {
     }
 }
 
-/// A text that is no hash of a blob.
+/// A text that is not a hash of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the hash of a blob has 64 hexadecimal digits, in small letters")]
+#[error("the hash of a blob must have 64 hexadecimal digits, in lower case")]
 pub struct InvalidBlobHash;
 
 impl FromStr for BlobHash {
@@ -84,22 +84,22 @@ impl From<BlobHash> for String {
     }
 }
 
-/// What an event says of a blob.
+/// A reference to a blob in an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct BlobRef {
-    /// The hash of its contents, by which it is found.
+    /// The hash of its contents.
     #[schemars(with = "String", extend("pattern" = "^[0-9a-f]{64}$"))]
     pub hash: BlobHash,
     /// Its size.
     pub bytes: u64,
-    /// What the bytes are, such as `image/png`. It is kept here alone: the same bytes may be two
-    /// things.
+    /// Its MIME type, such as `image/png`. It is kept here alone: the same bytes may have two
+    /// types.
     pub media_type: String,
 }
 
 /// Blobs in a directory. Clones are cheap.
 ///
-/// Any number of processes may have the same one open. A blob is there whole or not at all.
+/// Any number of processes may have the same one open. A blob is there completely or not at all.
 #[derive(Clone, Debug)]
 pub struct Blobs {
     directory: Arc<Path>,
@@ -107,8 +107,8 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// Opens `blobs` in a directory; both are made if they are not there. Blobs of more than
-    /// `limit` bytes are neither taken nor read.
+    /// Opens `blobs` in a directory; both are made if missing. Blobs of more than `limit` bytes are
+    /// neither stored nor read.
     pub async fn open(directory: &Path, limit: u64) -> Result<Self, Error> {
         let blobs = Self {
             directory: directory.join("blobs").into(),
@@ -123,7 +123,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// Keeps some bytes. When this returns, they survive a crash of the machine.
+    /// Stores some bytes. When this returns, they survive a crash of the machine.
     pub async fn put(
         &self,
         bytes: Vec<u8>,
@@ -179,7 +179,7 @@ impl Blobs {
             .await
     }
 
-    /// Removes all blobs but these. Nobody may be about to refer to one that is not among them.
+    /// Removes all blobs but these. No writer may be about to refer to another one.
     pub async fn keep_only(&self, kept: HashSet<BlobHash>) -> Result<(), Error> {
         let directory = Arc::clone(&self.directory);
         directory::in_background(move || {
@@ -241,7 +241,7 @@ fn write(incoming: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what processes that died have left half written.
+/// Removes files that dead processes left half written.
 fn sweep(incoming: &Path) -> io::Result<()> {
     for file in fs::read_dir(incoming)? {
         let file = file?;

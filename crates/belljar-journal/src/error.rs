@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,19 @@ use crate::{BlobHash, RunId, StorageFault};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The journal's place is taken by something that is no directory.
-    #[error("`{0}` is not a directory; the journal needs one of its own")]
+    /// The journal's path is not a directory.
+    #[error("`{0}` is not a directory\nhint: the journal needs a directory of its own")]
     NotADirectory(PathBuf),
-    /// There is no room left. Nothing of what was being written is there.
-    #[error(
-        "the disk is full: nothing more can be written to `{0}`; free some space and try again"
-    )]
+    /// The disk is full. Nothing of the failed write is left.
+    #[error("`{0}` cannot be written: the disk is full\nhint: free some space and try again")]
     DiskFull(PathBuf),
-    /// Another process kept the database for too long.
+    /// Another process has locked the database for too long.
     #[error(
-        "the journal `{0}` is locked: another process has been writing to it for seconds; try again, or end that process"
+        "the journal `{0}` is locked: another process has been writing to it for seconds\nhint: try again, or stop that process"
     )]
     Locked(PathBuf),
     /// The file is damaged, or was never a journal.
-    #[error("the journal `{path}` is damaged: {why}; restore it from a backup")]
+    #[error("the journal `{path}` is damaged: {why}\nhint: restore it from a backup")]
     Corrupt {
         /// The database.
         path: PathBuf,
@@ -32,14 +30,14 @@ pub enum Error {
     },
     /// The journal was written by a later version of the program.
     #[error(
-        "the journal `{path}` was made by a newer Belljar (its schema is version {found}, this one knows up to {known}); use that one"
+        "the journal `{path}` was made by a newer Belljar: its schema has version {found}, this Belljar supports up to {known}\nhint: update Belljar"
     )]
     NewerSchema {
         /// The database.
         path: PathBuf,
         /// Its version.
         found: i64,
-        /// The latest that is known here.
+        /// The latest supported version.
         known: i64,
     },
     /// There is no such run.
@@ -49,14 +47,14 @@ pub enum Error {
     #[error("there is no blob `{0}`")]
     UnknownBlob(BlobHash),
     /// The file of a blob has other contents than its name says.
-    #[error("the blob `{0}` is damaged; restore it from a backup")]
+    #[error("the blob `{0}` is damaged\nhint: restore it from a backup")]
     CorruptBlob(BlobHash),
-    /// A blob is larger than this store takes.
-    #[error("a blob of {bytes} bytes is too large; at most {limit} are kept")]
+    /// A blob exceeds the limit of this store.
+    #[error("the blob is too large: {bytes} bytes, at most {limit}")]
     BlobTooLarge {
         /// Its size.
         bytes: u64,
-        /// The most that is taken.
+        /// The limit.
         limit: u64,
     },
     /// Another fault of the file system.
@@ -64,15 +62,15 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another fault of the database.
-    #[error("the journal `{path}` could not be used: {source}")]
+    #[error("the journal `{path}` cannot be used: {source}")]
     Database {
         /// The database.
         path: PathBuf,
-        /// What it said.
+        /// Its error.
         source: sqlx::Error,
     },
 }
@@ -107,28 +105,28 @@ impl Error {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// Someone else has appended to the run: the caller's view of it is old.
+    /// Another writer has appended to the run: the caller's view of it is outdated.
     #[error(
-        "the run has {actual} events where {expected} were expected: someone else writes to it"
+        "the run has {actual} events, but {expected} were expected: another process writes to it"
     )]
     Conflict {
         /// The last sequence number that the caller knew.
         expected: u64,
-        /// The last one that there is.
+        /// The actual last one.
         actual: u64,
     },
     /// An event is too large.
     #[error(
-        "an event of {bytes} bytes is too large, at most {limit} are kept; put large values into blobs"
+        "the event is too large: {bytes} bytes, at most {limit}\nhint: put large values into blobs"
     )]
     EventTooLarge {
         /// Its size.
         bytes: usize,
-        /// The most that is taken.
+        /// The limit.
         limit: usize,
     },
-    /// The journal could not do it. When the disk itself fails at the very end, nobody can say
-    /// whether the events are there: ask for the last sequence number before trying again.
+    /// The journal failed. If the disk itself fails at the very end, it is unknown whether the
+    /// events are there: read the last sequence number before retrying.
     #[error(transparent)]
     Journal(#[from] Error),
 }

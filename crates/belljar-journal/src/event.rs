@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The name of a run: 1 to 64 letters, digits, `-` and `_`.
+/// The id of a run: 1 to 64 letters, digits, `-` and `_`.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -18,16 +18,16 @@ use serde_json::value::RawValue;
 pub struct RunId(String);
 
 impl RunId {
-    /// The name as text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A text that can't be the name of a run.
+/// A text that is not a valid run id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` is no name of a run: it must have 1 to 64 letters, digits, `-` or `_`",
+    "`{}` is not a valid run id: it must have 1 to 64 letters, digits, `-` or `_`",
     .0.escape_debug()
 )]
 pub struct InvalidRunId(String);
@@ -75,7 +75,7 @@ impl fmt::Display for RunId {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// What the clock of this machine says.
+    /// The current time of this machine's clock.
     pub fn now() -> Self {
         // A clock before 1970 or after the year 294246 is wrong anyway.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -88,18 +88,18 @@ impl Timestamp {
 /// An event to append.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
-    /// What kind of event it is; the journal gives it no meaning.
+    /// Its kind; the journal gives it no meaning.
     pub kind: String,
     /// The version of the body's shape.
     pub version: u32,
     /// When it happened, by the caller's clock.
     pub at: Timestamp,
-    /// The event itself, as JSON. Large values belong into [`Blobs`](crate::Blobs).
+    /// The body, as JSON. Large values belong in [`Blobs`](crate::Blobs).
     pub body: Box<RawValue>,
 }
 
 impl NewEvent {
-    /// An event with a body that is written as JSON.
+    /// An event whose body is serialised as JSON.
     pub fn new(
         kind: impl Into<String>,
         version: u32,
@@ -124,11 +124,11 @@ pub struct Entry {
     pub seq: u64,
     /// When it happened, by the clock of the writer.
     pub at: Timestamp,
-    /// What kind of event it is.
+    /// Its kind.
     pub kind: String,
     /// The version of the body's shape.
     pub version: u32,
-    /// The event itself: the same text that was appended.
+    /// The body: the same text that was appended.
     pub body: Box<RawValue>,
 }
 

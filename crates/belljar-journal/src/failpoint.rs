@@ -11,7 +11,7 @@ use std::io;
 pub(crate) const BEFORE_APPEND: &str = "before-append";
 /// All is written, nothing is committed.
 pub(crate) const BEFORE_COMMIT: &str = "before-commit";
-/// The events are durable, and nobody has been told.
+/// The events are durable, and no reader has been notified.
 pub(crate) const BEFORE_ACKNOWLEDGE: &str = "before-acknowledge";
 
 #[cfg(feature = "failpoints")]
@@ -39,7 +39,7 @@ mod armed {
         });
     }
 
-    /// How many writes have failed since [`arm`]; none where no write is armed.
+    /// How many writes have failed since [`arm`]; none if no write is armed.
     pub fn hits() -> Option<u32> {
         let armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
         armed.as_ref().map(|armed| armed.hits)

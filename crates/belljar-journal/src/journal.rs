@@ -1,4 +1,4 @@
-//! The journal: a store of events, and word of new ones for those who wait.
+//! The journal: a store of events, and notification of new ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::{AppendError, Entry, Error, NewEvent, RunId, RunSummary};
 /// The largest body of an event.
 const EVENT_BYTES: usize = 16 << 20;
 
-/// How soon a tail sees what another process has written. What this process writes it sees at once.
+/// How soon a tail sees events of another process. Those of this process it sees at once.
 const POLL: Duration = Duration::from_millis(200);
 
 /// How many entries a tail reads at once.
@@ -39,14 +39,14 @@ impl Journal {
         })
     }
 
-    /// Appends events to a run, all or none, and tells the last sequence number.
+    /// Appends events to a run, all or none, and returns the last sequence number.
     ///
-    /// `expected_seq` is the last sequence number that the caller knows, 0 for a run that is to
-    /// begin. If the run has another one, nothing is written: so a run has one writer, or its
-    /// writers notice each other. When this returns, the events survive a crash of the machine.
+    /// `expected_seq` is the last sequence number that the caller knows, 0 for a new run. If the
+    /// run has another one, nothing is written: so a run has one writer, or its writers notice each
+    /// other. When this returns, the events survive a crash of the machine.
     ///
-    /// If the future is dropped before it is ready, the events may be there or not;
-    /// [`last_seq`](Self::last_seq) tells.
+    /// If the future is dropped before it is ready, the events may be there or not; check
+    /// [`last_seq`](Self::last_seq).
     pub async fn append(
         &self,
         run: &RunId,
@@ -92,17 +92,18 @@ impl Journal {
 
     /// Removes a run with all of its events, for ever. Nothing happens for one that is not there.
     ///
-    /// Whoever still writes to it finds a conflict; who tails it finds it unknown.
+    /// A writer of it then gets a conflict; a tail ends with an unknown run.
     pub async fn remove(&self, run: &RunId) -> Result<(), Error> {
         self.store.remove(run).await
     }
 
-    /// Shows the body of each event of each run, in no order: for those who look for what events refer to.
+    /// Passes the body of each event of each run to `see`, in no order: for finding what events
+    /// refer to.
     pub async fn each_body(&self, see: &mut (dyn FnMut(&str) + Send)) -> Result<(), Error> {
         self.store.each_body(see).await
     }
 
-    /// Gives the space of runs that were removed back to the disk. All of the journal is written anew.
+    /// Returns the space of removed runs to the disk. The whole journal is rewritten.
     pub async fn compact(&self) -> Result<(), Error> {
         self.store.compact().await
     }
@@ -112,10 +113,10 @@ impl Journal {
         self.store.last_seq(run).await
     }
 
-    /// The events after sequence number `after`: those that are there, and then each that comes,
-    /// whoever writes it. No gap, none twice.
+    /// The events after sequence number `after`: the existing ones, and then each new one, whoever
+    /// writes it. No gap, none twice.
     ///
-    /// It ends only with an error; then it can be begun again after the last entry that it gave.
+    /// It ends only with an error; then it can be restarted after its last entry.
     pub fn tail(
         &self,
         run: &RunId,
@@ -161,7 +162,7 @@ impl Tail {
                 self.after = entry.seq;
                 return Ok(entry);
             }
-            // Before looking: what is appended after the look is news again.
+            // Before reading: an append after the read notifies again.
             self.news.mark_unchanged();
             let store = &self.journal.store;
             let last = store.last_seq(&self.run).await?;
@@ -179,7 +180,7 @@ impl Tail {
     }
 }
 
-/// Who in this process waits for events of which run.
+/// Waiting tails of this process, by run.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<HashMap<RunId, watch::Sender<u64>>>);
 

@@ -1,7 +1,7 @@
 //! The journal: append-only, durable events of runs, and blobs beside them.
 //!
-//! What happened in a run is what its journal says. The journal doesn't know what the events mean:
-//! it keeps JSON with a kind and a version, in order, and gives back the same text.
+//! The journal is the only truth about a run. It doesn't know what the events mean: it keeps JSON
+//! with a kind and a version, in order, and returns the same text.
 //!
 //! ```
 //! use belljar_journal::{AppendError, Blobs, Journal, NewEvent, RunId, Timestamp};
@@ -24,11 +24,11 @@
 //! ];
 //! assert_eq!(journal.append(&run, 0, &events).await?, 2);
 //!
-//! // A second writer whose view is old changes nothing.
+//! // A second writer whose view is outdated changes nothing.
 //! let refused = journal.append(&run, 0, &events).await;
 //! assert!(matches!(refused, Err(AppendError::Conflict { expected: 0, actual: 2 })));
 //!
-//! // What is there, and then what comes.
+//! // The existing events, and then new ones.
 //! let mut tail = journal.tail(&run, 1);
 //! let entry = tail.next().await.unwrap()?;
 //! assert_eq!((entry.seq, entry.kind.as_str()), (2, "display"));
@@ -36,15 +36,14 @@
 //! # }
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - Events of a run are numbered from 1, without gaps. A batch is there whole or not at all.
+//! - Events of a run are numbered from 1, without gaps. A batch is there completely or not at all.
 //! - An append that has returned survives the death of the process and of the machine.
-//! - Of several who append after the same sequence number, one succeeds; the others are told.
-//! - A directory that is made is for this user alone, and so are all files.
+//! - Of several appends after the same sequence number, one succeeds; the others get a conflict.
+//! - New directories and files are private to this user.
 //!
-//! What an event says is not hidden from anyone who may read the files: nothing secret belongs into
-//! one.
+//! Events are not encrypted: don't put secrets into them.
 //!
 //! # Files
 //!

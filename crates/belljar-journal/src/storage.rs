@@ -1,4 +1,4 @@
-//! Why a store could not be written, and writes to SQLite files that leave nothing behind when they fail.
+//! Storage faults, and writes to SQLite files that leave nothing behind when they fail.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -13,7 +13,8 @@ use crate::failpoint;
 pub enum StorageFault {
     /// No space is left.
     Full,
-    /// The storage can't be written: an I/O error, a read-only file system, a lock that is held for too long.
+    /// The storage can't be written: an I/O error, a read-only file system, a lock held for too
+    /// long.
     Failed,
 }
 
@@ -54,9 +55,9 @@ pub(crate) fn primary_code(error: &sqlx::Error) -> Option<u32> {
 
 /// A write to a SQLite file: all of it or nothing.
 ///
-/// After some faults (a full disk) SQLite has ended the transaction by itself, after others it has not, and nobody
-/// can tell which. A connection on which a write did not end well is closed and never used again; this holds as well
-/// where the future that writes is dropped.
+/// After some faults (a full disk) SQLite has ended the transaction by itself, after others it has
+/// not, and this can't be detected. A connection whose write failed is closed and never used again;
+/// so is one whose write was dropped.
 #[derive(Debug)]
 pub struct WriteTransaction {
     connection: PoolConnection<Sqlite>,
@@ -65,7 +66,7 @@ pub struct WriteTransaction {
 }
 
 impl WriteTransaction {
-    /// Begins a write; its name is that of its failpoint. Others who write wait from here on.
+    /// Begins a write; its name is that of its failpoint. Other writers wait from here on.
     pub async fn begin(pool: &SqlitePool, name: &'static str) -> sqlx::Result<Self> {
         let mut write = Self {
             connection: pool.acquire().await?,
@@ -85,7 +86,7 @@ impl WriteTransaction {
         self.end("COMMIT").await
     }
 
-    /// Gives it up, where there is nothing to write after all.
+    /// Rolls it back, if there is nothing to write after all.
     pub async fn roll_back(mut self) -> sqlx::Result<()> {
         self.end("ROLLBACK").await
     }

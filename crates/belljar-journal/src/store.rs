@@ -1,4 +1,4 @@
-//! What a place that keeps events must be able to do.
+//! The interface of a store of events.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ pub(crate) type StoreFuture<'a, T, E = Error> =
 /// A page of entries ends after this many bytes of bodies, or after one entry.
 pub(crate) const PAGE_BYTES: usize = 8 << 20;
 
-/// Where events are kept. What must hold for each is in `tests/conformance`.
+/// A store of events. `tests/conformance` has what each must guarantee.
 pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Appends all events or none; they are durable when it returns. `events` is not empty.
     fn append<'a>(
@@ -25,13 +25,14 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// A page of the events after `after`, in order; empty if there are none.
     fn read<'a>(&'a self, run: &'a RunId, after: u64, limit: usize) -> StoreFuture<'a, Vec<Entry>>;
 
-    /// Removes a run with all of its events; they are durably gone when it returns. Nothing for one that is not there.
+    /// Removes a run with all of its events; they are durably gone when it returns. Does nothing
+    /// for an unknown run.
     fn remove<'a>(&'a self, run: &'a RunId) -> StoreFuture<'a, ()>;
 
-    /// Shows the body of each event of each run.
+    /// Passes the body of each event of each run to `see`.
     fn each_body<'a>(&'a self, see: &'a mut (dyn FnMut(&str) + Send)) -> StoreFuture<'a, ()>;
 
-    /// Gives the space of what was removed back.
+    /// Returns the space of removed runs to the disk.
     fn compact(&self) -> StoreFuture<'_, ()>;
 
     /// The last sequence number, 0 if there is no such run.

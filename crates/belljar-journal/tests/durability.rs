@@ -36,7 +36,7 @@ struct Body {
     blob: Option<BlobRef>,
 }
 
-/// What the child says, one line each, after it was told that it is durable.
+/// A line of the child, for an append that has returned as durable.
 #[derive(Debug, Serialize, Deserialize)]
 struct Acknowledged {
     run: RunId,
@@ -150,7 +150,7 @@ async fn whole(journal: &Journal, run: &RunId) -> Vec<Entry> {
     entries
 }
 
-/// What all children were told is kept here, and looked for after each death.
+/// All appends that have returned are kept here, and looked for after each death.
 #[derive(Default)]
 struct Promises(BTreeMap<(RunId, u64), Body>);
 
@@ -173,7 +173,7 @@ impl Promises {
                 let entry = entry.unwrap_or_else(|| panic!("event {seq} of {run} is lost"));
                 assert_eq!(entry.decode::<Body>().unwrap(), *body);
             }
-            // A blob is put before the event that names it, so it is there even if nobody was told.
+            // A blob is put before the event that names it, so it is there even if the append never returned.
             for entry in entries.iter().rev().take(50) {
                 if let Some(blob) = entry.decode::<Body>().unwrap().blob {
                     blobs.get(&blob).await.unwrap();

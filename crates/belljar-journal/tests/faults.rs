@@ -134,7 +134,7 @@ async fn on_a_small_disk() {
     assert!(last > 0 && last % 3 == 0);
     assert_eq!(journal.last_seq(&run()).await.unwrap(), last);
 
-    // With some space again it goes on where it was.
+    // With some space again it continues where it was.
     let hash = ballast.hash.to_string();
     fs::remove_file(directory.join("blobs").join(&hash[..2]).join(&hash[2..])).unwrap();
     let more = journal.append(&run(), last, &batch).await.unwrap();

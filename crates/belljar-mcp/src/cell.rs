@@ -1,4 +1,4 @@
-//! Running a cell for a client: in its turn, with progress, until it ends or is cancelled.
+//! Running a cell for a client: in order, with progress, until it ends or is cancelled.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 use crate::permits::Permits;
 use crate::sessions::SessionEntry;
 
-/// How often a client is told that its cell goes on.
+/// How often a client gets progress of its cell.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(500);
 
-/// The most characters of output that one word of progress has.
+/// The most characters of output in one progress message.
 const PROGRESS_CHARACTERS: usize = 200;
 
-/// The longest token that progress is told with: it is in each word of it, which a client may leave unread.
+/// The longest token of progress: it is in each message, which a client may leave unread.
 const MAX_TOKEN: usize = 256;
 
-/// Whether progress is told to a client that gave this token.
+/// Whether a client with this token gets progress.
 pub(crate) fn may_be_told(token: &ProgressToken) -> bool {
     match &token.0 {
         NumberOrString::Number(_) => true,
@@ -85,7 +85,8 @@ pub(crate) async fn run_cell(
     }
 }
 
-/// Tells a client that its cell goes on, until this is dropped: seconds, and the last line of output.
+/// Sends progress of a cell to its client, until this is dropped: seconds, and the last line of
+/// output.
 pub(crate) async fn tell_progress(
     peer: Peer<RoleServer>,
     token: ProgressToken,

@@ -112,7 +112,7 @@ pub(crate) async fn put(entry: &SessionEntry, path: &str, contents: &[u8]) -> Re
     awake(&entry.session, || entry.session.put(path, contents)).await
 }
 
-/// Does something with the files of a session, which is woken for it if it sleeps.
+/// Does something with the files of a session, which is woken for it if it is hibernated.
 async fn awake<T>(session: &Session, act: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     match act() {
         Err(Error::Hibernated) => {

@@ -2,19 +2,19 @@
 //!
 //! # Sessions for other programs
 //!
-//! [`Sessions`] are those of one client, or of one tenant, within its [`Permits`]. A [`Server`] answers the calls of one
-//! connection; it knows nothing of how the messages travel, so that a server of HTTP can hand it to
-//! its own transport. With [`Runs`] it offers an agent, too; with approvals it has its client ask a
-//! person before code runs. [`serve`] is the transport for a program that is started by its client: a
+//! [`Sessions`] are those of one client or tenant, within its admission ([`Permits`]). A [`Server`]
+//! answers the calls of one connection; it is independent of the transport, so that an HTTP server
+//! can use it. With [`Runs`] it offers an agent, too; with approvals it has its client ask a person
+//! before code runs. [`serve`] is the transport for a program that is started by its client: a
 //! message a line, on two byte streams.
 //!
-//! What a client sends is not believed: lines, calls at once, sessions and results are bounded, and
-//! what is wrong with a message is told in the answer to it.
+//! A client is not trusted: lines, concurrent calls, sessions and results are limited, and errors
+//! of a message are returned in the answer to it.
 //!
 //! # Tools of other programs
 //!
-//! [`connect`] gives a [`Connection`] to a server of the settings, a [`ServerSpec`]; its tools are for
-//! the code of runs. What a server sends is believed as little.
+//! [`connect`] returns a [`Connection`] to a server of the settings, a [`ServerSpec`]; its tools
+//! are for the code of runs. A server is not trusted either.
 
 mod cell;
 mod client;

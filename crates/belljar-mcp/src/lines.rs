@@ -17,13 +17,14 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// The longest line: a file of 8 MiB in base64, and room.
+/// The longest line: a file of 8 MiB in base64, and some more.
 pub(crate) const MAX_LINE: usize = 16 << 20;
 
-/// The most of a line that is too long that is read and passed over.
+/// How much of an overlong line is read and discarded.
 const MAX_PASSED_OVER: u64 = 1 << 30;
 
-/// How many answers wait for a client that does not read before its next message is not read either.
+/// How many answers wait for a client that does not read before its next message is not read
+/// either.
 const WAITING: usize = 16;
 
 /// The lines that come, and where those go that are sent. A stream has a thread each: a read or write
@@ -31,12 +32,12 @@ const WAITING: usize = 16;
 pub(crate) struct LineStreams {
     pub(crate) incoming: mpsc::Receiver<Line>,
     pub(crate) outgoing: mpsc::Sender<Vec<u8>>,
-    /// Told when all that was sent is written.
+    /// Notified when everything is written.
     pub(crate) written: oneshot::Receiver<()>,
 }
 
 impl LineStreams {
-    /// `ended` is told when nobody reads.
+    /// `ended` is notified when the client no longer reads.
     pub(crate) fn new(
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
@@ -50,7 +51,7 @@ impl LineStreams {
         let writer = thread::Builder::new().name("mcp-output".into());
         writer.spawn(move || {
             if let Err(error) = write_lines(output, queue) {
-                tracing::info!(%error, "nobody reads what is sent");
+                tracing::info!(%error, "the client no longer reads messages");
                 ended.cancel();
             }
             let _ = done.send(());
@@ -66,7 +67,7 @@ impl LineStreams {
 pub(crate) enum Line {
     Whole(Vec<u8>),
     TooLong,
-    /// Nothing more comes, and why.
+    /// The end of the input, and the reason.
     Broken(io::Error),
 }
 
@@ -76,12 +77,12 @@ pub(crate) struct Lines {
     outgoing: mpsc::Sender<Vec<u8>>,
     /// Whether the client has opened the connection, by `initialize` or a request that stands alone.
     open: bool,
-    /// Told when no more comes, or nobody reads.
+    /// Notified when the input ends, or the client no longer reads.
     ended: CancellationToken,
 }
 
 impl Lines {
-    /// The connection, and word of when all that was sent is written.
+    /// The connection, and a notification of when everything is written.
     pub(crate) fn new(
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
@@ -103,8 +104,8 @@ impl Lines {
         }
     }
 
-    /// Whether the service is to see this. Before a client has opened the connection, the library ends
-    /// it at anything but a request.
+    /// Whether to pass this to the service. Before a client has opened the connection, the library
+    /// ends it at anything but a request.
     fn passes(&mut self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message {
             self.open |= match &request.request {
@@ -147,21 +148,21 @@ impl Transport<RoleServer> for Lines {
             let line = match line {
                 Line::Whole(line) => line,
                 Line::TooLong => {
-                    let why = format!("a message may have {MAX_LINE} bytes");
+                    let why = format!("a message can have at most {MAX_LINE} bytes");
                     let error = ErrorData::invalid_request(why, None);
                     self.refuse(error, None).await;
                     continue;
                 }
                 Line::Broken(error) => {
-                    tracing::error!(%error, "reading from the client");
+                    tracing::error!(%error, "reading from the client failed");
                     continue;
                 }
             };
             match serde_json::from_slice::<ClientJsonRpcMessage>(&line) {
                 Ok(message) if self.passes(&message) => return Some(message),
-                Ok(_) => tracing::debug!("a message before the connection is open is passed over"),
+                Ok(_) => tracing::debug!("a message before the connection was opened is ignored"),
                 Err(error) => {
-                    tracing::debug!(%error, "a message that can't be read");
+                    tracing::debug!(%error, "a message cannot be read");
                     if let Some((error, id)) = refusal(&line, &error) {
                         self.refuse(error, id).await;
                     }
@@ -177,7 +178,7 @@ impl Transport<RoleServer> for Lines {
     }
 }
 
-/// What is answered to a line that is no message; nothing to a notification.
+/// The answer to a line that is not a message; none to a notification.
 fn refusal(line: &[u8], error: &serde_json::Error) -> Option<(ErrorData, Option<RequestId>)> {
     #[derive(Deserialize)]
     struct Head {
@@ -191,7 +192,7 @@ fn refusal(line: &[u8], error: &serde_json::Error) -> Option<(ErrorData, Option<
         return Some((ErrorData::parse_error(why, None), None));
     }
     let head = serde_json::from_slice::<Head>(line);
-    let invalid = || ErrorData::invalid_request("this is no message of the protocol", None);
+    let invalid = || ErrorData::invalid_request("this is not a message of the protocol", None);
     match head {
         Ok(Head {
             id: None,
@@ -208,7 +209,7 @@ pub(crate) fn line_of(message: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Ends with the input, or when nobody takes its lines any more.
+/// Ends with the input, or when its receiver is gone.
 fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
     let mut input = BufReader::with_capacity(64 << 10, input);
     loop {

@@ -1,4 +1,4 @@
-//! How much a client may have at once and use, and who counts it.
+//! Admission of a client's sessions, cells and runs, and who counts them.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,20 +10,20 @@ use belljar_sandbox::Error;
 use belljar_sandbox::protocol::Event;
 use tokio::sync::Semaphore;
 
-/// A permit that is held until this is dropped.
+/// A permit, released when this is dropped.
 pub type Permit = Box<dyn Any + Send + Sync>;
 
-/// Who gives permits to the sessions of a client, and words to what goes wrong with them. A refusal is told to the
-/// model.
+/// Admission of a client: grants permits to its sessions, and words its errors. A refusal is passed
+/// to the model.
 pub trait Permits: Debug + Send + Sync {
     /// Permits for so many sessions: all of them, or none.
     fn sessions(&self, count: usize) -> Result<Vec<Permit>, String>;
 
-    /// A permit for a cell that runs, or waits for its turn, with so many bytes of code.
+    /// A permit for a cell that runs or waits, with so many bytes of code.
     fn cell(&self, code: usize) -> Result<Permit, String>;
 
-    /// A permit for a run that is to start like this, and for its session. Lowers its budget to what the client has
-    /// left.
+    /// A permit for a run that starts like this, and for its session. Lowers its budget to what the
+    /// client has left.
     fn run<'a>(
         &'a self,
         start: &'a mut Start,
@@ -32,14 +32,14 @@ pub trait Permits: Debug + Send + Sync {
     /// Counts what a cell uses.
     fn cell_told(&self, event: &Event);
 
-    /// Counts what a run uses, and stops it where that was all there was.
+    /// Counts what a run uses, and stops it when the quota is used up.
     fn run_told(&self, progress: &Progress<'_>, control: &Control);
 
-    /// What went wrong with a session, as its client may know it.
+    /// The error of a session, as its client may see it.
     fn explain(&self, error: Error) -> String;
 }
 
-/// For a client that is alone: so many sessions at once, and whatever the system says.
+/// For a single client: so many sessions at once, and unchanged errors.
 #[derive(Debug)]
 pub(crate) struct AtMost {
     most: usize,
@@ -63,7 +63,7 @@ impl Permits for AtMost {
             .collect();
         permits.map_err(|_| {
             format!(
-                "There may be {} sessions at once, and no more: end some with close_session.",
+                "At most {} sessions can live at once: end some with close_session.",
                 self.most
             )
         })

@@ -1,7 +1,7 @@
-//! Asking a person by way of the client, before code runs.
+//! Asking a person through the client, before code runs.
 //!
-//! A decision is for the exact code that was shown. What is shown is all of it, with what would hide
-//! or move text written out.
+//! A decision is for the exact code that was shown. The view is complete, with deceptive characters
+//! escaped.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use rmcp::{Peer, RoleServer};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-/// The most characters of what a person says to the model.
+/// The most characters of a person's message to the model.
 const FEEDBACK: usize = 4000;
 
-/// What a model is told whose client can't ask.
+/// The message for a model whose client can't ask.
 const NOBODY: &str = "A person must approve this code before it runs, and this client can't ask one (it has no \
     elicitation). Use code that needs no approval, or tell the user.";
 
@@ -29,9 +29,9 @@ const NOBODY: &str = "A person must approve this code before it runs, and this c
 pub(crate) enum AskMethod {
     /// By a request of ours while its call waits.
     Request,
-    /// By a result that wants input; the call comes again with it.
+    /// By a result that requests input; the call comes again with it.
     Retry,
-    /// It can't be.
+    /// Not at all.
     Nobody,
 }
 
@@ -39,7 +39,7 @@ impl AskMethod {
     pub(crate) fn from_context(context: &RequestContext<RoleServer>) -> Self {
         let capabilities = context.client_capabilities();
         let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
-        // One that says nothing of forms and addresses means forms.
+        // A client that names neither forms nor URLs means forms.
         let forms = elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none());
         let version = context.protocol_version();
         let is_stateless = version.is_some_and(|it| it >= ProtocolVersion::V_2026_07_28);
@@ -58,7 +58,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// As the client is to show it.
+    /// As the client shows it.
     pub(crate) fn request(&self) -> ElicitRequest {
         ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
             meta: None,
@@ -67,7 +67,7 @@ impl Question {
         })
     }
 
-    /// Takes what the client gave, which may be anything.
+    /// Reads what the client sent, which may be anything.
     pub(crate) fn answer(self, given: Option<Value>) {
         let given = given.and_then(|given| serde_json::from_value(given).ok());
         let _ = self.decided.send(decision(given));
@@ -86,7 +86,7 @@ impl Question {
             Ok(ClientResult::ElicitResult(result)) => Some(result),
             Ok(_) => None,
             Err(error) => {
-                tracing::info!(%error, "the client did not ask");
+                tracing::info!(%error, "the client did not ask its user");
                 None
             }
         };
@@ -94,7 +94,7 @@ impl Question {
     }
 }
 
-/// Where work asks. Whoever follows the work carries the questions to the client.
+/// Where work asks. Whoever follows the work passes the questions to the client.
 #[derive(Clone)]
 pub(crate) struct Questions {
     sender: mpsc::Sender<Question>,
@@ -102,14 +102,14 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    /// With it, where the questions arrive. What is accepted for the rest of the connection is noted in
-    /// its approvals.
+    /// With it, the receiver of the questions. What is accepted for the rest of the connection is
+    /// noted in its approvals.
     pub(crate) fn new(approvals: Arc<Mutex<Approvals>>) -> (Self, mpsc::Receiver<Question>) {
         let (sender, arrive) = mpsc::channel(1);
         (Self { sender, approvals }, arrive)
     }
 
-    /// What the person says; a question that nobody carries is one that was declined.
+    /// The person's decision; a question that nobody passes on counts as declined.
     pub(crate) async fn ask(&self, approval: &Approval) -> Decision {
         let (decided, decision) = oneshot::channel();
         let approval = approval.clone();
@@ -133,7 +133,7 @@ impl Questions {
         decision
     }
 
-    /// Asks whether code may run, if somebody is to be asked; in words why not.
+    /// Asks whether code may run, if approval is needed; returns the reason if not.
     pub(crate) async fn ask_for_code(&self, code: &str) -> Result<(), String> {
         let asked = {
             let approvals = self
@@ -178,7 +178,7 @@ fn form() -> ElicitationSchema {
         .required_enum_schema("decision", choice)
         .optional_string_with("feedback", |text| {
             text.title("Feedback")
-                .description("With reject: what the model is to be told")
+                .description("With reject: a message for the model")
         })
         .build_unchecked()
 }
@@ -221,10 +221,10 @@ fn text(approval: &Approval) -> String {
         let _ = writeln!(out, "- {capability}: {what} (line {line})");
     }
     for remark in &shown.remarks {
-        let _ = writeln!(out, "- look out: {remark}");
+        let _ = writeln!(out, "- warning: {remark}");
     }
     if shown.tool.is_none() {
-        let _ = writeln!(out, "\nThe code, all of it:\n");
+        let _ = writeln!(out, "\nThe complete code:\n");
     }
     for row in &shown.rows {
         let _ = match row.line {
@@ -257,7 +257,7 @@ mod tests {
     /// Attack L5: nothing is hidden, and no line of the code stands where our words are.
     #[test]
     fn l5_the_code_is_shown_whole_and_without_disguise() {
-        let code = "x = 1\u{1b}[2K\n# \u{202e}\u{200b}\n\nThe code, all of it:\nimport os; os.system('rm')\n";
+        let code = "x = 1\u{1b}[2K\n# \u{202e}\u{200b}\n\nThe complete code:\nimport os; os.system('rm')\n";
         let shown = text(&approval(&(code.to_owned() + &"y = 2\n".repeat(9000))));
         assert!(
             !shown.contains(['\u{1b}', '\u{202e}', '\u{200b}']),
@@ -268,14 +268,14 @@ mod tests {
             "\\u{202e}",
             "- processes: os.system",
             "   5 │ import os",
-            "- look out: ",
+            "- warning: ",
         ] {
             assert!(shown.contains(part), "no {part:?}");
         }
         assert!(shown.ends_with("9005 │ y = 2\n"));
         let ours = shown
             .lines()
-            .filter(|line| line.starts_with("The code, all of it"));
+            .filter(|line| line.starts_with("The complete code:"));
         assert_eq!(ours.count(), 1);
     }
 

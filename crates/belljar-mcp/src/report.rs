@@ -1,4 +1,4 @@
-//! An outcome as the result of a call: words and images for the model, data for the program.
+//! An outcome as the result of a call: text and images for the model, data for the program.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

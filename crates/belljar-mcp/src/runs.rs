@@ -25,7 +25,8 @@ use crate::report::{MAX_IMAGE_BYTES, MAX_TEXT, cut, result};
 use crate::sessions::{SessionEntry, Sessions};
 use crate::tools::AskAgent;
 
-/// The most runs of a connection at once, and in all: whoever asks may be a model that asks for ever.
+/// The most concurrent runs of a connection, and in all: the client may be a model that asks for
+/// ever.
 const AT_ONCE: u32 = 4;
 const IN_ALL: u32 = 100;
 
@@ -35,15 +36,15 @@ pub(crate) const LONGEST: Duration = Duration::from_hours(1);
 /// The longest task, in bytes.
 const MAX_TASK: usize = 64 << 10;
 
-/// The most files that a run is given, and that come back.
+/// The most files that a run is given, and that it returns.
 const MOST_FILES: usize = 32;
 
-/// The most bytes of files that come back.
+/// The most bytes of returned files.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 const NOT_BEGUN: &str = "The run could not begin";
 
-/// The agent that a connection may ask, and how its runs are to be.
+/// The agent of a connection, and the options of its runs.
 #[derive(Debug)]
 pub struct Runs {
     agent: Agent,
@@ -53,15 +54,15 @@ pub struct Runs {
     for_tenants: bool,
 }
 
-/// A run that begins, and its permits: among those of the connection, and those of the client.
+/// A run that starts, and its permits: of the connection, and of the client.
 pub(crate) struct Begun {
     pub(crate) live: LiveRun,
     pub(crate) permits: (OwnedSemaphorePermit, Permit),
 }
 
 impl Runs {
-    /// Runs of this agent that start like this, with the task and the files that they are asked for
-    /// with. Its budget is the most that one can have.
+    /// Runs of this agent that start like this, with the requested task and files. Its budget is
+    /// the maximum.
     pub fn new(agent: Agent, mut start: Start) -> Self {
         let seconds = start.budget.seconds.unwrap_or(u64::MAX);
         start.budget.seconds = Some(seconds.min(LONGEST.as_secs()));
@@ -74,40 +75,41 @@ impl Runs {
         }
     }
 
-    /// For clients that are not the operator: what the host or the model's server said goes to the log alone.
+    /// For clients that are not the operator: messages of the host or the model server go to the
+    /// log only.
     #[must_use]
     pub fn for_tenants(mut self) -> Self {
         self.for_tenants = true;
         self
     }
 
-    /// What went wrong with a run, as the client may know it.
+    /// The error of a run, as the client may see it.
     pub(crate) fn explain(&self, what: &str, error: &RunError) -> String {
         if self.for_tenants {
             tracing::error!(%error, "{what}");
-            return format!("{what}: this is a fault of the service; its log tells more.");
+            return format!("{what}: this is a fault of the service; see its log.");
         }
         format!("{what}: {error}")
     }
 
-    /// How a run ended, as the client may know it.
+    /// The end of a run, as the client may see it.
     fn ending(&self, run: &Run) -> Option<Ending> {
         let mut ending = run.ending()?.clone();
         if self.for_tenants
             && let ExitReason::ModelFailed { error } = &mut ending.reason
         {
-            tracing::error!(%error, "a model could not be asked");
-            "the model could not be asked".clone_into(error);
+            tracing::error!(%error, "the request to the model failed");
+            "the request to the model failed".clone_into(error);
         }
         Some(ending)
     }
 
-    /// Waits until none goes on.
+    /// Waits until no run is active.
     pub(crate) async fn idle(&self) {
         let _ = self.permits.acquire_many(AT_ONCE).await;
     }
 
-    /// Begins one, if it may be. `entry` has the files that it is given.
+    /// Starts a run, if it is allowed. `entry` has its files.
     pub(crate) async fn begin(
         &self,
         args: &AskAgent,
@@ -129,7 +131,7 @@ impl Runs {
         }
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| {
-            format!("{AT_ONCE} runs go on already, and no more may at once: wait for one of them.")
+            format!("{AT_ONCE} runs are active already, the maximum: wait for one of them.")
         })?;
         let mut start = Start {
             task: args.task.clone(),
@@ -184,8 +186,8 @@ impl Runs {
     }
 }
 
-/// Drives a run to its end. When it is to stop it ends with the best answer that it has. What it does
-/// goes to `said`, what a person must decide to `questions`.
+/// Drives a run to its end. A stopped run ends with the best answer so far. Progress goes to
+/// `said`, approvals to `questions`.
 pub(crate) async fn drive(
     live: LiveRun,
     sessions: Arc<Sessions>,
@@ -222,7 +224,7 @@ pub(crate) async fn drive(
             let decision = questions.ask(&approval).await;
             let decided = control.decide(&approval.id, &approval.hash, decision);
             if let Err(error) = decided.await {
-                tracing::warn!(%error, "a decision was not taken");
+                tracing::warn!(%error, "a decision was refused");
             }
         }
     });

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::lines::Lines;
 use crate::server::Server;
 
-/// How long calls may go on when the client has said that no more will come.
+/// How long calls may continue after the client has closed its input.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
 /// How long the last answers may take to be written.
@@ -20,11 +20,11 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Why a connection could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The system did not give a thread.
-    #[error("no thread for the client's messages: {0}")]
+    /// The system could not start a thread.
+    #[error("the thread that reads the client's messages could not be started: {0}")]
     Thread(#[from] std::io::Error),
-    /// Nothing could be agreed on with the client.
-    #[error("the client and this server don't agree: {0}")]
+    /// The handshake with the client failed.
+    #[error("the connection could not be opened: {0}")]
     Refused(String),
 }
 
@@ -65,7 +65,7 @@ pub async fn serve(
     sessions.shutdown().await;
     let result = match result {
         Some(result) => result,
-        // After a signal the client may go on writing: then it is not waited for.
+        // After a signal the client may keep writing: then it is not awaited.
         None => timeout(LAST_WORDS, &mut serving).await.unwrap_or(Ok(())),
     };
     let _ = timeout(LAST_WORDS, written).await;

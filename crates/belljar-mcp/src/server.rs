@@ -1,4 +1,4 @@
-//! What one connection can ask for.
+//! The requests of one connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,13 +37,13 @@ use crate::work::{Called, Waiting, Work, follow};
 /// The most calls that one connection may have at once; each holds its arguments in memory.
 const MOST_CALLS: usize = 64;
 
-/// The most copies that one call makes.
+/// The most forks of one call.
 const MOST_FORKS: u32 = 8;
 
 /// The longest name of a checkpoint, in bytes.
 const MAX_NAME: usize = 400;
 
-/// How long runs have to come to their ends when the connection does.
+/// Grace period for runs when the connection ends.
 const LAST_STEPS: Duration = Duration::from_secs(3);
 
 /// Answers the calls of one connection.
@@ -57,7 +57,7 @@ pub struct Server {
     /// With what was accepted for the rest of the connection.
     approvals: Arc<Mutex<Approvals>>,
     runs: Option<Arc<Runs>>,
-    /// All work is stopped by this.
+    /// Stops all work.
     over: CancellationToken,
     tools: Vec<Tool>,
 }
@@ -68,11 +68,11 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// The result of a call, or what is wrong with it, in words for the model.
+/// The result of a call, or its error, in words for the model.
 type ToolResponse = Result<CallToolResult, String>;
 
 impl Server {
-    /// A connection to these sessions, whose code runs without anybody being asked.
+    /// A connection to these sessions, whose code runs without approval.
     pub fn new(sessions: Arc<Sessions>) -> Self {
         Self {
             sessions,
@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// What a person is asked for, by way of the client.
+    /// The approval policy; approvals go through the client.
     #[must_use]
     pub fn approvals(mut self, approvals: Approvals) -> Self {
         self.approvals = Arc::new(Mutex::new(approvals));
@@ -102,8 +102,8 @@ impl Server {
         self
     }
 
-    /// Whether no call goes on, no task is kept and no decision is waited for: another server in the place of this
-    /// one would answer the same, but for its sessions.
+    /// Whether no call is active, no task is kept and no decision is pending: another server in
+    /// place of this one would answer the same, except for its sessions.
     pub fn is_idle(&self) -> bool {
         let calls = MOST_CALLS - self.calls.available_permits();
         calls == 0 && self.tasks.are_none() && self.waiting.are_none()
@@ -113,7 +113,7 @@ impl Server {
         Arc::clone(&self.sessions)
     }
 
-    /// What ends all calls, and waits a moment for runs to come to their ends.
+    /// Ends all calls, and waits a moment for runs to end.
     pub(crate) fn ender(&self) -> impl Future<Output = ()> + use<> {
         let (over, runs) = (self.over.clone(), self.runs.clone());
         async move {
@@ -146,7 +146,7 @@ impl Server {
         Ok(entry)
     }
 
-    /// Begins to run a cell, once a person has approved it where one must.
+    /// Starts a cell, once a person has approved it if needed.
     async fn run_python(&self, args: RunPython) -> Result<Work, String> {
         let permit = self.call_permit()?;
         let cell_permit = self.sessions.permits().cell(args.code.len())?;
@@ -188,7 +188,7 @@ impl Server {
         })
     }
 
-    /// Begins a run of the agent.
+    /// Starts a run of the agent.
     async fn ask_agent(&self, args: AskAgent, runs: &Arc<Runs>) -> Result<Work, String> {
         let permit = self.call_permit()?;
         let entry = match &args.session_id {
@@ -197,7 +197,7 @@ impl Server {
         };
         let approvals = self.approvals.lock();
         let approvals = approvals.unwrap_or_else(PoisonError::into_inner).clone();
-        // Its session is one more of those that there may be.
+        // Its session counts as one more session.
         let permits = self.sessions.permits();
         let begun = runs.begin(&args, entry.as_deref(), approvals, permits);
         let Begun { live, permits } = begun.await?;
@@ -224,7 +224,7 @@ impl Server {
         })
     }
 
-    /// Calls that take their time: cells and runs.
+    /// Long calls: cells and runs.
     async fn work(
         &self,
         request: CallToolRequestParams,
@@ -361,7 +361,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Tasks go on in the background, and nobody can ask for them any more.
+    /// Tasks continue in the background, but can no longer be polled.
     fn drop(&mut self) {
         self.over.cancel();
     }
@@ -408,7 +408,8 @@ impl ServerHandler for Server {
             let answer = self.call(name, request.arguments, &context.ct).await;
             answer.map(CallToolResponse::from)
         };
-        // What the model can put right is told to the model: many clients hide a protocol's errors.
+        // Mistakes that the model can correct are returned to the model: many clients hide protocol
+        // errors.
         Ok(answer.unwrap_or_else(|why| refusal(why).into()))
     }
 

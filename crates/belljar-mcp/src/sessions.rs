@@ -12,10 +12,10 @@ use crate::permits::{AtMost, Permit, Permits};
 /// The most of a stream that a result has: it goes into the window of a model.
 const MAX_OUTPUT: usize = 32 << 10;
 
-/// The largest file that is read or written in one call: it is held in memory, more than once.
+/// The largest file of one call: it is held in memory, more than once.
 const MAX_FILE: u64 = 8 << 20;
 
-/// The sessions of one client, or of one tenant: whoever has this can use all of them.
+/// The sessions of one client or tenant: the holder of this can use all of them.
 #[derive(Debug)]
 pub struct Sessions {
     engine: Engine,
@@ -29,7 +29,7 @@ pub struct Sessions {
 pub(crate) struct SessionEntry {
     pub(crate) id: String,
     pub(crate) session: Session,
-    /// Whoever has it may run a cell, so that an interrupt hits no cell but his own.
+    /// Its holder may run a cell, so that an interrupt hits no other cell.
     turn: tokio::sync::Mutex<()>,
     /// When a call last named it.
     used: Mutex<Instant>,
@@ -60,7 +60,7 @@ impl Sessions {
         Self::with_permits(engine, options, Box::new(AtMost::new(most)))
     }
 
-    /// The same, where somebody else counts them.
+    /// The same, with another admission.
     pub fn with_permits(
         engine: Engine,
         mut options: SessionOptions,
@@ -83,7 +83,7 @@ impl Sessions {
         self.engine.shutdown().await;
     }
 
-    /// Ends those that no call has named for so long and that nothing runs in. How many are left.
+    /// Ends idle sessions in which nothing runs. Returns how many are left.
     pub fn end_idle(&self, after: Duration) -> usize {
         let mut known = self.known();
         known.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.used().elapsed() < after);
@@ -99,7 +99,7 @@ impl Sessions {
         let session = self.engine.session_with(self.options.clone()).await;
         let session = session.map_err(|error| self.permits.explain(error))?;
         let entry = self.hold([session], permits).pop();
-        entry.ok_or_else(|| "There is no place for it.".into())
+        entry.ok_or_else(|| "No more sessions can be started.".into())
     }
 
     pub(crate) async fn fork(
@@ -123,7 +123,7 @@ impl Sessions {
         ids.sort_unstable();
         let there = match ids.as_slice() {
             [] => "there are no sessions now".to_owned(),
-            ids => format!("the sessions that live are {}", ids.join(", ")),
+            ids => format!("the live sessions are {}", ids.join(", ")),
         };
         Err(format!(
             "There is no session with this id: it has ended, or never was ({there}). Make one with \
@@ -131,12 +131,12 @@ impl Sessions {
         ))
     }
 
-    /// Gives up a session. It ends when no call uses it any more.
+    /// Forgets a session. It ends when no call uses it any more.
     pub(crate) fn forget(&self, entry: &SessionEntry) {
         self.known().remove(&entry.id);
     }
 
-    /// What went wrong, in words; a session that has ended is given up.
+    /// The error as text; a session that has ended is forgotten.
     pub(crate) fn explain(&self, entry: &SessionEntry, error: Error) -> String {
         if matches!(error, Error::Ended(_)) {
             self.forget(entry);
@@ -144,7 +144,7 @@ impl Sessions {
         self.permits.explain(error)
     }
 
-    /// Each session with a permit.
+    /// Each session with its permit.
     fn hold(
         &self,
         sessions: impl IntoIterator<Item = Session>,

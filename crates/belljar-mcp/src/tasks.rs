@@ -1,4 +1,4 @@
-//! Long cells and runs as tasks: a client that knows the extension gets a handle and asks later.
+//! Long cells and runs as tasks: a client that knows the extension gets a handle and polls it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,20 +11,20 @@ use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use crate::question::AskMethod;
 use crate::work::Work;
 
-/// How long a cell or a run may go on before its call is answered with a task.
+/// How long a cell or a run may take before its call is answered with a task.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a task is kept after the longest time that its work can take.
 const KEPT: Duration = Duration::from_mins(2);
 
-/// The most tasks at once: the results of those that are done are held in memory.
+/// The most tasks at once: results of completed ones are held in memory.
 const MOST: usize = 32;
 
 /// The tasks of one connection.
 #[derive(Default)]
 pub(crate) struct Tasks {
     manager: TaskManager,
-    /// When those that are kept will be gone.
+    /// When the kept ones will expire.
     kept: Mutex<VecDeque<Instant>>,
 }
 
@@ -45,7 +45,7 @@ impl Tasks {
         kept.len()
     }
 
-    /// Makes a task of work that goes on.
+    /// Makes a task of running work.
     pub(crate) fn make(&self, mut work: Work, method: AskMethod) -> CreateTaskResult {
         let time = work.limit + KEPT;
         // The manager keeps one that is done for this time once more.
@@ -87,7 +87,7 @@ impl Tasks {
         CreateTaskResult::new(task)
     }
 
-    /// What a person decided on questions of a task.
+    /// A person's decisions on questions of a task.
     pub(crate) fn update(&self, id: &str, responses: InputResponses) -> Result<(), ErrorData> {
         self.manager.update_task(id, responses)
     }

@@ -1,4 +1,4 @@
-//! Calls that take their time: followed to their end, made tasks, or put aside until a person decides.
+//! Long calls: followed to their end, made tasks, or held until a person decides.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,20 +21,20 @@ use crate::question::{AskMethod, Question};
 use crate::sessions::new_id;
 use crate::tasks::{PATIENCE, Tasks};
 
-/// How long a call is kept whose client was told that a person must decide.
+/// How long a call is kept whose client must ask a person.
 const KEPT: Duration = Duration::from_hours(1);
 
-/// The name of the one question in a result that wants input.
+/// The name of the one question in a result that requests input.
 const KEY: &str = "approval";
 
-/// A cell or a run on its way to its result. It is stopped when this is dropped.
+/// A running cell or run. It is stopped when this is dropped.
 pub(crate) struct Work {
     pub(crate) running: JoinHandle<CallToolResult>,
     pub(crate) questions: mpsc::Receiver<Question>,
-    /// The last word of it.
+    /// Its last progress message.
     pub(crate) heard: watch::Receiver<String>,
     pub(crate) stop: CancellationToken,
-    /// The longest time that it can take.
+    /// Its longest possible duration.
     pub(crate) limit: Duration,
 }
 
@@ -65,7 +65,7 @@ struct PutAside {
     work: Work,
     question: Question,
     called: Called,
-    /// Gives it up in the end.
+    /// Drops it in the end.
     timer: JoinSet<()>,
 }
 
@@ -98,7 +98,7 @@ impl Waiting {
         self.lock().is_empty()
     }
 
-    /// Goes on with a call that comes again: with the same arguments, since the person has decided on
+    /// Continues a call that comes again: with the same arguments, since the person has decided on
     /// these.
     pub(crate) fn take(
         &self,
@@ -132,7 +132,7 @@ impl Waiting {
     }
 }
 
-/// Follows work until there is something to answer its call with.
+/// Follows work until there is an answer to its call.
 pub(crate) async fn follow(
     mut work: Work,
     called: Called,
@@ -143,7 +143,7 @@ pub(crate) async fn follow(
     let method = AskMethod::from_context(context);
     // Not beside this: the library knows by its task which call a request of ours belongs to.
     let mut asking = FuturesUnordered::new();
-    // Ends when this is dropped: nothing may be told of a call that was answered.
+    // Ends when this is dropped: no progress may be sent for an answered call.
     let mut progress = JoinSet::new();
     if let Some(token) = context.meta.get_progress_token()
         && may_be_told(&token)

@@ -1,7 +1,7 @@
 //! Belljar as a client of servers of the official library. Run by `.ci/mcp-client`, which installs it
 //! and says in `BELLJAR_MCP_PYTHON` which interpreters have it: one with each major version.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that can't continue fails")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

@@ -1,10 +1,11 @@
-//! What a person sees of code, or of the arguments of a call, before deciding on it.
+//! The view of code, or of the arguments of a call, that a person approves.
 //!
-//! [`Shown::new`] decides that for everyone: the terminal, the web interface and MCP clients render what it made and
-//! nothing else. All of the text is there. What can't be seen, moves other text, or passes for something else is
-//! written out; what would push the rest out of sight is folded. Two texts that differ are shown as rows that differ,
-//! but for a line feed at their end. [`visible`](crate::visible) is the same idea for names, but joins what was written
-//! as `<U+202E>` with what was the character; here that would be a way to deceive.
+//! [`Shown::new`] makes it for everyone: the terminal, the web interface and MCP clients render its
+//! result and nothing else. The view is complete. Characters that are invisible, move other text,
+//! or pass for something else are escaped; repetitions that would push the rest out of sight are
+//! folded. Two different texts are shown as different rows, except for a line feed at their end.
+//! [`visible`](crate::visible) does the same for names, but doesn't distinguish the text `<U+202E>`
+//! from the character; here that would be a way to deceive.
 
 mod letters;
 mod remarks;
@@ -14,12 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use letters::{Kind, disguised, is_escaped, kind};
 
-/// Blanks in a row that are shown as they are, in columns.
+/// The longest run of blanks that is shown unchanged, in columns.
 const GAP: usize = 60;
-/// Lines without anything to see in a row that are shown as they are, and how many kinds of them are told apart.
+/// The longest run of blank lines that is shown unchanged, and how many kinds of them are
+/// distinguished.
 const EMPTY_LINES: usize = 4;
 const EMPTY_KINDS: usize = 8;
-/// How often in a row a character is shown as it is, and one that is written out.
+/// The longest run of a character that is shown unchanged, and of an escaped one.
 const REPEATS: usize = 120;
 const ESCAPED_REPEATS: usize = 8;
 /// Columns of a row. Longer lines take several.
@@ -30,29 +32,30 @@ const TAB: &str = "⇥   ";
 /// A text as a person sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shown {
-    /// What to look out for, each in a few words. Ordinary text has nothing.
+    /// Warnings, each in a few words. Ordinary text has none.
     pub remarks: Vec<String>,
     /// All of it, row by row.
     pub rows: Vec<ShownRow>,
 }
 
-/// A line as a person sees it, or a part of a long one, or several that have nothing on them.
+/// A line as a person sees it, or a part of a long one, or several blank ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShownRow {
-    /// The number of the line that begins here; nothing where a row continues the one before it.
+    /// The number of the line that begins here; none if the row continues the one before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// What stands there, from left to right.
+    /// Its parts, from left to right.
     pub parts: Vec<ShownPart>,
 }
 
 /// A piece of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShownPart {
-    /// To be shown as it is: letters, signs and single spaces, and nothing that acts on other text.
+    /// Text to be shown unchanged: letters, signs and single spaces, and nothing that acts on other
+    /// text.
     pub text: String,
-    /// Whether it stands for something that can't be seen or deceives, as `\u{202e}`, or for much of the same, as
-    /// `⟨40 empty lines⟩`.
+    /// Whether it replaces something invisible or deceptive, as `\u{202e}`, or a long repetition,
+    /// as `⟨40 empty lines⟩`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub odd: bool,
 }
@@ -89,7 +92,7 @@ impl Shown {
     }
 }
 
-/// A name, or a few words of somebody else's, on one line and without disguise.
+/// A name, or a few words of another party, on one line and without disguise.
 pub fn shown_line(text: &str) -> String {
     let mut writer = Writer::new(usize::MAX);
     writer.row(None);
@@ -120,7 +123,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }
 
-/// A line that ends, and has nothing to see on it.
+/// A line that ends, and is blank.
 fn is_quiet(line: &str) -> bool {
     let is_unseen = |c| {
         let unseen = [
@@ -139,7 +142,7 @@ fn columns(blanks: &str) -> usize {
     blanks.chars().map(columns).sum()
 }
 
-/// Blanks in words: `3 spaces, 1 tab`.
+/// Blanks as text: `3 spaces, 1 tab`.
 fn blanks_in_words(blanks: &str) -> String {
     let runs = blanks.as_bytes().chunk_by(|one, other| one == other);
     let words = runs.map(|run| match run.first() {
@@ -158,7 +161,8 @@ struct Writer {
     width: usize,
     /// Columns that the last row has.
     used: usize,
-    /// The number of the next line, if one begins there: a carriage return ends none for whoever counts line feeds.
+    /// The number of the next line, if one begins there: a carriage return doesn't end a line for
+    /// readers that count line feeds.
     line: u32,
     is_new: bool,
 }
@@ -213,7 +217,7 @@ impl Writer {
         self.put(&format!("⟨{words}⟩"), true);
     }
 
-    /// A line. That of a line feed goes without saying.
+    /// A line. A line feed at its end is not shown.
     fn line(&mut self, line: &str) {
         match line.strip_suffix('\r') {
             Some(line) => {
@@ -232,7 +236,7 @@ impl Writer {
             let same = rest.len() - rest.trim_start_matches(c).len();
             let blanks = &rest[..rest.len() - rest.trim_start_matches(is_blank).len()];
             let times = same / c.len_utf8();
-            // What looks like an escape, a mark or a tab of ours is none.
+            // Text that looks like our own escapes, marks or tabs is escaped.
             let ours = matches!(c, '⟨' | '⟩' | '⇥') || rest.starts_with("\\u{");
             let odd = ours || is_escaped(c) || disguised.contains(&at);
             at += if columns(blanks) > GAP {
@@ -256,7 +260,7 @@ impl Writer {
         }
     }
 
-    /// Many lines without anything to see.
+    /// Many blank lines.
     fn quiet(&mut self, lines: &[&str]) {
         let same = || lines.chunk_by(|one, other| one == other);
         if same().count() > EMPTY_KINDS {

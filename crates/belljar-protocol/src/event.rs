@@ -1,4 +1,4 @@
-//! What a caller sees while a cell runs.
+//! Events of a running cell.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum Stream {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// The cell was handed to the guest.
+    /// The guest has received the cell.
     Started {
         /// Its number in the session, counted from 1.
         cell: u32,
@@ -28,41 +28,43 @@ pub enum Event {
     Output {
         /// Where it was written.
         stream: Stream,
-        /// The text; invalid UTF-8 stands as `\xNN`.
+        /// The text; invalid UTF-8 becomes `\xNN`.
         text: String,
     },
     /// The live view of a stream ends here; the outcome holds the end of the text.
     Truncated {
-        /// The stream that said too much.
+        /// The stream.
         stream: Stream,
     },
     /// A rich output.
     Display(Display),
     /// Code of the cell calls a tool and waits for the answer.
     Called {
-        /// Which call it is, to answer by.
+        /// The id of the call, for the answer.
         call: CallId,
         /// The tool, which is granted to the session.
         tool: String,
         /// The arguments by name.
         arguments: serde_json::Map<String, serde_json::Value>,
     },
-    /// Code of the cell called a tool that it may not call, or not so; it was told so at once.
+    /// Code of the cell called a tool that it may not call, or with wrong arguments; the call was
+    /// denied at once.
     CallDenied {
-        /// Which call it was.
+        /// The id of the call.
         call: CallId,
-        /// What it called, in its words, cut short.
+        /// The requested name, shortened.
         tool: String,
         /// Why it was denied.
         why: CallDenial,
     },
-    /// Nobody waits for the answer to this call any more: the code gave it up, or the cell ended.
+    /// No code waits for the answer to this call any more: it cancelled the call, or the cell
+    /// ended.
     CallCancelled {
-        /// Which call it was.
+        /// The id of the call.
         call: CallId,
     },
-    /// The session asked for something on the network that its policy does not allow.
+    /// The session requested something on the network that its policy does not allow.
     Denied(Denial),
-    /// The cell is over.
+    /// The cell has ended.
     Outcome(Box<Outcome>),
 }

@@ -1,7 +1,7 @@
 //! Frames between host and guest: two little-endian `u32` lengths, a JSON header, then raw bytes.
 //!
-//! The guest is hostile, so the decoder is told its limits and refuses a length before it reserves
-//! anything for it.
+//! The guest is hostile, so the decoder has limits, and refuses a length before it reserves memory
+//! for it.
 
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ pub enum FrameError {
     HeaderTooLarge(usize),
     /// The blob is announced larger than the limit.
     BlobTooLarge(usize),
-    /// A frame without a header says nothing.
+    /// A frame without a header.
     EmptyHeader,
 }
 
@@ -108,12 +108,13 @@ impl FrameDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Bytes that have arrived and are no whole frame yet, or were not asked for.
+    /// Bytes that have arrived and are not a whole frame yet, or were not read.
     pub fn buffered(&self) -> usize {
         self.buffer.len() - self.taken
     }
 
-    /// Bytes of the frame that arrives, once its lengths are there; what has arrived, where that is more.
+    /// Bytes of the frame that is arriving, once its lengths are known; or the bytes that have
+    /// arrived, if that is more.
     pub fn wanted(&self) -> usize {
         let rest = &self.buffer[self.taken..];
         let whole = rest.split_first_chunk::<PREFIX>().map_or(0, |(prefix, _)| {

@@ -1,4 +1,4 @@
-//! What the host and the guest say to each other inside a session.
+//! Messages between the host and the guest of a session.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ pub enum HostFrame<'a> {
         nonce: &'a str,
         /// Python source.
         code: &'a str,
-        /// Directories with packages that the session was given.
+        /// Directories with packages of the session.
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         packages: &'a [PathBuf],
-        /// Whether the host has no time for a copy after it that nobody asks for.
+        /// Whether the host has no time for a checkpoint after it without a request.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         busy: bool,
     },
@@ -37,7 +37,7 @@ pub enum HostFrame<'a> {
         /// How many.
         count: u32,
     },
-    /// Offer these tools to the session's code. Answered by [`GuestFrame::Granted`].
+    /// Grant these tools to the session's code. Answered by [`GuestFrame::Granted`].
     Grant {
         /// The tools.
         tools: &'a [GuestTool],
@@ -52,9 +52,9 @@ pub enum HostFrame<'a> {
         #[serde(flatten)]
         answer: CallAnswer<'a>,
     },
-    /// Do what a first cell typically does, to have it done. For a session that nobody uses yet.
+    /// Rehearse a typical first cell. For a pooled session.
     Rehearse,
-    /// Make a frozen copy. Answered by [`GuestFrame::Kept`], then [`GuestFrame::Checkpointed`].
+    /// Make a checkpoint. Answered by [`GuestFrame::Kept`], then [`GuestFrame::Checkpointed`].
     Keep {
         /// The cell after which the state is what it is.
         cell: u32,
@@ -65,7 +65,7 @@ pub enum HostFrame<'a> {
     Complete {
         /// The source typed so far.
         code: &'a str,
-        /// Where the cursor stands.
+        /// The position of the cursor.
         cursor: usize,
     },
     /// Pickle the namespace, name by name. Answered by [`GuestFrame::SavedPart`] as often as
@@ -78,11 +78,11 @@ pub enum HostFrame<'a> {
         /// Seconds for all of them.
         seconds: f64,
     },
-    /// Bind the names that [`HostFrame::LoadPart`]s will bring.
+    /// Bind the names in the following [`HostFrame::LoadPart`]s.
     Load {
         /// Sources of cells that ran before, by file name.
         sources: &'a BTreeMap<String, String>,
-        /// Directories with packages that the session was given.
+        /// Directories with packages of the session.
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         packages: &'a [PathBuf],
         /// Seconds for one name.
@@ -97,7 +97,7 @@ pub enum HostFrame<'a> {
     },
 }
 
-/// What the host says to a call.
+/// The host's answer to a call.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallAnswer<'a> {
@@ -105,26 +105,26 @@ pub enum CallAnswer<'a> {
     Value(&'a serde_json::Value),
     /// The answer is JSON in this file of the workspace.
     File(&'a str),
-    /// The answer stays with the host; the text that stands for it.
+    /// The answer stays with the host; this is its marker.
     Kept(&'a str),
     /// Why there is none, in the tool's words.
     Error(&'a str),
-    /// Why the host did not ask the tool.
+    /// Why the host denied the call.
     Denied(&'a str),
 }
 
-/// A tool as the guest is told of it: a Python function.
+/// A tool as the guest gets it: a Python function.
 #[derive(Clone, Debug, Serialize)]
 pub struct GuestTool {
-    /// What calls of it say.
+    /// Its name in calls.
     pub name: String,
-    /// What Python calls it.
+    /// Its name in Python.
     pub identifier: String,
     /// Its doc string.
     pub doc: String,
-    /// Its parameters, those that are required first.
+    /// Its parameters, required ones first.
     pub parameters: Vec<GuestParameter>,
-    /// Whether it takes arguments by other names too.
+    /// Whether it accepts arguments with other names too.
     pub open: bool,
     /// Type of its result, as an annotation.
     pub returns: String,
@@ -135,29 +135,29 @@ pub struct GuestTool {
 /// A parameter of a tool.
 #[derive(Clone, Debug, Serialize)]
 pub struct GuestParameter {
-    /// What the tool calls it.
+    /// Its name in the tool's schema.
     pub name: String,
-    /// What Python calls it.
+    /// Its name in Python.
     pub identifier: String,
     /// Its type, as an annotation.
     pub annotation: String,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub required: bool,
-    /// Whether `None` is a value of it; else it means that the argument is left out.
+    /// Whether `None` is a valid value; otherwise it means that the argument is left out.
     pub nullable: bool,
-    /// What the tool takes where it is not given.
+    /// Its default.
     pub default: Option<serde_json::Value>,
 }
 
-/// What a fork is told of itself. With it come its ends of the wires (control, interrupts, stdout,
-/// stderr), and Landlock's rules.
+/// The fork slot of a fork. With it come its ends of the wires (control, interrupts, stdout,
+/// stderr), and its Landlock rules.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForkSetup {
     /// Its workspace.
     pub workspace: PathBuf,
     /// The last cell that ran.
     pub cell: u32,
-    /// What answers about the cell that waits in a call repeat from now on, if one does.
+    /// The nonce for the cell that waits in a call, if one does.
     pub nonce: String,
 }
 
@@ -194,7 +194,7 @@ pub enum GuestFrame {
     /// Code of the cell calls a tool and waits for a [`HostFrame::Answer`]. The frame's blob is the
     /// arguments: a JSON object.
     Called(Call),
-    /// Nobody waits for the answer to a call any more.
+    /// No code waits for the answer to a call any more.
     Cancelled {
         /// Number of the cell.
         cell: u32,
@@ -205,20 +205,20 @@ pub enum GuestFrame {
     },
     /// The session waits for the descriptors of forks.
     Forking,
-    /// A fork's process is there, and waits for a byte until it is in its cgroups; told by itself, on its own
-    /// channel. [`GuestFrame::Ready`] follows.
+    /// A fork's process has started, and waits for a byte until it is in its cgroups; it sends this
+    /// on its own channel. [`GuestFrame::Ready`] follows.
     Forked {
         /// Its process in the session's pid namespace.
         pid: i32,
     },
-    /// All forks are made that could be.
+    /// All possible forks are made.
     ForksMade {
         /// How many.
         made: u32,
     },
-    /// A frozen copy was made.
+    /// A checkpoint was made.
     Kept(KeptCheckpoint),
-    /// A copy was woken and is the session now.
+    /// A checkpoint was woken and is the session now.
     Woke(WokenCheckpoint),
     /// Answer to [`HostFrame::Keep`].
     Checkpointed,
@@ -236,16 +236,16 @@ pub enum GuestFrame {
     },
     /// Bytes of saved names, as the frame's blob.
     SavedPart,
-    /// All names are saved, but for those that say why not. The blob is a JSON object: the sources
-    /// of the cells by file name.
+    /// All names are saved, except those with a reason. The blob is a JSON object: the sources of
+    /// the cells by file name.
     Saved(SavedNames),
     /// Names are still being loaded.
     Loading,
-    /// All names are loaded, but for those that say why not.
+    /// All names are loaded, except those with a reason.
     Loaded {
         /// The names that were found.
         names: Vec<LoadedName>,
-        /// Why no more were found, if that is so.
+        /// Why no more were found, if so.
         why: Option<String>,
     },
 }
@@ -254,10 +254,10 @@ impl GuestFrame {
     /// Reads a frame's header.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The reason, as text.
     pub fn parse(frame: &RawFrame) -> Result<Self, String> {
         // The type first and alone: a derived reader of a tagged enum would keep all other fields
-        // in between, at twenty times their size, also those that nobody knows.
+        // in between, at twenty times their size, also unknown ones.
         Ok(match read::<Tag>(frame)?.kind {
             Kind::Ready => Self::Ready,
             Kind::Fault => {
@@ -324,7 +324,7 @@ const MAX_ERROR: usize = 200;
 
 fn read<'a, T: Deserialize<'a>>(frame: &'a RawFrame) -> Result<T, String> {
     serde_json::from_slice(&frame.header).map_err(|error| {
-        // It goes to readers who take the host's words for true: hostile ones stay recognisable.
+        // Readers take the host's words for true: those of a guest must stay recognisable.
         let words: String = error.to_string().chars().take(MAX_ERROR).collect();
         format!("not a frame: {}", words.escape_debug())
     })
@@ -400,7 +400,7 @@ pub struct Call {
     pub number: u32,
     /// Name of the tool.
     pub tool: String,
-    /// Whether the main thread does nothing but wait for its answer.
+    /// Whether the main thread only waits for its answer.
     pub blocks: bool,
 }
 
@@ -422,40 +422,40 @@ struct Completions {
     candidates: Vec<String>,
 }
 
-/// A frozen copy of a session.
+/// A checkpoint of a session.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct KeptCheckpoint {
     /// The cell after which it was made.
     pub cell: u32,
     /// Its process in the session's pid namespace; 0 for one that could not be made.
     pub pid: i32,
-    /// Whether the host asked for it, by [`HostFrame::Keep`] or by waking the copy that it stands
-    /// for.
+    /// Whether the host requested it, by [`HostFrame::Keep`] or by waking the checkpoint that it
+    /// replaces.
     #[serde(default)]
     pub asked: bool,
 }
 
-/// A copy that became the session.
+/// A checkpoint that became the session.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WokenCheckpoint {
     /// The cell after which it was made.
     pub cell: u32,
-    /// Threads that ran when it was made, and that it does not have.
+    /// Threads that ran when it was made, and that it lacks.
     pub threads: u32,
-    /// Child processes that there were when it was made, and that it does not have.
+    /// Child processes that ran when it was made, and that it lacks.
     pub processes: u32,
 }
 
-/// What a session saved of itself, and what it could not.
+/// What a session saved, and what it could not save.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SavedNames {
     /// Every name, in the order of the bytes.
     pub names: Vec<SavedName>,
-    /// What pickled them.
+    /// The package that pickled them.
     pub library: String,
     /// Threads that ran beside the main one.
     pub threads: u32,
-    /// Child processes that there were.
+    /// Child processes.
     pub processes: u32,
 }
 
@@ -474,7 +474,7 @@ pub struct SavedName {
     /// The type of its value.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Bytes that it takes; what an earlier name holds too is counted there.
+    /// Its bytes; those shared with an earlier name are counted there.
     #[serde(default)]
     pub bytes: u64,
     /// Why it could not be saved, if so.
@@ -482,12 +482,12 @@ pub struct SavedName {
     pub why: Option<String>,
 }
 
-/// A name that a snapshot was to bring back.
+/// A name of a loaded snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedName {
     /// The name.
     pub name: String,
-    /// Why it did not come back, if so.
+    /// Why it was not loaded, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -513,7 +513,7 @@ pub enum CellEnd {
     Syntax,
     /// The code raised `SystemExit`.
     Exit,
-    /// A `KeyboardInterrupt` that the host asked for came out of the code.
+    /// A `KeyboardInterrupt` that the host sent came out of the code.
     Interrupted,
 }
 
@@ -532,13 +532,13 @@ pub struct CellReport {
     /// The exception, where one came out.
     #[serde(default)]
     pub exception: Option<ExceptionInfo>,
-    /// What the cell did to the namespace.
+    /// Changes of the namespace.
     #[serde(default)]
     pub changes: Changes,
     /// Files that the cell created or changed.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// What was left out, and why, in words.
+    /// Notes: what was left out, and why.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Time from the first to the last statement, displays not counted.

@@ -1,8 +1,7 @@
 //! The plain types that travel on every wire of Belljar.
 //!
-//! Nothing here does I/O. What a caller sees is in [`Outcome`] and [`Event`]; what the host and the
-//! guest say to each other is in [`HostFrame`] and [`GuestFrame`], framed by [`encode_frame`] and
-//! [`FrameDecoder`].
+//! Nothing here does I/O. Callers see [`Outcome`] and [`Event`]; the host and the guest exchange
+//! [`HostFrame`] and [`GuestFrame`], framed by [`encode_frame`] and [`FrameDecoder`].
 
 mod approval;
 mod event;

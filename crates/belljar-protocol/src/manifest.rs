@@ -1,4 +1,4 @@
-//! What a namespace holds, and what a cell did to it and to the workspace.
+//! The contents of a namespace, and the changes of a cell to it and to the workspace.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -37,7 +37,7 @@ pub struct NameInfo {
     pub preview: Option<String>,
 }
 
-/// Cut, and without disguise, whatever a guest sends: nobody after this needs to think of it.
+/// Cut and without disguise, whatever a guest sends: later code need not care.
 fn preview<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let given = Option::<String>::deserialize(from)?;
     Ok(given.map(|given| {
@@ -50,16 +50,16 @@ fn preview<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Erro
     }))
 }
 
-/// What a cell did to the namespace.
+/// Changes of a cell to the namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
-    /// Names that are new.
+    /// New names.
     #[serde(default)]
     pub added: Vec<NameInfo>,
     /// Names bound to another value, or whose length or shape changed.
     #[serde(default)]
     pub changed: Vec<NameInfo>,
-    /// Names that are gone.
+    /// Removed names.
     #[serde(default)]
     pub removed: Vec<String>,
 }
@@ -71,17 +71,17 @@ pub struct Artifact {
     pub path: String,
     /// Bytes.
     pub size: u64,
-    /// What happened to it.
+    /// The change.
     pub change: ArtifactChange,
 }
 
-/// What happened to a file.
+/// A change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactChange {
-    /// It was not there before the cell.
+    /// It is new.
     Created,
-    /// It was there with other contents.
+    /// It had other contents.
     Changed,
 }
 

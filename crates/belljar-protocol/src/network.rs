@@ -1,11 +1,11 @@
-//! What a session did on the network, and what it was not allowed to do.
+//! Network activity and denials of a session.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was sent to the network and got from it.
+/// Network activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
     /// Connections made to servers.
@@ -14,14 +14,14 @@ pub struct Traffic {
     pub bytes_sent: u64,
     /// Bytes received from servers.
     pub bytes_received: u64,
-    /// What was denied.
+    /// Denials.
     pub denials: u64,
-    /// How many of the denials were only counted, because their channel was full.
+    /// Denials that were only counted, because their channel was full.
     pub denials_unreported: u64,
 }
 
 impl Traffic {
-    /// What came after `before`.
+    /// The activity since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -34,14 +34,14 @@ impl Traffic {
     }
 }
 
-/// Something that a session asked for and did not get.
+/// A denied network request of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Denial {
-    /// The host that was asked for: printable ASCII, other bytes as `\xNN`, at most 255 bytes.
+    /// The requested host: printable ASCII, other bytes as `\xNN`, at most 255 bytes.
     pub host: String,
-    /// The port that was asked for.
+    /// The requested port.
     pub port: u16,
-    /// Why not.
+    /// The reason.
     pub reason: DeniedReason,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Why a session did not get what it asked for. Shown after the host, as in [`Denial`].
+/// Why a network request was denied. Shown after the host, as in [`Denial`].
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, thiserror::Error,
 )]
@@ -64,29 +64,29 @@ pub enum DeniedReason {
     #[error("is not on this session's allow-list, which the host sets")]
     NotListed,
     /// An address instead of a name, in any spelling.
-    #[error("is an address; sessions reach hosts by their names only")]
+    #[error("is an address; sessions reach hosts by name only")]
     AddressLiteral,
-    /// Nothing that could be a host name.
+    /// Not a valid host name.
     #[error("is not a host name; letters outside ASCII are written in the xn-- form")]
     InvalidName,
-    /// The name leads to an address that is refused to every session: private, link-local, and
-    /// whatever else is not of the public internet. One such address among others is enough, since
-    /// honest names don't mix.
-    #[error("leads to a private or reserved address, which no session may reach")]
+    /// The name resolves to an address that is refused to every session: private, link-local, or
+    /// otherwise not of the public internet. One such address among others is enough, since honest
+    /// names don't mix.
+    #[error("resolves to a private or reserved address, which no session may reach")]
     RefusedAddress,
     /// The `Host` header of a plain request names another host or port.
-    #[error("was asked for with a Host header that names another host")]
+    #[error("was requested with a Host header that names another host")]
     HostMismatch,
-    /// What came through a tunnel was not a TLS greeting, or not in time, or not within 16 KiB.
-    #[error("was sent something other than TLS, which is all that a tunnel carries")]
+    /// The data in a tunnel was not a TLS `ClientHello`, or not in time, or not within 16 KiB.
+    #[error("was sent something other than TLS; a tunnel carries only TLS")]
     NotTls,
-    /// The TLS greeting has no server name.
-    #[error("was sent a TLS greeting without a server name")]
+    /// The TLS `ClientHello` has no server name.
+    #[error("was sent a TLS ClientHello without a server name")]
     NoServerName,
-    /// The TLS greeting has the name of another host.
-    #[error("was sent a TLS greeting that names another host")]
+    /// The TLS `ClientHello` has the name of another host.
+    #[error("was sent a TLS ClientHello that names another host")]
     ServerNameMismatch,
-    /// The TLS greeting hides its real server name (ECH).
-    #[error("was sent a TLS greeting with an encrypted server name, which can't be checked")]
+    /// The TLS `ClientHello` hides its real server name (ECH).
+    #[error("was sent a TLS ClientHello with an encrypted server name, which cannot be checked")]
     EncryptedHello,
 }

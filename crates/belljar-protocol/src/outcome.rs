@@ -17,7 +17,7 @@ pub enum Status {
     Success,
     /// It ended with an exception, a syntax error, an interrupt or a non-zero `sys.exit`.
     Failure,
-    /// It was stopped by a limit on time.
+    /// It was stopped at a time limit.
     Timeout,
     /// Its process is gone.
     Crashed,
@@ -27,7 +27,7 @@ pub enum Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
-    /// Nothing was left to run.
+    /// All statements ran.
     Completed,
     /// An exception came out of the code.
     Exception,
@@ -45,50 +45,50 @@ pub enum Cause {
         /// The limit.
         limit_ms: u64,
     },
-    /// It used more processor time than its limit.
+    /// It used more CPU time than its limit.
     CpuTime {
         /// The limit.
         limit_ms: u64,
     },
-    /// The kernel ended it because the session's memory was used up.
+    /// The kernel killed it because the session's memory was used up.
     Memory {
         /// The session's limit.
         limit_bytes: u64,
     },
-    /// A signal ended it.
+    /// A signal killed it.
     Signal {
         /// Number of the signal.
         number: i32,
         /// Its name, such as `SIGSEGV`.
         name: String,
     },
-    /// It wrote more than a cell may write.
+    /// It exceeded the output limit of a cell.
     OutputLimit {
         /// The limit.
         limit_bytes: u64,
     },
-    /// What its process sent to the host was not a valid answer.
+    /// Its process sent an invalid message to the host.
     Protocol {
-        /// What was wrong.
+        /// The protocol error.
         detail: String,
     },
 }
 
-/// What stood between the cell and the host.
+/// The isolation of the cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Walls {
     /// All walls.
     #[default]
     Full,
-    /// All but seccomp and Landlock, to measure what those cost.
+    /// All but seccomp and Landlock, to measure their cost.
     Unfiltered,
     /// None: the code ran as an ordinary process of the host's user.
     None,
 }
 
 impl Walls {
-    /// Whether nothing is missing.
+    /// Whether all walls are up.
     pub fn are_full(&self) -> bool {
         *self == Self::Full
     }
@@ -102,14 +102,14 @@ pub enum Fate {
     Kept,
     /// They are as they were after the named cell.
     Restored {
-        /// The cell after which they were kept; 0 before the first one.
+        /// The cell; 0 before the first one.
         cell: u32,
     },
-    /// They are gone; the session has ended.
+    /// They are lost; the session has ended.
     Lost,
 }
 
-/// An exception as Python told it.
+/// An exception of Python.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExceptionInfo {
     /// Name of its type, with the module unless that is `builtins` or `__main__`.
@@ -119,26 +119,26 @@ pub struct ExceptionInfo {
     pub value: String,
     /// `repr()` of it.
     pub repr: String,
-    /// The traceback without the machinery's own frames.
+    /// The traceback without Belljar's own frames.
     pub traceback: String,
     /// The line of this cell where it came from.
     #[serde(default)]
     pub line: Option<u32>,
 }
 
-/// What was written to one stream.
+/// The output of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The text, cut in the middle with a mark where it was too long.
+    /// The text, cut in the middle with a mark if it was too long.
     pub text: String,
     /// Bytes that were written.
     pub bytes: u64,
     /// Bytes that `text` leaves out.
     pub omitted_bytes: u64,
-    /// Where the whole is kept while the session lives, if `text` is not all.
+    /// The file with the full text while the session lives, if `text` is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<std::path::PathBuf>,
-    /// Whether that file has all of it.
+    /// Whether that file is complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub file_truncated: bool,
 }
@@ -167,7 +167,7 @@ impl Display {
 pub struct DisplayData {
     /// MIME type.
     pub mime: String,
-    /// The bytes. In JSON they stand as `text` where they are UTF-8, else as `base64`.
+    /// The bytes. In JSON they are `text` if they are UTF-8, else `base64`.
     pub data: Vec<u8>,
 }
 
@@ -229,14 +229,14 @@ impl JsonSchema for DisplayData {
     }
 }
 
-/// Where the time went.
+/// Durations of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Durations {
     /// From the request to the outcome, as the host saw it.
     pub total_us: u64,
-    /// From the first to the last statement, as the guest saw it; 0 if it never said.
+    /// From the first to the last statement, as the guest measured it; 0 if it did not report it.
     pub run_us: u64,
-    /// Processor time of everything in the session, as the kernel counted it.
+    /// CPU time of everything in the session, according to the kernel.
     pub cpu_us: u64,
 }
 
@@ -245,11 +245,10 @@ pub struct Durations {
 pub struct Outcome {
     /// Number of the cell in its session, counted from 1.
     pub cell: u32,
-    /// What its session sent to the network and got from there since the last outcome, where it
-    /// may reach any.
+    /// Network activity of the session since the last outcome, if it may reach any hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Traffic>,
-    /// What stood between it and the host; told where that is less than everything.
+    /// Its isolation; left out if all walls were up.
     #[serde(default, skip_serializing_if = "Walls::are_full")]
     pub walls: Walls,
     /// How it ended.
@@ -258,17 +257,17 @@ pub struct Outcome {
     pub cause: Cause,
     /// What became of the variables.
     pub state: Fate,
-    /// 0 where the process lives on; its exit code, or minus the signal's number, where it died.
+    /// 0 if the process lives on; otherwise its exit code, or minus the number of the signal.
     pub exit_code: i64,
-    /// The exception, where one came out of the code.
+    /// The exception, if one came out of the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exception: Option<ExceptionInfo>,
-    /// The package that has the module which was not found, where the session may install it.
+    /// The package of a module that was not found, if the session may install it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// What was written to descriptor 1.
+    /// Output to descriptor 1.
     pub stdout: Output,
-    /// What was written to descriptor 2.
+    /// Output to descriptor 2.
     pub stderr: Output,
     /// Both, in the order they were written, as a terminal would show them.
     pub transcript: String,
@@ -278,16 +277,16 @@ pub struct Outcome {
     /// Files the cell created or changed.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// What it did to the namespace.
+    /// Changes to the namespace.
     #[serde(default)]
     pub changes: Changes,
-    /// What was left out of this outcome, and why; and what the session lacks since it was restored,
-    /// or since it slept before this cell.
+    /// Notes: what was left out of this outcome, and why; and what the session lacks since it was
+    /// restored, or since it hibernated before this cell.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Where the time went.
+    /// Durations.
     pub durations: Durations,
-    /// The most memory the session held during the cell, where the kernel tells.
+    /// Peak memory of the session during the cell, if the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Names for signals, so that an outcome says `SIGSEGV` and not 11.
+//! Names of signals, so that an outcome says `SIGSEGV` and not 11.
 
 /// The name of a signal of Linux on x86-64 and `AArch64`.
 pub fn signal_name(number: i32) -> String {

@@ -1,7 +1,7 @@
-//! An outcome in words, for a model: what was written, what went wrong, what to do next.
+//! An outcome as text for a model: its output, its error, what to do next.
 //!
-//! What the program wrote stands there [`plain`], names that it chose [`visible`]. An outcome as
-//! JSON has them as they are.
+//! The program's output is made [`plain`], names that it chose [`visible`]. An outcome as JSON has
+//! both unchanged.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cause, Fate, Outcome, Status, Walls, plain, signal_name, visible};
 
-/// A language for text that meets people or models.
+/// A language of text for people or models.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -23,8 +23,8 @@ pub enum Language {
 }
 
 impl Outcome {
-    /// The outcome as text for a model. `code` is the cell's source, shown with line numbers
-    /// where the cell failed.
+    /// The outcome as text for a model. `code` is the cell's source, shown with line numbers if the
+    /// cell failed.
     pub fn text(&self, code: &str, language: Language) -> String {
         let words = Words::for_language(language);
         let mut out = format!("## {}\n### {}\n", words.headline(self.status), words.output);
@@ -63,9 +63,8 @@ impl Outcome {
         out
     }
 
-    /// The outcome for the model that has the cell before its eyes: without its source, and
-    /// without words that only say that it went well. It ends with what to do, since that is what
-    /// small models go by.
+    /// The outcome for a model that sees the cell anyway: without its source, and without a
+    /// headline of success. It ends with what to do, since that is what small models follow.
     pub fn brief(&self, language: Language) -> String {
         let words = Words::for_language(language);
         let mut out = String::new();
@@ -106,7 +105,7 @@ impl Outcome {
         out
     }
 
-    /// What was written and shown.
+    /// Output and displays.
     fn write_output(&self, out: &mut String) {
         let shown = self.displays.iter().filter_map(|display| display.text());
         for text in [self.transcript.as_str()].into_iter().chain(shown) {
@@ -115,7 +114,7 @@ impl Outcome {
         }
     }
 
-    /// Files, what was left out, missing walls.
+    /// Files, notes, missing walls.
     fn write_rest(&self, words: &Words, out: &mut String) {
         if !self.artifacts.is_empty() {
             let _ = writeln!(out, "### {}", words.files);
@@ -135,8 +134,8 @@ impl Outcome {
         }
     }
 
-    /// One sentence that says why the cell did not succeed, what became of the variables and what
-    /// to do next; nothing where there is nothing to do.
+    /// One sentence: why the cell did not succeed, what became of the variables, and what to do
+    /// next; none if there is nothing to do.
     pub fn next_step(&self, language: Language) -> Option<String> {
         if self.status == Status::Success {
             return None;
@@ -191,12 +190,12 @@ impl Outcome {
                 )
             }
             (Cause::CpuTime { limit_ms }, true) => format!(
-                "The cell used more than {} s of processor time; do less work at once.",
+                "The cell used more than {} s of CPU time; do less work at once.",
                 Seconds(*limit_ms)
             ),
             (Cause::CpuTime { limit_ms }, false) => {
                 format!(
-                    "该单元使用的处理器时间超过 {} 秒；请减少单次工作量。",
+                    "该单元使用的 CPU 时间超过 {} 秒；请减少单次工作量。",
                     Seconds(*limit_ms)
                 )
             }
@@ -265,7 +264,7 @@ impl Outcome {
     }
 }
 
-/// What to do where a module was not found that a package has.
+/// What to do if a module was not found that a known package has.
 fn missing_package(package: &str, language: Language) -> String {
     let package = visible(package);
     match language {
@@ -477,7 +476,7 @@ mod tests {
         assert!(text.contains("SIGSEGV"), "{text}");
     }
 
-    /// Who has the cell before its eyes is told what came of it, and nothing twice.
+    /// A model that sees the cell gets the result, and nothing twice.
     #[test]
     fn brief_texts() {
         let mut success = outcome(Status::Success, Cause::Completed, Fate::Kept);

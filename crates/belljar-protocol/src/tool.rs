@@ -1,4 +1,4 @@
-//! Tools: what the host does for code in a session, and the calls of them.
+//! Tools of the host for code in a session, and calls of them.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A tool that is granted to a session: what code in it needs to know to call it.
+/// A tool that is granted to a session, as code in it calls it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolStub {
-    /// Its name. What Python can't say is replaced by `_`; code may call `tools.web_search` what
-    /// the host calls `web-search`.
+    /// Its name. Characters that are invalid in Python become `_`: `web-search` of the host is
+    /// `tools.web_search` in code.
     pub name: String,
-    /// What it does, in words.
+    /// Its description.
     pub description: String,
     /// JSON Schema of its arguments, which are an object. The order of the properties is the order
-    /// of the parameters, those that are required first.
+    /// of the parameters, required ones first.
     pub parameters: Value,
-    /// JSON Schema of its result, where it is known. `{"x-belljar": "table"}` makes a result with
-    /// `columns` and `rows`, or one that is an array of objects, a `pandas.DataFrame`.
+    /// JSON Schema of its result, if known. `{"x-belljar": "table"}` makes a result with `columns`
+    /// and `rows`, or an array of objects, a `pandas.DataFrame`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
 }
 
-/// Which call it is: no two of one session are the same.
+/// The id of a call, unique in its session.
 #[derive(
     Clone,
     Copy,
@@ -39,7 +39,7 @@ pub struct ToolStub {
     JsonSchema,
 )]
 pub struct CallId {
-    /// Number of the cell that makes it.
+    /// Number of its cell.
     pub cell: u32,
     /// Its number in the cell, counted from 1 in the order in which the code makes calls.
     pub number: u32,
@@ -51,12 +51,12 @@ impl fmt::Display for CallId {
     }
 }
 
-/// What a tool gives back.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolResult {
-    /// A value. What is larger than a mebibyte becomes a file of the workspace.
+    /// A value. One of more than 1 MiB becomes a file of the workspace.
     Value(Value),
-    /// Something that is not JSON and stays with the host. In the session an object stands for it
+    /// Something that is not JSON and stays with the host. In the session an object represents it,
     /// whose text is the marker; [`marker`] makes one.
     Kept {
         /// The text.
@@ -70,25 +70,25 @@ impl From<Value> for ToolResult {
     }
 }
 
-/// The marker that stands in text for a result which the host keeps: `⟦chart:7⟧`.
+/// The marker of a result that the host keeps: `⟦chart:7⟧`.
 pub fn marker(name: &str, id: impl fmt::Display) -> String {
     format!("⟦{name}:{id}⟧")
 }
 
-/// Why a tool gave nothing back, in its own words: the message of the exception in the session.
+/// Why a tool failed, in its own words: the message of the exception in the session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ToolError(pub String);
 
-/// Why the host denied a call without asking anybody.
+/// Why the host denied a call by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum CallDenial {
     /// The tool is not granted to this session.
     NotGranted,
-    /// Whoever runs the cell does not answer calls.
+    /// The caller of the cell does not answer calls.
     NobodyAnswers,
-    /// The arguments are not what the tool takes.
+    /// The arguments don't match the tool's schema.
     Arguments {
         /// What is wrong with them.
         why: String,

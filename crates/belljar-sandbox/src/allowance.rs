@@ -1,24 +1,25 @@
-//! How many copies all sessions together may make without being asked.
+//! How many checkpoints all sessions together may make without a request.
 //!
-//! A copy costs the host several times what a small cell does: page tables, and pages that are copied once
-//! either side writes. A few sessions don't feel that. A thousand would spend all processors on it.
+//! A checkpoint costs the host several times as much as a small cell: page tables, and pages that
+//! are copied once either side writes. A few sessions don't notice that. A thousand would spend all
+//! CPUs on it.
 
 use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::lock::lock;
 
-/// Copies a second for each processor: about a fifth of its time.
+/// Checkpoints per second and CPU: about a fifth of its time.
 const PER_CPU: f64 = 10.0;
 
-/// Seconds for which what is not used is kept.
+/// Seconds for which unused allowance is kept.
 const KEPT: f64 = 4.0;
 
-/// Cells after which the copy of a session is as good as none. Where copies are scarce, those who have a newer one
-/// leave what there is to others.
+/// Cells after which the checkpoint of a session is as good as none. If checkpoints are scarce,
+/// sessions with a newer one leave the allowance to others.
 const STALE: f64 = 5.0;
 
-/// What is left, and when that was.
+/// What is left, and when that was computed.
 #[derive(Debug)]
 struct Allowance {
     per_second: f64,
@@ -36,7 +37,7 @@ impl Allowance {
         }
     }
 
-    /// For a session that has run so many cells since its last copy.
+    /// For a session that has run so many cells since its last checkpoint.
     fn take(&mut self, cells: f64, now: Instant) -> bool {
         let more = now.duration_since(self.at).as_secs_f64() * self.per_second;
         self.left = (self.left + more).min(self.per_second * KEPT);
@@ -54,7 +55,8 @@ fn of_this_host<T>(look: impl FnOnce(&mut Allowance) -> T) -> T {
     look(lock(&OF_THIS_HOST).get_or_insert_with(|| Allowance::new(cpus(), Instant::now())))
 }
 
-/// Takes one copy, if one is left for a session that has run so many cells since its last one.
+/// Takes one checkpoint, if one is left for a session that has run so many cells since its last
+/// one.
 pub(crate) fn take(cells: u32) -> bool {
     of_this_host(|allowance| allowance.take(f64::from(cells), Instant::now()))
 }
@@ -71,7 +73,7 @@ mod tests {
         let mut allowance = Allowance::new(2, start);
         let mut taken =
             |cells, now| std::iter::from_fn(|| allowance.take(cells, now).then_some(())).count();
-        // Half of it is left to those whose copy is older.
+        // Half of it is left to sessions whose checkpoint is older.
         assert_eq!(taken(0.0, start), 40);
         assert_eq!(taken(1.0, start), 8);
         assert_eq!(taken(9.0, start), 32);

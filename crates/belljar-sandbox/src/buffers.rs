@@ -1,7 +1,7 @@
-//! Memory of the host that guests fill: frames on their way, and displays of cells that run.
+//! Memory of the host that guests fill: frames in transit, and displays of running cells.
 //!
-//! It is counted for this process, whose memory it is, and for each tenant. A guest whose frames have no room is not
-//! read until there is some; a display that has none is left out.
+//! It is counted for this process, whose memory it is, and for each tenant. A guest is not read
+//! while its frames have no memory; a display without memory is left out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -19,7 +19,7 @@ const MOST: u64 = 1 << 30;
 const SMALL: usize = 64 << 10;
 const STEP: usize = 256 << 10;
 
-/// When a guest that has no room is looked at again.
+/// When a guest without memory is checked again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 static ALL: LazyLock<Buffers> = LazyLock::new(|| {
@@ -75,12 +75,13 @@ impl Share {
         }
     }
 
-    /// Holds so many bytes instead of what it held; false, and what it held, where they have no room.
+    /// Holds so many bytes instead of the previous number; false, and no change, if they exceed the
+    /// limit.
     pub(crate) fn hold(&mut self, bytes: usize) -> bool {
         self.hold_within(bytes, self.of.most / 2)
     }
 
-    /// The same for what is held for longer. It leaves room for frames, so that these arrive.
+    /// The same for what is held longer. It leaves memory for frames, so that these arrive.
     pub(crate) fn keep(&mut self, bytes: usize) -> bool {
         self.hold_within(bytes, self.of.most / 8 * 3)
     }

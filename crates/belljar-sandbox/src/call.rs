@@ -1,5 +1,5 @@
-//! Calls of tools by code in a cell: they are answered, and a session that waits in one can be forked
-//! right there.
+//! Tool calls of code in a cell: they are answered, and a session that waits in one can be forked
+//! there.
 
 use belljar_protocol::{CallAnswer, CallId, HostFrame, ToolError, ToolResult, encode_frame};
 use serde_json::Value;
@@ -15,10 +15,10 @@ const MAX_INLINE: usize = 1 << 20;
 /// The most characters of an error of a tool.
 const MAX_ERROR: usize = 10_000;
 
-/// Where results are put that go by a file.
+/// Directory of results that are passed as files.
 const RESULTS: &str = "tool_results";
 
-/// What a caller wants of a cell that has calls open. Who drives the cell does it.
+/// Requests of a caller to a cell that has calls open. The driver of the cell performs them.
 #[derive(Debug)]
 pub(crate) enum CallRequest {
     Answer {
@@ -32,7 +32,7 @@ pub(crate) enum CallRequest {
     },
 }
 
-/// A call that a session was forked at.
+/// A call during which a session was forked.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingCall {
     pub(crate) id: CallId,
@@ -42,13 +42,13 @@ pub(crate) struct WaitingCall {
 }
 
 impl Session {
-    /// Answers a call of the cell that runs, told by [`Event::Called`]; in any order. A
+    /// Answers a call of the running cell, which [`Event::Called`] reported; in any order. A
     /// [`ToolError`] becomes the exception `tools.ToolError` in the session.
     ///
-    /// Waits while the session takes in what it was answered before.
+    /// Waits while the session takes in earlier answers.
     ///
     /// # Errors
-    /// [`Error::NoCall`] where nobody waits for this answer any more.
+    /// [`Error::NoCall`] if no code waits for this answer any more.
     ///
     /// [`Event::Called`]: belljar_protocol::Event::Called
     pub async fn answer(
@@ -65,8 +65,8 @@ impl Session {
         self.call_request(request).await.unwrap_or(Err(none))
     }
 
-    /// Answers the call that a fork was made at: the cell goes on from there, in the fork. What it
-    /// wrote before is its parent's output.
+    /// Answers the call during which a fork was made: in the fork, the cell continues from there.
+    /// Its earlier output belongs to its parent.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -76,13 +76,13 @@ impl Session {
         self.spawn(Work::Answer(call, self.answer_frame(call, result)))
     }
 
-    /// Whether a cell runs that has calls open, and somebody who answers them.
+    /// Whether a cell runs that has calls open, and a caller who answers them.
     pub(crate) fn is_in_call(&self) -> bool {
         self.now()
             .is_some_and(|awake| lock(&awake.handle.calls).is_some())
     }
 
-    /// Asks who drives the cell; `None` if it has no call open any more.
+    /// Passes a request to the driver of the cell; `None` if it has no call open any more.
     pub(crate) async fn call_request<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<T>) -> CallRequest,
@@ -96,7 +96,8 @@ impl Session {
         answer.await.ok()
     }
 
-    /// The answer as a frame. What can't be sent becomes an error that the code in the session sees.
+    /// The answer as a frame. What can't be sent becomes an error that the code in the session
+    /// sees.
     fn answer_frame(&self, call: CallId, result: Result<ToolResult, ToolError>) -> Vec<u8> {
         let number = call.number;
         let frame = |answer: CallAnswer<'_>| {

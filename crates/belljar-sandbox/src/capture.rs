@@ -1,5 +1,5 @@
-//! What a cell writes, kept within bounds: the head and the tail in memory, the whole in a file
-//! up to a cap, the rest only counted.
+//! Output of a cell, within bounds: the head and the tail in memory, the full text in a file up to
+//! a cap, the rest only counted.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -195,8 +195,8 @@ impl Spill {
     }
 }
 
-/// Turns bytes that arrive in pieces into text. What is not UTF-8 stands as `\xNN`, so nothing is
-/// lost and nothing invalid goes on.
+/// Turns bytes that arrive in pieces into text. Bytes that are not UTF-8 become `\xNN`, so nothing
+/// is lost and nothing invalid is passed on.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// The start of a character whose end has not arrived.

@@ -30,19 +30,19 @@ use crate::session::Cell;
 use calls::Calls;
 use clock::Clock;
 
-/// Output that arrives in small pieces is told at most this often, so that a program which writes
+/// Output that arrives in small pieces is sent at most this often, so that a program which writes
 /// byte by byte costs a bounded number of events.
 const EVENT_PAUSE: Duration = Duration::from_millis(20);
 
-/// When a cell counts as one that keeps its session busy. Before, the copy of the last one may still be
-/// made, for which others may have to wait.
+/// When a cell counts as keeping its session busy. Before, the checkpoint of the last cell may
+/// still be made, for which others may have to wait.
 const BUSY_AFTER: Duration = Duration::from_millis(10);
 
-/// How often processor time is looked at, at most: where it is limited, and while calls are open.
+/// How often CPU time is read, at most: if it is limited, and while calls are open.
 const CPU_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is still read from the pipes once a cell has ended: what a pipe can hold, and not more,
-/// since a thread may go on writing for ever.
+/// How much is still read from the pipes once a cell has ended: what a pipe can hold, and not more,
+/// since a thread may write for ever.
 const REST_BYTES: u64 = 1 << 20;
 
 /// The most displays taken from one cell, and their bytes; the guest's own limits are lower, so
@@ -50,11 +50,11 @@ const REST_BYTES: u64 = 1 << 20;
 const MAX_DISPLAYS: usize = 100;
 const MAX_DISPLAY_BYTES: usize = 32 << 20;
 
-/// Output that changes between the streams is told in its order up to this many pieces at once.
-/// Past that, the order between the streams is given up and not the bound on events.
+/// Output that alternates between the streams is sent in its order up to this many pieces at once.
+/// Past that, the order between the streams is given up, not the bound on events.
 const MAX_PIECES: usize = 20;
 
-/// How the cell's time has run out, once it has.
+/// Why the cell's time has run out, once it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     WallTime,
@@ -62,13 +62,13 @@ enum Stop {
     Output,
 }
 
-/// How the cell ended, before it is put into an outcome.
+/// How the cell ended, before it becomes an outcome.
 enum End {
     Report(Box<CellReport>),
-    /// The guest's process is gone, or was ended by us.
+    /// The guest's process is gone, or was killed by the host.
     Died,
     Protocol(String),
-    /// The guest never became ready: our fault, not the program's.
+    /// The guest never became ready: a fault of the host, not of the program.
     Fault(String),
 }
 
@@ -77,10 +77,10 @@ pub(crate) struct CellDriver<'a> {
     pub(crate) guest: &'a mut Guest,
     pub(crate) events: &'a UnboundedSender<Result<Event, Error>>,
     pub(crate) wall_time: Duration,
-    /// The copy to go back to if the cell does not succeed.
+    /// The checkpoint to restore unless the cell succeeds.
     before: Option<u64>,
     calls: Calls,
-    /// What is yet to be sent to the guest.
+    /// Frames that are still to be sent to the guest.
     outgoing: VecDeque<u8>,
     cell: u32,
     nonce: String,
@@ -89,10 +89,10 @@ pub(crate) struct CellDriver<'a> {
     display_bytes: usize,
     /// Memory for the displays.
     buffers: Share,
-    /// Displays that there was no memory for.
+    /// Displays without memory.
     displays_lost: usize,
     notes: Vec<String>,
-    /// Text not told yet, in its order.
+    /// Text that was not sent yet, in its order.
     pending: Vec<(Stream, String)>,
     told: Instant,
     stop: Option<Stop>,
@@ -181,20 +181,20 @@ impl<'a> CellDriver<'a> {
         self.perform().await
     }
 
-    /// Answers the call that it waits in, and runs the rest of the cell.
+    /// Answers the call in which it waits, and runs the rest of the cell.
     pub(crate) async fn answer(mut self, frame: Vec<u8>) -> Result<Outcome, Error> {
         self.outgoing.extend(frame);
         self.perform().await
     }
 
-    /// Puts a frame among those that are sent as the guest takes them.
+    /// Queues a frame, which is sent as the guest reads.
     fn send(&mut self, frame: &HostFrame<'_>) -> Result<(), String> {
         let frame = encode_frame(frame, &[]).map_err(|error| error.to_string())?;
         self.outgoing.extend(frame);
         Ok(())
     }
 
-    /// Sends what is left of what was to be sent: a frame that is begun must be ended.
+    /// Sends the rest of the queue: a frame that was begun must be completed.
     async fn send_rest(&mut self) -> Result<(), Error> {
         if self.outgoing.is_empty() {
             return Ok(());
@@ -234,7 +234,7 @@ impl<'a> CellDriver<'a> {
         };
         handle.set_running(0);
         if matches!(end, End::Report(_)) {
-            // It is told below that the session has ended, if this fails.
+            // If this fails, the code below reports that the session has ended.
             let _ = self.send_rest().await;
             self.read_rest();
         }
@@ -248,7 +248,7 @@ impl<'a> CellDriver<'a> {
         };
         if self.displays_lost > 0 {
             self.notes.push(format!(
-                "{} displays: there was no memory of the host left for them",
+                "{} displays: the host's memory for displays was used up",
                 self.displays_lost
             ));
         }
@@ -330,17 +330,18 @@ impl<'a> CellDriver<'a> {
                     match guest.control.try_write(outgoing.as_slices().0) {
                         Ok(written) => drop(outgoing.drain(..written)),
                         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                        // It has ended, and may have said why: that is read, up to the end of the channel.
+                        // It has ended, and may have sent the reason: that is read, up to the end
+                        // of the channel.
                         Err(_) => outgoing.clear(),
                     }
                 }
-                // A copy holds the channel open when the interpreter is gone.
+                // A checkpoint holds the channel open when the interpreter is gone.
                 () = exited(&mut guest.exit), if !guest.checkpoint_set.is_empty() => {
                     gone = true;
-                    // What it said last, as far as it came.
+                    // The last of what it sent, as far as it arrived.
                     while guest.read_some() {}
                 }
-                // There may be memory again for what it says.
+                // There may be memory again for what it sends.
                 () = tokio::time::sleep(buffers::PAUSE), if !may_read => {}
                 wanted = calls.next_request(waiting) => request = Some(wanted),
                 // Ends at once and for ever where the session has no proxy.
@@ -397,7 +398,7 @@ impl<'a> CellDriver<'a> {
         }
     }
 
-    /// A frame from the guest: the end if it is one, or what is wrong with it.
+    /// A frame from the guest: the end if it is one, or the protocol error.
     fn take_frame(&mut self, frame: &RawFrame) -> Result<Option<End>, String> {
         match GuestFrame::parse(frame)? {
             GuestFrame::Ready => {
@@ -464,7 +465,7 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::SavedPart
             | GuestFrame::Saved(_)
             | GuestFrame::Loading
-            | GuestFrame::Loaded { .. } => Err("an answer to a question nobody asked".into()),
+            | GuestFrame::Loaded { .. } => Err("an unsolicited answer".into()),
         }
     }
 
@@ -479,7 +480,7 @@ impl<'a> CellDriver<'a> {
         }
     }
 
-    /// What threads and processes of earlier cells wrote since then belongs to this cell now.
+    /// Output of threads and processes of earlier cells since then belongs to this cell now.
     fn take_late_output(&mut self) {
         self.read_rest();
         let late = self.capture.total();
@@ -490,8 +491,8 @@ impl<'a> CellDriver<'a> {
         }
     }
 
-    /// Reads what the pipes hold now. The runtime may not have heard of it yet, so it is not
-    /// asked: all that was written before a report is there when the report is.
+    /// Reads what the pipes hold now, without relying on the runtime's readiness, which may be
+    /// late: all output before a report is there when the report is.
     fn read_rest(&mut self) {
         let limit = self.capture.total() + REST_BYTES;
         let mut buffer = [0; READ_BYTES];
@@ -549,7 +550,7 @@ impl<'a> CellDriver<'a> {
     }
 
     fn tell(&self, event: Event) {
-        // Nobody listens any more: the cell still runs to its end.
+        // The stream was dropped: the cell still runs to its end.
         let _ = self.events.send(Ok(event));
     }
 }
@@ -560,7 +561,7 @@ fn take_display(parts: &[DisplayPart], blob: &[u8]) -> Result<Display, String> {
     for part in parts.iter().take(16) {
         let fits_mime = part.mime.len() <= 100 && part.mime.bytes().all(|b| b.is_ascii_graphic());
         let Some((data, after)) = rest.split_at_checked(part.len).filter(|_| fits_mime) else {
-            return Err("a display whose parts don't fit".into());
+            return Err("a display whose parts do not match".into());
         };
         rest = after;
         display.parts.push(DisplayData {

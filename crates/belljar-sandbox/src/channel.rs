@@ -30,7 +30,7 @@ impl AsyncChannel {
         self.0.async_io(Interest::WRITABLE, send).await
     }
 
-    /// Sends a message if there is room for it, which there is for the few that are sent so.
+    /// Sends a message if the socket has space for it, which it has for the few that are sent so.
     pub(crate) fn send_now(
         &self,
         message: &impl Serialize,

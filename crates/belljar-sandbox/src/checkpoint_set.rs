@@ -1,4 +1,4 @@
-//! Frozen copies of a session: which there are, and how one of them becomes the session.
+//! Checkpoints of a session: their list, and how one of them becomes the session.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,36 +15,36 @@ use crate::host_memory;
 use crate::namespace_group::Orphans;
 use crate::options::Checkpoints;
 
-/// The most copies without a name that are kept; older ones are given up.
+/// The most checkpoints without a name; older ones are removed.
 const MOST: usize = 4;
 
-/// How much sooner than its copies the kernel ends a session's process for want of memory, in
-/// thousandths of the session's limit: they are to be there when it is gone. Not more, since all
-/// processes of the host are compared so when the host itself has no memory left.
+/// How much sooner than its checkpoints the OOM killer ends a session's process, in thousandths of
+/// the session's limit: they must survive it. Not more, since all processes of the host are
+/// compared by this score when the host itself is out of memory.
 const SOONER: i32 = 500;
 
-/// How long a copy may take to wake; it takes milliseconds.
+/// How long a checkpoint may take to wake; it takes milliseconds.
 const WAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How long the processes of a dead session may take to go.
 const CLEAR_TIME: Duration = Duration::from_secs(10);
 
-/// A copy that sleeps.
+/// A suspended checkpoint.
 #[derive(Debug)]
 pub(crate) struct FrozenCheckpoint {
     id: u64,
     /// The cell after which it was made; 0 before the first one.
     pub(crate) cell: u32,
-    /// What the caller calls it: it is kept until the caller gives it up.
+    /// The caller's name for it: it is kept until the caller removes it.
     pub(crate) name: Option<String>,
     /// Its id on the host.
     outside: i32,
     pub(crate) process: Process,
-    /// How it ends, once it does.
+    /// Its exit status, once it has ended.
     exit: oneshot::Receiver<i32>,
 }
 
-/// A copy that the guest was asked for and has not told of yet.
+/// A checkpoint that was requested and not reported yet.
 #[derive(Debug)]
 struct Asked {
     id: u64,
@@ -52,27 +52,27 @@ struct Asked {
     name: Option<String>,
 }
 
-/// The copies of one session, the newest last.
+/// The checkpoints of one session, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointSet {
-    /// None where there are no walls, and no copies.
+    /// None without walls: then there are no checkpoints.
     orphans: Option<Orphans>,
     frozen: VecDeque<FrozenCheckpoint>,
-    /// Whether the guest makes copies that nobody asked for.
+    /// Whether the guest makes checkpoints without a request.
     unasked: bool,
-    /// Whether the guest may make one more, out of what all sessions of the host may.
+    /// Whether the guest may make one more, out of the allowance of all sessions of the host.
     allowed: bool,
     asked: VecDeque<Asked>,
     ids: u64,
-    /// The last cell that the guest told of a copy of, without being asked.
+    /// The last cell for which the guest reported a checkpoint without a request.
     pub(crate) newest: u32,
     /// The cell after which the session's state is what it is.
     pub(crate) state: u32,
     /// The cell after which something else last changed the state.
     changed: Option<u32>,
-    /// A copy that is not given up for want of room: a cell may have to go back to it.
+    /// A checkpoint that is not removed to make room: a cell may have to be restored to it.
     pub(crate) pinned: Option<u64>,
-    /// The memory score of the session's process before it was raised, and of its copies.
+    /// The OOM score of the session's process before it was raised, and of its checkpoints.
     score: Option<i32>,
 }
 
@@ -91,32 +91,33 @@ impl CheckpointSet {
         self.score = parent.score;
     }
 
-    /// This process is the session: where memory runs out, it goes before its copies.
+    /// This process is the session: if memory runs out, it is killed before its checkpoints.
     pub(crate) fn stand_before(&mut self, interpreter: &Process) {
         if self.score.is_none() {
             self.score = interpreter.memory_score();
         }
         if let Some(score) = self.score {
-            // Where the host may not: then the largest process goes first.
+            // The host may lack the permission: then the largest process is killed first.
             let _ = interpreter.set_memory_score((score + SOONER).min(1000));
         }
     }
 
-    /// Gives up the two oldest copies that have no name, if the session has used more than half of its
-    /// memory: the next cell may need as much as the copies hold. Where the host itself is short of memory,
-    /// all but the newest: many sessions with four copies each would take what new ones need.
+    /// Removes the two oldest checkpoints without a name, if the session has used more than half of
+    /// its memory: the next cell may need as much as the checkpoints hold. If the host itself is
+    /// short of memory, removes all but the newest: many sessions with four checkpoints each would
+    /// take what new ones need.
     fn make_room(&mut self, cgroup: Option<&SessionCgroup>) {
         if host_memory::is_short() {
             self.give_up_older();
         } else if self.frozen.len() > 1 && cgroup.is_some_and(SessionCgroup::is_half_full) {
-            // Two, since one was just made; what they held is free a moment later.
+            // Two, since one was just made; their memory is free a moment later.
             self.give_up_oldest();
             self.give_up_oldest();
         }
     }
 
-    /// Whether the guest may make a copy after the next cell, which nobody asks for. One that it did not make
-    /// after the last cell is still its own.
+    /// Whether the guest may make a checkpoint after the next cell without a request. A permission
+    /// that it did not use after the last cell is still valid.
     pub(crate) fn allow(&mut self) -> bool {
         let since = if self.frozen.is_empty() {
             u32::MAX
@@ -127,7 +128,7 @@ impl CheckpointSet {
         self.allowed
     }
 
-    /// Whether copies can be made at all.
+    /// Whether checkpoints can be made at all.
     pub(crate) fn are_possible(&self) -> bool {
         self.orphans.is_some()
     }
@@ -136,14 +137,14 @@ impl CheckpointSet {
         self.frozen.is_empty()
     }
 
-    /// The copies that live.
+    /// The live checkpoints.
     pub(crate) fn list(&mut self) -> impl Iterator<Item = &FrozenCheckpoint> {
         self.frozen
             .retain(|checkpoint| !is_gone(&checkpoint.process));
         self.frozen.iter()
     }
 
-    /// The newest copy of a cell, or the one of that name.
+    /// The newest checkpoint of a cell, or the one with that name.
     pub(crate) fn find(&mut self, which: &CheckpointRef) -> Option<u64> {
         self.list()
             .filter(|checkpoint| match which {
@@ -154,12 +155,12 @@ impl CheckpointSet {
             .map(|checkpoint| checkpoint.id)
     }
 
-    /// Whether the guest has yet to tell of a copy that it was asked for.
+    /// Whether a requested checkpoint is not reported yet.
     pub(crate) fn is_expecting(&self) -> bool {
         !self.asked.is_empty()
     }
 
-    /// Whether a copy is kept.
+    /// Whether there is a checkpoint.
     pub(crate) fn holds(&self, id: u64) -> bool {
         self.frozen.iter().any(|checkpoint| checkpoint.id == id)
     }
@@ -169,7 +170,7 @@ impl CheckpointSet {
         self.changed = Some(self.state);
     }
 
-    /// The newest copy, if the state is the same as then.
+    /// The newest checkpoint, if the state is the same as then.
     pub(crate) fn current(&mut self) -> Option<u64> {
         let state = self.state;
         let unchanged = self.changed != Some(state);
@@ -177,7 +178,7 @@ impl CheckpointSet {
         (newest.cell == state && unchanged).then_some(newest.id)
     }
 
-    /// Expects a copy of the present state that the guest is asked for; its id.
+    /// Expects a requested checkpoint of the current state; returns its id.
     pub(crate) fn expect(&mut self, name: Option<String>) -> u64 {
         self.ids += 1;
         self.asked.push_back(Asked {
@@ -188,18 +189,18 @@ impl CheckpointSet {
         self.ids
     }
 
-    /// Takes up a copy that the guest tells of: one for each that it was asked for, and else at
-    /// most one for each cell up to the `last` one.
+    /// Receives a checkpoint that the guest reports: one for each request, and otherwise at most
+    /// one for each cell up to the `last` one.
     ///
     /// # Errors
-    /// Where it is none that the guest may tell of: looking for it costs the host time.
+    /// If the guest may not report it: looking for its process costs the host time.
     pub(crate) fn take_up(
         &mut self,
         cgroup: Option<&SessionCgroup>,
         told: KeptCheckpoint,
         last: u32,
     ) -> Result<(), String> {
-        let nobody_asked = || "a copy that nobody asked for".to_owned();
+        let nobody_asked = || "an unsolicited checkpoint".to_owned();
         let Asked { id, cell, name } = if told.asked {
             let asked = self.asked.pop_front().ok_or_else(nobody_asked)?;
             if told.cell != asked.cell {
@@ -229,7 +230,7 @@ impl CheckpointSet {
         };
         self.frozen
             .retain(|checkpoint| checkpoint.outside != outside);
-        // It takes the place of the one that has its name, or is of the same cell.
+        // It replaces the one with the same name, or of the same cell.
         self.give_up(|checkpoint| {
             checkpoint.name == name && (name.is_some() || checkpoint.cell == cell)
         });
@@ -257,7 +258,7 @@ impl CheckpointSet {
         Ok(())
     }
 
-    /// Ends copies; whether there were any.
+    /// Ends checkpoints; returns whether there were any.
     pub(crate) fn give_up(&mut self, which: impl Fn(&FrozenCheckpoint) -> bool) -> bool {
         let before = self.frozen.len();
         self.frozen.retain(|checkpoint| {
@@ -270,7 +271,8 @@ impl CheckpointSet {
         self.frozen.len() < before
     }
 
-    /// Ends all copies that have no name, but the newest of all; whether there were any.
+    /// Ends all checkpoints without a name, except the newest of all; returns whether there were
+    /// any.
     pub(crate) fn give_up_older(&mut self) -> bool {
         let newest = self.frozen.back().map(|checkpoint| checkpoint.id);
         let pinned = self.pinned;
@@ -281,7 +283,7 @@ impl CheckpointSet {
         })
     }
 
-    /// Ends the oldest copy that has no name, if it is not the newest of all.
+    /// Ends the oldest checkpoint without a name, if it is not the newest of all.
     fn give_up_oldest(&mut self) {
         let mut older = self.frozen.iter().rev().skip(1).rev();
         let oldest = older
@@ -291,7 +293,7 @@ impl CheckpointSet {
         }
     }
 
-    /// The newest copy, or this one; those that are newer and have no name are given up.
+    /// The newest checkpoint, or this one; newer ones without a name are removed.
     fn take(&mut self, which: Option<u64>) -> Option<FrozenCheckpoint> {
         let at = match which {
             None => self.frozen.len().checked_sub(1)?,
@@ -313,8 +315,8 @@ impl CheckpointSet {
     }
 }
 
-/// Makes a copy the session: the newest one, or the one with this id. Everything else in the session is
-/// ended first. `None` if there is no copy that wakes; the session is then to be ended.
+/// Makes a checkpoint the session: the newest one, or the one with this id. Everything else in the
+/// session is killed first. `None` if no checkpoint wakes; the session must then be ended.
 pub(crate) async fn restore(
     handle: &SessionHandle,
     guest: &mut Guest,
@@ -353,7 +355,7 @@ pub(crate) async fn restore(
                 guest.checkpoint_set.stand_before(&checkpoint.process);
                 handle.set_interpreter(checkpoint.process);
                 guest.set_exit(checkpoint.exit);
-                // It will tell of the copy that takes its place.
+                // It will report the checkpoint that replaces it.
                 guest.checkpoint_set.state = woken.cell;
                 guest.checkpoint_set.asked.clear();
                 guest.checkpoint_set.expect(checkpoint.name);

@@ -1,4 +1,4 @@
-//! Checkpoints as a caller sees them: made by name, listed, gone back to.
+//! Checkpoints as a caller sees them: made by name, listed, restored.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use crate::lifecycle::{AwakeSession, Wires};
 use crate::measure::private_bytes_of;
 use crate::session::Session;
 
-/// The most named copies of a session. Each is a process of it.
+/// The most named checkpoints of a session. Each is a process.
 const MOST_NAMED: usize = 16;
 
-/// A frozen copy of a session that is kept.
+/// A checkpoint of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The cell after which it was made; 0 before the first one.
     pub cell: u32,
     /// Its name, if it was made by [`Session::checkpoint`].
     pub name: Option<String>,
-    /// Memory that it holds alone, and that would be free if it were given up (the kernel's
-    /// private pages). What it shares with the session or with another copy is not in it. `None`
-    /// where the kernel does not tell.
+    /// Memory that it holds alone, and that would be freed with it (the kernel's private pages),
+    /// without memory shared with the session or another checkpoint. `None` if the kernel doesn't
+    /// report it.
     pub memory_bytes: Option<u64>,
 }
 
-/// Which copy is meant: that of a cell, or that of a name.
+/// A reference to a checkpoint: by cell or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckpointRef {
     /// The newest one that was made after this cell.
     Cell(u32),
-    /// The one that was made under this name.
+    /// The one with this name.
     Name(String),
 }
 
@@ -50,20 +50,20 @@ impl From<&str> for CheckpointRef {
 impl fmt::Display for CheckpointRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cell(cell) => write!(f, "of the state after cell {cell}"),
-            Self::Name(name) => write!(f, "under the name `{name}`"),
+            Self::Cell(cell) => write!(f, "cell {cell}"),
+            Self::Name(name) => write!(f, "`{name}`"),
         }
     }
 }
 
 impl Session {
-    /// Keeps a copy of the state as it is now under a name, until the name is used again or
-    /// [forgotten](Self::forget), whatever the session's policy. Waits for a cell that runs. A
-    /// session whose process dies goes on from its newest copy, which this one may be.
+    /// Makes a checkpoint of the current state under a name, whatever the session's policy. It is
+    /// kept until the name is reused or [forgotten](Self::forget). Waits for a running cell. A
+    /// session whose process dies continues from its newest checkpoint, which may be this one.
     ///
     /// # Errors
-    /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCheckpointed`] where no copy can
-    /// be made, as without walls. The session goes on after both.
+    /// [`Error::TooManyCheckpoints`] for more than 16 names; [`Error::NotCheckpointed`] if no checkpoint
+    /// can be made, as without walls. The session continues after both.
     pub async fn checkpoint(&self, name: &str) -> Result<(), Error> {
         let (handle, mut guest) = self.wires_with_checkpoints().await?;
         let mut named = 0;
@@ -83,7 +83,7 @@ impl Session {
             .map(drop)
     }
 
-    /// Gives up the copy of a name.
+    /// Removes the checkpoint with this name.
     pub async fn forget(&self, name: &str) -> Result<(), Error> {
         let (_, mut guest) = self.wires_with_checkpoints().await?;
         if guest
@@ -96,8 +96,8 @@ impl Session {
         }
     }
 
-    /// The copies that are kept, the newest last. What each holds in memory is looked up, which
-    /// takes the kernel some 20 ms for a gigabyte.
+    /// The checkpoints, the newest last. The memory of each is looked up, which takes the kernel
+    /// some 20 ms per gigabyte.
     pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>, Error> {
         let (_, mut guest) = self.wires_with_checkpoints().await?;
         let frozen: Vec<_> = guest
@@ -123,8 +123,9 @@ impl Session {
             .map_err(|error| Error::io("looking up memory")(error.into()))
     }
 
-    /// Gives up the copies that have no name, but the newest of all, if the session is at rest: for a host
-    /// that is short of memory ([`HostMemory`](crate::HostMemory)). Whether there were any.
+    /// Removes the checkpoints without a name, except the newest of all, if the session is idle:
+    /// for a host that is short of memory ([`HostMemory`](crate::HostMemory)). Returns whether
+    /// there were any.
     pub fn give_up_older_checkpoints(&self) -> bool {
         if let Ok(Some(AwakeSession { guest, .. })) = self.lifecycle().now()
             && let Ok(mut guest) = guest.try_lock()
@@ -134,9 +135,9 @@ impl Session {
         false
     }
 
-    /// Goes back to a copy, by its cell or its name: variables, modules, the directory it worked
-    /// in. What came after it is given up, but for named copies; files of the workspace stay as
-    /// they are. The copy is kept. Waits for a cell that runs.
+    /// Restores a checkpoint, by its cell or its name: variables, modules, the current directory.
+    /// Later checkpoints without a name are removed; files of the workspace stay as they are. The
+    /// checkpoint itself is kept. Waits for a running cell.
     pub async fn restore(&self, checkpoint: impl Into<CheckpointRef>) -> Result<(), Error> {
         let checkpoint = checkpoint.into();
         let (handle, mut guest) = self.wires_with_checkpoints().await?;
@@ -150,7 +151,7 @@ impl Session {
         Ok(())
     }
 
-    /// The wires, after all copies that the guest has told of are taken up.
+    /// The wires, after all checkpoints that the guest has reported are received.
     async fn wires_with_checkpoints(&self) -> Result<Wires, Error> {
         let (handle, mut guest) = self.wires().await?;
         absorb_checkpoints(&handle, &mut guest).await?;
@@ -158,7 +159,7 @@ impl Session {
     }
 }
 
-/// Makes sure of a copy of the present state, and returns its id.
+/// Ensures a checkpoint of the current state, and returns its id.
 pub(crate) async fn checkpoint_before(
     handle: &SessionHandle,
     guest: &mut Guest,
@@ -182,7 +183,7 @@ async fn keep(
     }
 }
 
-/// Takes up all copies that the guest has told of or is about to tell of.
+/// Receives all checkpoints that the guest has reported or is about to report.
 async fn absorb_checkpoints(handle: &SessionHandle, guest: &mut Guest) -> Result<(), Error> {
     let cgroup = handle.cgroup.as_ref();
     if let Err(detail) = guest.absorb(cgroup) {

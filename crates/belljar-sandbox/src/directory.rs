@@ -10,7 +10,7 @@ use belljar_walls::remove_tree;
 const LOCK: &str = "lock";
 const CGROUPS: &str = "cgroups";
 
-/// A directory of one engine. The lock tells other engines that its owner lives.
+/// A directory of one engine. The lock shows other engines that its owner lives.
 #[derive(Debug)]
 pub(crate) struct EngineDirectory {
     path: PathBuf,
@@ -76,7 +76,7 @@ impl EngineDirectory {
         self.path.join("workspaces").join(id.to_string())
     }
 
-    /// Where a session that sleeps is kept.
+    /// Where a hibernated session is kept.
     pub(crate) fn hibernated_snapshot(&self, id: u64) -> PathBuf {
         self.path.join(format!("hibernated-{id}"))
     }
@@ -86,7 +86,7 @@ impl EngineDirectory {
         &self.name
     }
 
-    /// Writes down which cgroups are this engine's, for a later sweep.
+    /// Records which cgroups belong to this engine, for a later cleanup.
     pub(crate) fn record_cgroups(&self, trees: &[PathBuf]) -> io::Result<()> {
         let lines: Vec<String> = trees
             .iter()
@@ -109,7 +109,7 @@ fn check_owner(parent: &Path) -> io::Result<()> {
     let meta = fs::symlink_metadata(parent)?;
     if !meta.is_dir() || meta.uid() != rustix::process::getuid().as_raw() {
         return Err(io::Error::other(format!(
-            "{} belongs to somebody else; remove it or set TMPDIR",
+            "`{}` belongs to another user\nhint: remove it, or set `TMPDIR`",
             parent.display()
         )));
     }

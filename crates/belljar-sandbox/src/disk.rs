@@ -1,4 +1,4 @@
-//! How much disk several sessions may use together.
+//! Disk space that several sessions may use together.
 
 use std::fmt;
 use std::io;
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
 
-/// An allowance of disk space, shared by the sessions of a tenant: what they take while they sleep,
-/// and what their owner keeps elsewhere.
+/// An allowance of disk space, shared by the sessions of a tenant: for hibernated sessions, and for
+/// other files of their owner.
 #[derive(Debug, Default)]
 pub struct DiskAllowance(Mutex<State>);
 
@@ -15,7 +15,7 @@ pub struct DiskAllowance(Mutex<State>);
 struct State {
     /// By those that hold a [`DiskSpace`].
     taken: u64,
-    /// What is counted by somebody else.
+    /// What others count.
     elsewhere: u64,
     limit: Option<u64>,
 }

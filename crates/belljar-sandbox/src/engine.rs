@@ -17,10 +17,10 @@ use crate::session::Session;
 use crate::tools::Toolset;
 use crate::warm_backend::WarmBackend;
 
-/// How long after a pooled session was taken the next one is made.
+/// Delay between taking a pooled session and starting the next one.
 const REFILL_PAUSE: Duration = Duration::from_millis(20);
 
-/// How an engine is to be.
+/// Options of an engine.
 #[derive(Debug)]
 pub struct EngineBuilder {
     environment: Environment,
@@ -35,70 +35,70 @@ pub struct EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// What sessions may use, unless they are asked for with limits of their own.
+    /// Limits of sessions that are started without their own.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// When copies of sessions are made, unless they are asked for with options of their own.
+    /// When checkpoints are made of sessions that are started without their own options.
     #[must_use]
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
         self
     }
 
-    /// How many sessions are kept ready, so that one is there without a fork. None by default:
-    /// each holds a few megabytes, and a session outside of the pool still starts in milliseconds.
+    /// Size of the warm pool: sessions that are started before they are requested. None by default:
+    /// each holds a few megabytes, and a session without the pool still starts in milliseconds.
     #[must_use]
     pub fn warm_pool(mut self, sessions: usize) -> Self {
         self.pool_size = sessions;
         self
     }
 
-    /// Where sessions' interpreters come from: forks of a warmed template by default.
+    /// Where the interpreters of sessions come from: forks of a warmed template by default.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
-    /// When templates are replaced: never by default, but when they die.
+    /// When templates are replaced: by default only when they die.
     #[must_use]
     pub fn rotation(mut self, rotation: Rotation) -> Self {
         self.rotation = rotation;
         self
     }
 
-    /// Which packages sessions may be given by [`Session::install`], unless they are asked for with
-    /// options of their own; none by default. With another policy than that, sessions see a directory
-    /// of the data directory that layers of packages appear in.
+    /// Which packages [`Session::install`] may install, for sessions without their own options;
+    /// none by default. With any other policy, sessions see a directory of the data directory, in
+    /// which layers of packages appear.
     #[must_use]
     pub fn packages(mut self, packages: Packages) -> Self {
         self.packages = packages;
         self
     }
 
-    /// Where packages are kept and come from, if not in the data directory and from where uv takes
-    /// them.
+    /// Where packages are stored and downloaded from, instead of the data directory and the index
+    /// of `uv`.
     #[must_use]
     pub fn package_store(mut self, store: PackageStore) -> Self {
         self.package_store = Some(store);
         self
     }
 
-    /// No walls at all: code runs as an ordinary process of the host's user, who can read and
-    /// change whatever that user can. Limits on memory, processors and processes are not kept, and
-    /// what a session leaves running ends only with the engine. Every outcome says so. For hosts
-    /// that can give no walls, and code that you would run yourself.
+    /// No walls at all: code runs as an ordinary process of the host's user, and can read and
+    /// change whatever that user can. Limits on memory, CPUs and processes are not enforced. What a
+    /// session leaves running ends only with the engine. Every outcome says so. For hosts that
+    /// can't provide walls, and code that you would run yourself.
     #[must_use]
     pub fn without_walls(mut self) -> Self {
         self.walls = Walls::None;
         self
     }
 
-    /// The engine. Nothing runs until the first session is asked for, or [`Engine::warm`].
+    /// Builds the engine. Nothing runs until the first session is requested, or [`Engine::warm`].
     pub fn build(self) -> Engine {
         Engine(Arc::new(Inner {
             environment: self.environment,
@@ -133,12 +133,12 @@ struct Inner {
     filling: tokio::sync::Mutex<()>,
 }
 
-/// Starts sessions of one environment. Cheap to clone; the processes it keeps end with the last
-/// clone and the last session.
+/// Starts sessions of one environment. Cheap to clone; its processes end with the last clone and
+/// the last session.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
 
-/// An engine that may be gone.
+/// A weak reference to an engine.
 #[derive(Debug)]
 pub(crate) struct WeakEngine(Weak<Inner>);
 
@@ -149,7 +149,7 @@ impl WeakEngine {
 }
 
 impl Engine {
-    /// An engine whose sessions start from this environment.
+    /// A builder of an engine whose sessions start from this environment.
     pub fn builder(environment: Environment) -> EngineBuilder {
         EngineBuilder {
             environment,
@@ -164,20 +164,21 @@ impl Engine {
         }
     }
 
-    /// Starts the template, which takes as long as importing its preload list, and the pooled
-    /// sessions. The first session does it otherwise.
+    /// Starts the template, which takes as long as importing its preload list, and fills the warm
+    /// pool. Otherwise the first session does it.
     pub async fn warm(&self) -> Result<(), Error> {
         self.behind_walls().await?;
         self.fill_pool().await
     }
 
-    /// Starts a session with the engine's limits and checkpoints, from the warm pool where one is ready.
+    /// Starts a session with the engine's options, from the warm pool if a pooled session is ready.
     pub async fn session(&self) -> Result<Session, Error> {
         let pooled = self.ready().pop_front();
         if self.0.pool_size > 0 {
             let engine = self.clone();
             tokio::spawn(async move {
-                // Not at once: making one would compete with the first cell of the one taken.
+                // Not at once: starting one would compete with the first cell of the session just
+                // taken.
                 tokio::time::sleep(REFILL_PAUSE).await;
                 if let Err(error) = engine.fill_pool().await {
                     tracing::warn!(%error, "a pooled session could not be started");
@@ -212,7 +213,7 @@ impl Engine {
         let mut started =
             AwakeSession::start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
         if started.is_err() && warm.is_lost() {
-            tracing::warn!("walls went down while a session started: it starts behind new ones");
+            tracing::warn!("the walls went down while a session started; it gets new ones");
             warm = self.behind_walls().await?;
             started = AwakeSession::start(warm, &options, walls, tools).await;
         }
@@ -234,7 +235,7 @@ impl Engine {
         &self.0.environment
     }
 
-    /// What isolates its sessions.
+    /// The isolation of its sessions.
     pub fn walls(&self) -> Walls {
         self.0.walls
     }
@@ -244,7 +245,7 @@ impl Engine {
         &self.0.limits
     }
 
-    /// What a session is started with that is asked for without options.
+    /// The options of sessions that are requested without any.
     pub(crate) fn options(&self) -> SessionOptions {
         SessionOptions {
             limits: self.0.limits.clone(),
@@ -272,7 +273,7 @@ impl Engine {
         Ok(warm)
     }
 
-    /// Where packages come from, if sessions may have any.
+    /// The package store, if sessions may have packages.
     fn package_store(&self) -> Result<Option<PackageStore>, PackageError> {
         match (&self.0.package_store, &self.0.packages) {
             (Some(store), _) => Ok(Some(store.clone())),
@@ -282,7 +283,7 @@ impl Engine {
     }
 
     async fn fill_pool(&self) -> Result<(), Error> {
-        // One at a time: whoever is at it goes on until there are enough.
+        // One task at a time: it continues until there are enough.
         let Ok(_filling) = self.0.filling.try_lock() else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! What can go wrong on our side. What goes wrong in a cell is an [`Outcome`].
+//! Errors of the host and of the caller. A failing cell is not an error but an [`Outcome`].
 //!
 //! [`Outcome`]: belljar_protocol::Outcome
 
@@ -18,7 +18,7 @@ use crate::snapshot::SnapshotError;
 pub enum Error {
     /// Limits can't be enforced, so nothing runs.
     #[error(
-        "this host can't limit what a session uses: {0}\nhint: `belljar doctor` says what is missing here. An ordinary user needs cgroup version 2 and a scope of systemd (`systemd-run --user --scope -p Delegate=yes …`); a container needs the settings in docs/operations.md"
+        "this host cannot enforce the limits of a session: {0}\nhint: `belljar doctor` shows what is missing. An ordinary user needs cgroup version 2 and a systemd scope (`systemd-run --user --scope -p Delegate=yes …`); a container needs the settings in docs/operations.md"
     )]
     Cgroup(#[from] CgroupError),
     /// A process behind the walls could not be started.
@@ -26,7 +26,7 @@ pub enum Error {
     Start(#[from] StartError),
     /// The walls could not be raised, so nothing runs.
     #[error(
-        "the walls could not be raised: {0}\nhint: `belljar doctor` tells what this host lacks"
+        "the walls could not be raised: {0}\nhint: `belljar doctor` shows what this host lacks"
     )]
     Walls(String),
     /// The environment's Python did not become a template.
@@ -34,62 +34,62 @@ pub enum Error {
     Template {
         /// The environment.
         environment: String,
-        /// What it said.
+        /// The reason.
         why: String,
     },
     /// A session could not be started.
     #[error(
-        "the session could not be started: {0}\nhint: `belljar doctor` tells whether this host has what sessions need"
+        "the session could not be started: {0}\nhint: `belljar doctor` checks whether this host has what sessions need"
     )]
     Session(String),
     /// The session has ended, by its own crash or because it was closed.
-    #[error("the session has ended ({0}); start a new one")]
+    #[error("the session has ended ({0})\nhint: start a new session")]
     Ended(String),
     /// The session is running another cell, and the caller asked not to wait.
-    #[error("the session is busy with another cell; wait for it, or interrupt it")]
+    #[error("the session is busy with another cell\nhint: wait for the cell, or interrupt it")]
     Busy,
-    /// No such copy of the session's state is kept.
-    #[error("no copy is kept {0}; `checkpoints()` lists those that are")]
+    /// The session has no such checkpoint.
+    #[error("no such checkpoint: {0}\nhint: list the checkpoints of the session")]
     NoCheckpoint(CheckpointRef),
-    /// The session keeps as many named copies as it may.
+    /// The session has the maximum number of named checkpoints.
     #[error(
-        "the session keeps {limit} named copies already; use one of their names again, or `forget` one"
+        "the session already has {limit} named checkpoints, the maximum\nhint: reuse one of their names, or forget one"
     )]
     TooManyCheckpoints {
         /// The limit.
         limit: usize,
     },
-    /// The session could not be copied. It goes on as it is.
-    #[error("no copy of the session could be made: {0}")]
+    /// The checkpoint could not be made. The session continues unchanged.
+    #[error("the checkpoint could not be made: {0}")]
     NotCheckpointed(String),
     /// The session could not be forked.
     #[error("the session could not be forked: {0}")]
     Fork(String),
-    /// The session could not be put to sleep. It goes on as it is.
-    #[error("the session does not sleep: {0}")]
+    /// The session could not be hibernated. It continues unchanged.
+    #[error("the session cannot hibernate: {0}")]
     NotHibernated(&'static str),
-    /// The session sleeps, and its files with it.
-    #[error("the session sleeps; `wake` it to reach its files")]
+    /// The session is hibernated, so its files are out of reach.
+    #[error("the session is hibernated, and its files with it\nhint: wake the session first")]
     Hibernated,
-    /// The tools of a session can't be offered to it.
-    #[error("these tools can't be granted: {0}")]
+    /// The tools of a session can't be granted to it.
+    #[error("the tools cannot be granted: {0}")]
     Tools(String),
     /// No cell waits for an answer to this call.
-    #[error(
-        "no cell waits for the answer to call {call}: it was answered or cancelled, or never made"
-    )]
+    #[error("no cell waits for an answer to call {call}: it was answered, cancelled or never made")]
     NoCall {
         /// The call.
         call: CallId,
     },
-    /// The session is a fork that was made at a call, and waits there.
-    #[error("the fork waits in the call that it was made at; `resume` it with an answer")]
+    /// The session was forked during a call, and still waits in that call.
+    #[error(
+        "the fork waits in the call during which it was made\nhint: `resume` it with an answer"
+    )]
     Waiting,
-    /// The session did not answer a question about its state.
+    /// The session did not answer a request about its state.
     #[error("the session did not answer in time")]
     Unresponsive,
     /// The cell is too long.
-    #[error("the cell has {bytes} bytes; at most {limit} can be run at once")]
+    #[error("the cell is too large: {bytes} bytes, at most {limit}")]
     CellTooLarge {
         /// Its size.
         bytes: usize,
@@ -97,13 +97,13 @@ pub enum Error {
         limit: usize,
     },
     /// Some names could not be seeded.
-    #[error("these names could not be bound: {}", list(.0))]
+    #[error("names could not be bound: {}", list(.0))]
     Seed(BTreeMap<String, String>),
     /// A file of the workspace could not be reached.
     #[error(transparent)]
     File(#[from] BeneathError),
     /// A file is over the limit for transfers.
-    #[error("`{path}` has {bytes} bytes; at most {limit} can be transferred")]
+    #[error("`{path}` is too large: {bytes} bytes, at most {limit} can be transferred")]
     FileTooLarge {
         /// The file.
         path: String,
@@ -112,7 +112,7 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
-    /// Packages were not installed. The session goes on as it is.
+    /// Packages were not installed. The session continues unchanged.
     #[error(transparent)]
     Packages(#[from] PackageError),
     /// A snapshot can't be loaded.

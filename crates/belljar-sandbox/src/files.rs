@@ -29,7 +29,8 @@ pub struct Listing {
     pub truncated: bool,
 }
 
-/// Of a session that sleeps there are none: [`Error::Hibernated`], until it is [woken](Session::wake).
+/// Files of a hibernated session are out of reach: [`Error::Hibernated`], until it is
+/// [woken](Session::wake).
 impl Session {
     /// Writes a file into the workspace, making directories as needed. The path is relative to
     /// the workspace. What is written counts towards the session's memory.
@@ -43,8 +44,9 @@ impl Session {
         })
     }
 
-    /// Writes a file into the workspace from a source that is read to its end, for what should not be
-    /// held in memory. The session stays awake so long: a source that is slow is put into a file first.
+    /// Writes a file into the workspace from a source that is read to its end, for contents that
+    /// should not be held in memory. The session stays awake meanwhile: copy a slow source into a
+    /// file first.
     pub fn put_from(&self, path: &str, source: &mut dyn Read) -> Result<(), Error> {
         let failed = |source| BeneathError::Io {
             path: path.to_owned(),
@@ -125,7 +127,7 @@ impl Session {
         self.with_files(|files| Ok(files.remove(path)?))
     }
 
-    /// Does something with the workspace of a session that is awake, and keeps it awake so long.
+    /// Does something with the workspace of an awake session, and keeps it awake meanwhile.
     fn with_files<T>(&self, act: impl FnOnce(&Beneath) -> Result<T, Error>) -> Result<T, Error> {
         self.with_handle(|handle| act(&handle.workspace))
     }

@@ -28,19 +28,20 @@ use crate::starting::cgroup_limits;
 use crate::tools::Toolset;
 use crate::warm_backend::{Offer, PATIENCE, WarmBackend};
 
-/// How long a session may take to let its forks go, and a fork to copy the workspace.
+/// How long a session may take to release its forks, and a fork to copy the workspace.
 const FORK_TIME: Duration = Duration::from_mins(1);
 
 impl Session {
     /// Makes new sessions that start as copies of this one: all variables, a copy of the workspace,
-    /// the same limits, each for itself. Afterwards neither sees what the others do. Random
-    /// generators that Python and numpy share are seeded anew.
+    /// the same limits, each of its own. Afterwards the sessions are independent. The random
+    /// generators of Python and numpy are reseeded.
     ///
-    /// Waits for a cell that runs, unless its main thread waits in a call: then each fork waits in that
-    /// call too, and goes on when it is [resumed](Session::resume). Where other calls are open too, it
-    /// can't be forked. Forks may call the same tools, until one is [revoked](Session::revoke).
+    /// Waits for a running cell, unless its main thread waits in a call: then each fork waits in
+    /// that call too, and continues when it is [resumed](Session::resume). If other calls are open
+    /// too, it can't be forked. Forks may call the same tools, until one is
+    /// [revoked](Session::revoke).
     ///
-    /// Forks live in the namespaces of this session; docs/checkpoints.md tells what they share.
+    /// Forks live in the namespaces of this session; docs/checkpoints.md describes what they share.
     pub async fn fork(&self, count: u32) -> Result<Vec<Self>, Error> {
         if self.is_in_call()
             && let Some(forks) = self
@@ -53,7 +54,7 @@ impl Session {
         make_forks(&handle, &mut guest, count).await
     }
 
-    /// The directory that the session's code works in: `/workspace`, or a fork's own.
+    /// The current directory of the session's code: `/workspace`, or a fork's own.
     pub fn directory(&self) -> PathBuf {
         let path = |awake: AwakeSession| awake.handle.slot.as_ref().map(ForkSlot::workspace);
         let slot = self.now().and_then(path);
@@ -88,7 +89,7 @@ pub(crate) async fn make_forks(
     }
     match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings)).await {
         Ok(Ok(_)) => {}
-        // Its next answer would be taken for something else.
+        // Its next answer would be misread.
         failed => {
             let why = match failed {
                 Ok(Err(GuestError::Protocol(why))) => format!("it broke the protocol: {why}"),
@@ -108,7 +109,7 @@ pub(crate) async fn make_forks(
     Ok(forks)
 }
 
-/// Asks for the forks and sends each its descriptors; returns how many were made.
+/// Requests the forks and sends each its descriptors; returns how many were made.
 async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, GuestError> {
     let count = u32::try_from(beginnings.len()).unwrap_or(u32::MAX);
     let request = encode_frame(&HostFrame::Fork { count }, &[])
@@ -138,7 +139,7 @@ async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, G
     guest.expect(made).await
 }
 
-/// A fork on its way. Whatever step fails, its pieces are taken back.
+/// A fork that is being made. If a step fails, its resources are released.
 struct Beginning {
     id: u64,
     warm: Arc<WarmBackend>,
@@ -167,7 +168,7 @@ struct Admitted {
 }
 
 impl Beginning {
-    /// Asks for a fork's slot.
+    /// Requests a fork slot.
     async fn ask(
         handle: &SessionHandle,
         namespace_group: &Arc<NamespaceGroup>,
@@ -196,7 +197,7 @@ impl Beginning {
         Ok((beginning, offer))
     }
 
-    /// Makes what it needs, and waits for its slot.
+    /// Makes its resources, and waits for its fork slot.
     async fn prepare(&mut self, handle: &SessionHandle, offer: Offer) -> Result<(), Error> {
         let (Some(cgroups), Some(parent)) = (self.warm.cgroups(), &handle.cgroup) else {
             return Err(Error::Fork("there are no cgroups".into()));
@@ -206,10 +207,10 @@ impl Beginning {
         let pipes = Pipes::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
             Ok(Ok(offer)) => offer.map_err(Error::Fork)?,
-            _ => return Err(Error::Fork("its slot was not made".into())),
+            _ => return Err(Error::Fork("its fork slot was not made".into())),
         };
         let Ok([workspace, rules]) = <[OwnedFd; 2]>::try_from(offer) else {
-            return Err(Error::Fork("its slot is not whole".into()));
+            return Err(Error::Fork("its fork slot is incomplete".into()));
         };
         self.wires = Some(Wires {
             pipes,
@@ -219,7 +220,7 @@ impl Beginning {
         Ok(())
     }
 
-    /// Waits for the fork's process, puts it into its cgroups, and lets it go on.
+    /// Waits for the fork's process, moves it into its cgroups, and lets it continue.
     async fn admit(&mut self, handle: &SessionHandle, buffers: Share) -> Result<(), Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
         let (Some(wires), Some(namespace_group), Some(cgroup), Some(parent)) = (
@@ -239,7 +240,7 @@ impl Beginning {
         } = wires.pipes;
         // From here on the fork has the only ones.
         drop((theirs, wires.rules));
-        // The namespace group's proxy tells the session that it began with.
+        // The proxy of the namespace group reports to its first session.
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
         let checkpoint_set =
@@ -256,9 +257,9 @@ impl Beginning {
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
         else {
-            return Err(failed("its process did not come up"));
+            return Err(failed("its process did not start"));
         };
-        // Whatever it says, it is a process of the session that it comes from.
+        // Whatever it says, it is a process of its parent session.
         if parent.member(pid).is_none() {
             return Err(failed("its process is gone"));
         }
@@ -278,7 +279,7 @@ impl Beginning {
         Ok(())
     }
 
-    /// Waits until the fork is there, and makes it a session.
+    /// Waits until the fork is ready, and makes it a session.
     async fn finish(mut self, handle: &SessionHandle, parent: &Guest) -> Result<Session, Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
         let (Some(admitted), Some(namespace_group)) =
@@ -295,7 +296,7 @@ impl Beginning {
         match tokio::time::timeout(FORK_TIME, guest.frame()).await {
             Ok(Ok((GuestFrame::Ready, _))) => {}
             Ok(Ok((GuestFrame::Fault { detail }, _))) => return Err(Error::Fork(detail)),
-            _ => return Err(failed("its process did not come up")),
+            _ => return Err(failed("its process did not start")),
         }
         let process = self.cgroup.as_ref().and_then(|cgroup| cgroup.member(pid));
         let (Some((_, interpreter)), Some(exit)) = (process, namespace_group.orphans.watch(pid))
@@ -335,7 +336,7 @@ impl Beginning {
             slot: self.slot.take(),
             warm: Arc::clone(&self.warm),
         };
-        // A fork does not sleep.
+        // A fork does not hibernate.
         let options = SessionOptions {
             limits: handle.limits.clone(),
             checkpoints: handle.checkpoints,

@@ -1,4 +1,4 @@
-//! The host's end of a session's wires. Whoever holds it may talk to the guest.
+//! The host's end of a session's wires. Its holder may talk to the guest.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,16 +29,16 @@ pub(crate) const DEATH_TIME: Duration = Duration::from_secs(10);
 /// How much is read at once.
 pub(crate) const READ_BYTES: usize = 16 << 10;
 
-/// How much a guest may say while it is asked for something else: displays of threads.
+/// How much a guest may send while it should answer: displays of threads.
 const MAX_HELD: usize = 64;
 const MAX_HELD_BYTES: usize = 32 << 20;
 
-/// Why a guest can't be talked to.
+/// Why communication with a guest failed.
 #[derive(Debug)]
 pub(crate) enum GuestError {
     /// Its end is closed.
     Gone,
-    /// What it sends is not an answer.
+    /// What it sent is not an answer.
     Protocol(String),
 }
 
@@ -48,7 +48,7 @@ impl From<io::Error> for GuestError {
     }
 }
 
-/// How the interpreter ended, once it has.
+/// The exit status of the interpreter, once it has ended.
 #[derive(Debug)]
 pub(crate) enum Exit {
     Awaited(oneshot::Receiver<i32>),
@@ -62,19 +62,19 @@ pub(crate) struct Guest {
     pub(crate) stderr: pipe::Receiver,
     pub(crate) stdout_ended: bool,
     pub(crate) stderr_ended: bool,
-    /// What the session's policy did not allow, since it was last told.
+    /// Denials by the session's policy since they were last reported.
     pub(crate) denials: Receiver<Denial>,
-    /// What it did on the network by the end of its last cell.
+    /// Its network activity by the end of its last cell.
     pub(crate) traffic: Traffic,
     pub(crate) exit: Exit,
-    /// Frozen copies to go on from.
+    /// Checkpoints to continue from.
     pub(crate) checkpoint_set: CheckpointSet,
     pub(crate) cells: u32,
-    /// The call that it is forked at, or, in a fork, was.
+    /// The call during which it is forked, or, in a fork, was.
     pub(crate) waiting: Option<WaitingCall>,
     /// When it was last used.
     pub(crate) used: Instant,
-    /// What it lost in its sleep, which no outcome has told of yet.
+    /// Losses by hibernation that no outcome has reported yet.
     pub(crate) lost: Vec<String>,
     /// Packages that it was given.
     pub(crate) layers: Vec<Layer>,
@@ -83,9 +83,9 @@ pub(crate) struct Guest {
     decoder: FrameDecoder,
     /// Memory for frames on their way.
     buffers: Share,
-    /// Frames that came while another was waited for.
+    /// Frames that arrived while another was awaited.
     held: VecDeque<RawFrame>,
-    /// What was wrong with a frame that came between two cells.
+    /// The protocol error of a frame between two cells.
     broken: Option<String>,
 }
 
@@ -122,8 +122,8 @@ impl Guest {
         }
     }
 
-    /// The raw wait status of the interpreter once it is dead; `None` if it does not die in time
-    /// or nobody could tell.
+    /// The raw wait status of the interpreter once it is dead; `None` if it does not die in time,
+    /// or its status can't be learnt.
     pub(crate) async fn wait_status(&mut self, patience: Duration) -> Option<i32> {
         if let Exit::Awaited(exit) = &mut self.exit {
             let status = tokio::time::timeout(patience, exit).await.ok()?;
@@ -135,12 +135,12 @@ impl Guest {
         }
     }
 
-    /// The interpreter is another one from now on.
+    /// Replaces the interpreter.
     pub(crate) fn set_exit(&mut self, exit: oneshot::Receiver<i32>) {
         self.exit = Exit::Awaited(exit);
     }
 
-    /// Forgets what has arrived, whole or not.
+    /// Discards what has arrived, whole or not.
     pub(crate) fn start_anew(&mut self) {
         let mut buffer = [0; READ_BYTES];
         while self
@@ -153,8 +153,8 @@ impl Guest {
         self.broken = None;
     }
 
-    /// Takes what has arrived and is no answer to anything. What is wrong with it is told again to
-    /// whoever reads next.
+    /// Handles frames that have arrived and answer nothing. Their protocol errors are returned
+    /// again by the next read.
     pub(crate) fn absorb(&mut self, cgroup: Option<&SessionCgroup>) -> Result<(), String> {
         self.read_some();
         while let Some(frame) = self.next_frame()? {
@@ -164,14 +164,14 @@ impl Guest {
                     let taken = self.checkpoint_set.take_up(cgroup, checkpoint, self.cells);
                     self.broken = taken.err();
                 }
-                Ok(_) => self.broken = Some("an answer to a question nobody asked".into()),
+                Ok(_) => self.broken = Some("an unsolicited answer".into()),
                 Err(why) => self.broken = Some(why),
             }
         }
         Ok(())
     }
 
-    /// Waits until it tells of the copy that takes the place of a woken one; whether it did.
+    /// Waits until it reports the checkpoint that replaces a woken one; returns whether it did.
     pub(crate) async fn wait_for_checkpoint(&mut self, cgroup: Option<&SessionCgroup>) -> bool {
         match tokio::time::timeout(ANSWER_TIME, self.frame()).await {
             Ok(Ok((GuestFrame::Kept(checkpoint), _))) => self
@@ -182,7 +182,7 @@ impl Guest {
         }
     }
 
-    /// Has a copy of the present state made; its id.
+    /// Makes a checkpoint of the current state; returns its id.
     pub(crate) async fn keep(
         &mut self,
         name: Option<String>,
@@ -196,10 +196,10 @@ impl Guest {
         match self.ask(&HostFrame::Keep { cell }, cgroup).await? {
             GuestFrame::Checkpointed if self.checkpoint_set.holds(id) => Ok(id),
             GuestFrame::Checkpointed => Err(Error::NotCheckpointed(
-                "the session has no room for one more process".into(),
+                "the session has reached its process limit".into(),
             )),
             _ => Err(Error::Ended(
-                "it broke the protocol: an answer to another question".into(),
+                "it broke the protocol: an answer to another request".into(),
             )),
         }
     }
@@ -220,7 +220,7 @@ impl Guest {
         }
     }
 
-    /// What is wanted of the next frame that has it; others are held for whoever reads next.
+    /// Extracts something from the next frame that has it; others are held for the next read.
     pub(crate) async fn expect<T>(
         &mut self,
         wanted: impl Fn(&GuestFrame) -> Option<T>,
@@ -235,14 +235,14 @@ impl Guest {
             if held.len() > MAX_HELD
                 || held.iter().map(|f| f.blob.len()).sum::<usize>() > MAX_HELD_BYTES
             {
-                return Err(GuestError::Protocol("too much at once".into()));
+                return Err(GuestError::Protocol("too much data at once".into()));
             }
         };
         self.held = held;
         Ok(found)
     }
 
-    /// The next frame that answers a question; others that may come between are taken.
+    /// The next frame that answers a request; others that may come between are handled.
     pub(crate) async fn answer(
         &mut self,
         cgroup: Option<&SessionCgroup>,
@@ -254,7 +254,7 @@ impl Guest {
                     let taken = self.checkpoint_set.take_up(cgroup, checkpoint, self.cells);
                     taken.map_err(GuestError::Protocol)?;
                 }
-                // Only our own code, before it is ready, can tell of a fault of ours.
+                // Only our own code, before it is ready, can report a fault of the host.
                 (GuestFrame::Fault { .. }, _) if self.ready => {
                     return Err(GuestError::Protocol("a fault after its start".into()));
                 }
@@ -263,7 +263,7 @@ impl Guest {
         }
     }
 
-    /// Reads from a stream what is there, whether or not the runtime has heard of it yet.
+    /// Reads what a stream holds now, whether or not the runtime has noticed it.
     pub(crate) fn read_now(&self, stream: Stream, buffer: &mut [u8]) -> io::Result<usize> {
         let pipe = match stream {
             Stream::Stdout => &self.stdout,
@@ -272,18 +272,19 @@ impl Guest {
         Ok(rustix::io::read(pipe, buffer)?)
     }
 
-    /// Whether there is memory for what it says next: for all of a frame, so that one that is begun can arrive whole.
+    /// Whether there is memory for its next output: for a whole frame, so that one that was begun
+    /// can arrive.
     pub(crate) fn reserve_buffer(&mut self) -> bool {
         let held: usize = self.held.iter().map(|frame| frame.blob.len()).sum();
         self.buffers.hold(self.decoder.wanted() + held + READ_BYTES)
     }
 
-    /// Memory for what is kept of a cell of it.
+    /// Memory for what is kept of one of its cells.
     pub(crate) fn another_share(&self) -> Share {
         self.buffers.another()
     }
 
-    /// Reads what has arrived; whether that was anything.
+    /// Reads what has arrived; returns whether that was anything.
     pub(crate) fn read_some(&mut self) -> bool {
         let mut buffer = [0; READ_BYTES];
         let read = self.control.try_read(&mut buffer).unwrap_or(0);
@@ -314,12 +315,12 @@ impl Guest {
             return Ok(Some(frame));
         }
         let frame = self.decoder.next_frame();
-        // Less than before, and with that never refused.
+        // Less than before, so it is never refused.
         self.buffers.hold(self.decoder.buffered());
         frame.map_err(|error| error.to_string())
     }
 
-    /// Asks a question that runs no user code, and returns its answer.
+    /// Sends a request that runs no user code, and returns its answer.
     pub(crate) async fn ask(
         &mut self,
         question: &HostFrame<'_>,

@@ -1,4 +1,4 @@
-//! What the host keeps of a session, whoever talks to its guest.
+//! The host's state of a session.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -24,18 +24,18 @@ use crate::packages::Packages;
 use crate::tools::Toolset;
 use crate::warm_backend::WarmBackend;
 
-/// What the host keeps of a session.
+/// The host's state of a session.
 #[derive(Debug)]
 pub(crate) struct SessionHandle {
     pub(crate) id: u64,
     pub(crate) limits: Limits,
     pub(crate) walls: Walls,
     pub(crate) checkpoints: Checkpoints,
-    /// Which packages it may be given.
+    /// Which packages may be installed in it.
     pub(crate) packages: Packages,
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Beneath,
-    /// What wrote files into it last, and may write more.
+    /// The process that wrote files into it last, and may write more.
     pub(crate) writer: Mutex<Option<FileWriter>>,
     /// None where there are no walls.
     pub(crate) namespace_group: Option<Arc<NamespaceGroup>>,
@@ -46,15 +46,15 @@ pub(crate) struct SessionHandle {
     /// Number of the cell that runs, 0 for none.
     pub(crate) running: AtomicU32,
     pub(crate) ended: Mutex<Option<String>>,
-    /// Whether it is put to sleep, or was: its files are not its own any more.
+    /// Whether it is hibernating or hibernated: its files are out of reach.
     pub(crate) hibernated: RwLock<bool>,
     /// The tools that it may call.
     pub(crate) tools: Arc<Toolset>,
-    /// What callers want of a cell goes here while it has calls open.
+    /// The sender of callers' requests, while a cell has calls open.
     pub(crate) calls: Mutex<Option<UnboundedSender<CallRequest>>>,
-    /// The call that a fork was made at, until it is resumed.
+    /// The call during which a fork was made, until it is resumed.
     pub(crate) waiting: Mutex<Option<CallId>>,
-    /// Where it lives, if it is a fork.
+    /// Its fork slot, if it is a fork.
     pub(crate) slot: Option<ForkSlot>,
     pub(crate) warm: Arc<WarmBackend>,
 }
@@ -64,14 +64,14 @@ impl SessionHandle {
         self.running.store(cell, Ordering::Release);
     }
 
-    /// Whether it is put to sleep, or was. While the answer is held, it does not change.
+    /// Whether it is hibernating or hibernated. While the guard is held, it does not change.
     pub(crate) fn hibernated(&self) -> RwLockReadGuard<'_, bool> {
         self.hibernated
             .read()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody is at its files.
+    /// Waits until its files are not in use.
     pub(crate) fn set_hibernated(&self, hibernated: bool) {
         *self
             .hibernated
@@ -79,9 +79,9 @@ impl SessionHandle {
             .unwrap_or_else(PoisonError::into_inner) = hibernated;
     }
 
-    /// Writes files into the workspace: all of `act` is done, and charged to the session. Where the
-    /// session has less than `reserve` bytes of memory left, files are refused. Parts of the source can
-    /// be copied into them. `what` is written, for the error.
+    /// Writes files into the workspace: all of `act` runs, and is charged to the session. If the
+    /// session has less than `reserve` bytes of memory left, files are refused. Parts of the source
+    /// can be copied into them. `what` names what is written, for the error.
     pub(crate) fn write_files<T>(
         &self,
         what: &str,
@@ -96,14 +96,14 @@ impl SessionHandle {
                 let cgroup = self.cgroup.as_ref();
                 let started = self.warm.start_writer(&self.workspace, cgroup, source);
                 started.map_err(|error| match (error.kind(), cgroup) {
-                    // It was ended at once, for want of memory, unless all of the session was.
+                    // It was killed at once, for want of memory, unless all of the session was.
                     (ErrorKind::UnexpectedEof, Some(cgroup)) => {
                         self.check().err().unwrap_or_else(|| {
                             let (path, limit) = (what.to_owned(), cgroup.memory_limit());
                             BeneathError::NoMemory { path, limit }.into()
                         })
                     }
-                    _ => Error::io("starting the process that writes files")(error),
+                    _ => Error::io("starting the writer process")(error),
                 })?
             }
         };
@@ -134,7 +134,7 @@ impl SessionHandle {
         self.interpreter().interrupt().is_ok()
     }
 
-    /// Ends everything in the session.
+    /// Kills everything in the session.
     pub(crate) fn kill(&self) {
         let killed = match (&self.namespace_group, &self.cgroup) {
             // The kernel ends all of its pid namespace with it.
@@ -151,7 +151,7 @@ impl SessionHandle {
             _ => self.interpreter().kill_group(),
         };
         if let Err(error) = killed {
-            tracing::error!(%error, session = self.id, "a session could not be ended");
+            tracing::error!(%error, session = self.id, "a session could not be killed");
         }
     }
 
@@ -164,13 +164,13 @@ impl SessionHandle {
         *lock(&self.interpreter) = Arc::new(process);
     }
 
-    /// Processor time used so far; none is counted where there are no walls.
+    /// CPU time used so far; not counted without walls.
     pub(crate) fn cpu_time(&self) -> Duration {
         let cgroup = self.cgroup.as_ref();
         cgroup.map_or(Duration::ZERO, SessionCgroup::cpu_time)
     }
 
-    /// Where the session may reach some of the network.
+    /// The proxy, if the session may reach some of the network.
     pub(crate) fn proxy(&self) -> Option<&Proxy> {
         self.namespace_group.as_ref()?.proxy.as_ref()
     }
@@ -203,7 +203,7 @@ impl SessionHandle {
         lock(&self.ended).get_or_insert_with(|| why.to_owned());
     }
 
-    /// Ends a session that can't go on after an error, which is handed back.
+    /// Ends a session that can't continue after an error, and returns the error.
     pub(crate) fn fail(&self, error: Error) -> Error {
         match &error {
             Error::Ended(why) => self.end(why),

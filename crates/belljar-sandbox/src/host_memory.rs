@@ -5,20 +5,20 @@ use std::time::{Duration, Instant};
 
 use belljar_walls::MemoryRoom;
 
-/// How long an answer holds: many sessions ask.
+/// How long a reading is valid: many sessions ask.
 const HOLDS: Duration = Duration::from_millis(200);
 
 /// Memory of the host, in bytes: that of a cgroup around this process, where it has less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostMemory {
-    /// What the host has.
+    /// Total memory.
     pub total: u64,
-    /// What can be had without taking it from anybody.
+    /// Available memory.
     pub available: u64,
 }
 
 impl HostMemory {
-    /// As it is now; `None` where the kernel does not tell.
+    /// A reading; `None` if the kernel doesn't report it.
     pub fn now() -> Option<Self> {
         let host = Self::parse(&std::fs::read_to_string("/proc/meminfo").ok()?)?;
         Some(match MemoryRoom::now() {
@@ -30,7 +30,7 @@ impl HostMemory {
         })
     }
 
-    /// Whether less than a quarter is left: what sessions keep for comfort alone is then given up.
+    /// Whether less than a quarter is left: then sessions drop what they keep only for convenience.
     pub fn is_short(self) -> bool {
         self.available < self.total / 4
     }

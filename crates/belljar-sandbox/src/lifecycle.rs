@@ -1,7 +1,7 @@
-//! Whether a session is awake or sleeps, and how it goes from one to the other.
+//! The lifecycle of a session: awake, hibernated or ended.
 //!
-//! A session that sleeps is a snapshot in the engine's directory: it has no processes, no cgroup and
-//! no memory. Whoever wants its wires wakes it, as a new interpreter that loads the snapshot.
+//! A hibernated session is a snapshot in the engine's directory: it has no processes, no cgroup and
+//! no memory. Any use wakes it, as a new interpreter that loads the snapshot.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
@@ -24,10 +24,10 @@ use crate::snapshot::{LoadReport, SnapshotReport, fill, open_snapshot, write};
 use crate::tools::Toolset;
 use crate::warm_backend::WarmBackend;
 
-/// The most names and files that the first outcome after a sleep lists as gone.
+/// The most names and files that the first outcome after waking lists as gone.
 const MAX_LOST: usize = 100;
 
-/// The least time without use after which a session falls asleep by itself.
+/// The minimum idle time before a session hibernates.
 const LEAST_IDLE: Duration = Duration::from_millis(10);
 
 /// What a session is while it is awake.
@@ -46,20 +46,20 @@ impl AwakeSession {
     }
 }
 
-/// What the host keeps of a session that is awake, and its guest, for whoever talks to it.
+/// The host's state of an awake session, and its guest.
 pub(crate) type Wires = (Arc<SessionHandle>, OwnedMutexGuard<Guest>);
 
-/// A session from its start to its end, through all sleeps.
+/// A session from its start to its end, through all hibernations.
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
-    /// Of the interpreter that it began with.
+    /// Of the interpreter that it started with.
     pub(crate) id: u64,
     pub(crate) options: SessionOptions,
     pub(crate) tools: Arc<Toolset>,
     state: Mutex<State>,
-    /// Held while it hibernates or wakes.
+    /// Serialises hibernating and waking.
     transition: tokio::sync::Mutex<()>,
-    /// The task that lets it fall asleep.
+    /// The task that hibernates it when it is idle.
     watcher: Mutex<Option<AbortHandle>>,
     this: Weak<Self>,
 }
@@ -81,20 +81,20 @@ enum State {
     Over(String),
 }
 
-/// What is left of a session that sleeps.
+/// What is left of a hibernated session.
 #[derive(Debug)]
 struct HibernatedSession {
     file: SnapshotFile,
-    /// What the file takes of an allowance.
+    /// The file's share of an allowance.
     _space: Option<DiskSpace>,
     report: SnapshotReport,
     walls: Walls,
-    /// What it lost that no outcome has told of yet.
+    /// Losses that no outcome has reported yet.
     lost: Vec<String>,
     warm: Arc<WarmBackend>,
 }
 
-/// The snapshot, removed when nobody needs it any more.
+/// The snapshot, removed on drop.
 #[derive(Debug)]
 struct SnapshotFile(PathBuf);
 
@@ -121,7 +121,7 @@ impl Lifecycle {
         begun
     }
 
-    /// What there is of it if it is awake.
+    /// The awake session, if it is awake.
     pub(crate) fn now(&self) -> Result<Option<AwakeSession>, Error> {
         match &*lock(&self.state) {
             State::Awake(awake) => Ok(Some(awake.clone())),
@@ -130,12 +130,12 @@ impl Lifecycle {
         }
     }
 
-    /// Its wires, once nobody else has them. Wakes it if it sleeps.
+    /// Its wires, once they are free. Wakes a hibernated session.
     pub(crate) async fn wires(&self) -> Result<Wires, Error> {
         loop {
             let AwakeSession { handle, guest } = self.awake().await?;
             let mut guest = guest.lock_owned().await;
-            // It may have been put to sleep while this waited.
+            // It may have been hibernated meanwhile.
             if !*handle.hibernated() {
                 guest.used = Instant::now();
                 return Ok((handle, guest));
@@ -143,7 +143,7 @@ impl Lifecycle {
         }
     }
 
-    /// Its wires, if nobody else has them. Wakes it if it sleeps.
+    /// Its wires, if they are free. Wakes a hibernated session.
     pub(crate) async fn wires_now(&self) -> Result<Wires, Error> {
         let AwakeSession { handle, guest } = self.awake().await?;
         let guest = guest.try_lock_owned().map_err(|_| Error::Busy)?;
@@ -160,7 +160,7 @@ impl Lifecycle {
         }
     }
 
-    /// Ends it, for whoever has not ended it before; what there was of it.
+    /// Ends it, unless it has ended; returns what there was of it.
     pub(crate) fn end(&self, why: &str) -> Option<AwakeSession> {
         let mut state = lock(&self.state);
         if matches!(*state, State::Over(_)) {
@@ -176,7 +176,7 @@ impl Lifecycle {
         Some(awake)
     }
 
-    /// Wakes it, if it sleeps. A failure leaves it asleep.
+    /// Wakes it, if it is hibernated. After a failure it stays hibernated.
     async fn wake(&self) -> Result<AwakeSession, Error> {
         let _transition = self.transition.lock().await;
         let (path, walls, warm, mut lost) = match &*lock(&self.state) {
@@ -189,9 +189,9 @@ impl Lifecycle {
                 hibernated.lost.clone(),
             ),
         };
-        let down = || Error::Ended("its engine went down while it slept".into());
+        let down = || Error::Ended("its engine shut down while it was hibernated".into());
         let reader = match open_snapshot(path).await {
-            // Its file went with the engine's directory.
+            // Its file was removed with the engine's directory.
             Err(_) if warm.is_down() => return Err(down()),
             opened => opened?,
         };
@@ -210,7 +210,7 @@ impl Lifecycle {
             guest.lost = lost;
             guest.used = Instant::now();
             if self.options.checkpoints != Checkpoints::Off {
-                // What a crash of the next cell goes back to.
+                // What a crash of the next cell is restored to.
                 match checkpoint_before(&awake.handle, &mut guest).await {
                     Ok(_) | Err(Error::NotCheckpointed(_)) => {}
                     Err(error) => return Err(error),
@@ -227,7 +227,7 @@ impl Lifecycle {
         Ok(awake)
     }
 
-    /// Puts it to hibernated. With `idle`, only if it was not used for so long.
+    /// Hibernates it. With `idle`, only if it was idle for so long.
     async fn hibernate(&self, idle: Option<Duration>) -> Result<SnapshotReport, Error> {
         let _transition = self.transition.lock().await;
         let AwakeSession { handle, guest } = match &*lock(&self.state) {
@@ -248,10 +248,10 @@ impl Lifecycle {
             .as_ref()
             .is_some_and(|namespace_group| Arc::strong_count(namespace_group) > 1)
         {
-            return Err(Error::NotHibernated("it has forks that live"));
+            return Err(Error::NotHibernated("it has live forks"));
         }
         let file = SnapshotFile(handle.warm.directory().hibernated_snapshot(handle.id));
-        // From here on no file is changed, since what is written down is what comes back.
+        // From here on no file may change: what is saved is what comes back.
         handle.set_hibernated(true);
         let disk = self.options.disk.clone();
         let (report, space) = match write(&handle, &mut guest, file.0.clone(), disk).await {
@@ -282,12 +282,12 @@ impl Lifecycle {
         Ok(report)
     }
 
-    /// Lets it fall asleep when nobody has used it for as long as its options say.
+    /// Starts the task that hibernates it after its idle time.
     fn watch(&self, guest: Weak<tokio::sync::Mutex<Guest>>) {
         if let Some(after) = self.options.hibernate_after {
             let after = after.max(LEAST_IDLE);
             let watcher = tokio::spawn(hibernate_when_idle(self.this.clone(), guest, after));
-            // An earlier one that has not put it to sleep itself waits still.
+            // An earlier task that has not hibernated it still waits.
             let before = lock(&self.watcher).replace(watcher.abort_handle());
             if let Some(before) = before {
                 before.abort();
@@ -296,7 +296,7 @@ impl Lifecycle {
     }
 }
 
-/// Ends when the session sleeps, or has ended.
+/// Ends when the session is hibernated, or has ended.
 async fn hibernate_when_idle(
     lifecycle: Weak<Lifecycle>,
     guest: Weak<tokio::sync::Mutex<Guest>>,
@@ -325,13 +325,13 @@ async fn hibernate_when_idle(
     }
 }
 
-/// What a session loses by going to sleep, besides names and files.
+/// What a session loses by hibernating, besides names and files.
 fn losses(handle: &SessionHandle, guest: &mut Guest, report: &SnapshotReport) -> Vec<String> {
     let mut lost = std::mem::take(&mut guest.lost);
     let cell = guest.cells;
     let slept = format!(
-        "the session slept after cell {cell} and was started anew: what was not a variable or a file \
-         of the workspace is gone (/tmp, environment variables, the current directory)"
+        "the session hibernated after cell {cell} and was restarted: only variables and files of the \
+         workspace were saved, not /tmp, environment variables and the current directory"
     );
     tell(&mut lost, slept);
     let (threads, processes) = (report.threads, report.processes);
@@ -355,22 +355,22 @@ fn losses(handle: &SessionHandle, guest: &mut Guest, report: &SnapshotReport) ->
         let checkpoints = checkpoints.join(", ");
         tell(
             &mut lost,
-            format!("checkpoints of before are gone: {checkpoints}"),
+            format!("earlier checkpoints are gone: {checkpoints}"),
         );
     }
     let unread = |stream| guest.read_now(stream, &mut [0]).is_ok_and(|read| read > 0);
     if unread(Stream::Stdout) || unread(Stream::Stderr) {
-        let output = "output of threads and child processes after the last cell is gone";
+        let output = "output of threads and child processes after the last cell was lost";
         tell(&mut lost, output.into());
     }
     if handle.output_directory.exists() {
-        let outputs = "the files with the whole of long outputs are gone";
+        let outputs = "the files with the full text of long outputs are gone";
         tell(&mut lost, outputs.into());
     }
     lost
 }
 
-/// Adds a line, once: a session may sleep and wake many times between two outcomes.
+/// Adds a line, once: a session may hibernate and wake many times between two outcomes.
 fn tell(lost: &mut Vec<String>, line: String) {
     if !lost.contains(&line) {
         lost.push(line);
@@ -381,7 +381,7 @@ fn tell(lost: &mut Vec<String>, line: String) {
 fn not_there(report: &LoadReport) -> Vec<String> {
     let names = report.names.iter().filter_map(|name| {
         let why = name.why.as_ref()?;
-        Some(format!("the name `{}` is gone: {why}", name.name))
+        Some(format!("the variable `{}` is gone: {why}", name.name))
     });
     let files = report.files_left_out.iter();
     let files = files.map(|file| format!("the file `{}` is gone: {}", file.path, file.why));
@@ -391,44 +391,44 @@ fn not_there(report: &LoadReport) -> Vec<String> {
     let more = lines.len().saturating_sub(MAX_LOST);
     if more > 0 {
         lines.truncate(MAX_LOST);
-        lines.push(format!("{more} more names and files are gone"));
+        lines.push(format!("{more} more variables and files are gone"));
     }
     lines
 }
 
 impl Session {
-    /// Puts the session to sleep: its variables and files are written to a snapshot in the engine's
-    /// directory, which only its owner may read, and all of its processes end. The next cell, or
-    /// whatever else is asked of it, wakes it: a new interpreter with the same options loads the
-    /// snapshot, and the next outcome tells what was lost ([`notes`]). Numbers of cells go on. Only
-    /// its files are out of reach until it is [woken](Self::wake).
+    /// Hibernates the session: its variables and files are written to a snapshot in the engine's
+    /// directory, which only its owner may read, and all of its processes end. The next cell or any
+    /// other request wakes it: a new interpreter with the same options loads the snapshot, and the
+    /// next outcome reports what was lost ([`notes`]). Cell numbers continue. Only its files are
+    /// out of reach until it is [woken](Self::wake).
     ///
-    /// Waits for a cell that runs. A session that sleeps already is left to sleep.
+    /// Waits for a running cell. A session that is hibernated already stays so.
     ///
     /// # Errors
-    /// [`Error::NotHibernated`] for a fork, and for a session with forks that live; [`Error::Io`]
-    /// where the snapshot can't be written. The session goes on after both.
+    /// [`Error::NotHibernated`] for a fork, and for a session with live forks; [`Error::Io`] if the
+    /// snapshot can't be written. The session continues after both.
     ///
     /// [`notes`]: belljar_protocol::Outcome::notes
     pub async fn hibernate(&self) -> Result<SnapshotReport, Error> {
         let lifecycle = Arc::clone(self.lifecycle());
-        // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
+        // In a task, so that a caller who gives up leaves no guest in the middle of an answer.
         let hibernating = tokio::spawn(async move { lifecycle.hibernate(None).await });
         hibernating
             .await
-            .map_err(|error| Error::io("putting a session to sleep")(error.into()))?
+            .map_err(|error| Error::io("hibernating the session")(error.into()))?
     }
 
-    /// Wakes the session, if it sleeps.
+    /// Wakes the session, if it is hibernated.
     ///
     /// # Errors
-    /// [`Error::Snapshot`] where its snapshot can't be loaded; it sleeps on then. [`Error::Ended`] if
-    /// its engine was shut down meanwhile.
+    /// [`Error::Snapshot`] if its snapshot can't be loaded; it stays hibernated then.
+    /// [`Error::Ended`] if its engine was shut down meanwhile.
     pub async fn wake(&self) -> Result<(), Error> {
         self.lifecycle().wake().await.map(drop)
     }
 
-    /// Whether it sleeps.
+    /// Whether it is hibernated.
     pub fn is_hibernated(&self) -> bool {
         matches!(self.lifecycle().now(), Ok(None))
     }

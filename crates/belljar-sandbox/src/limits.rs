@@ -1,13 +1,13 @@
-//! What a session may use.
+//! Limits of a session.
 
 use std::time::Duration;
 
-/// Limits of a session and of each of its cells. The defaults suit one analyst at a laptop.
+/// Limits of a session and of each of its cells. The defaults suit one analyst on a laptop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Memory of everything in the session, its files included (they live in memory): 2 GiB.
     pub memory_bytes: u64,
-    /// Thousandths of a processor: 2000.
+    /// Thousandths of a CPU: 2000.
     pub milli_cpus: u64,
     /// Processes and threads: 128.
     pub processes: u64,
@@ -21,33 +21,34 @@ pub struct Limits {
     pub temporary_bytes: u64,
     /// Files and directories in each of these three: 100,000.
     pub inodes: u64,
-    /// How long a cell may run: 30 s.
+    /// Wall time of a cell: 30 s.
     pub wall_time: Duration,
-    /// Processor time a cell may use: not limited, since `milli_cpus` and `wall_time` bound it.
+    /// CPU time of a cell: not limited, since `milli_cpus` and `wall_time` bound it.
     pub cpu_time: Option<Duration>,
-    /// How long a cell may go on after the interrupt at its limit before everything in the
-    /// session is ended: 2 s.
+    /// Grace period after the interrupt at its time limit, before everything in the session is
+    /// killed: 2 s.
     pub grace: Duration,
-    /// Calls of tools that a cell may make: 10,000.
+    /// Tool calls of a cell: 10,000.
     pub calls: u32,
-    /// What a cell may write before it is stopped: 1 GiB.
+    /// Output of a cell, before it is stopped: 1 GiB.
     pub output_bytes: u64,
-    /// How much of a stream an outcome holds; more is cut in the middle: 256 KiB.
+    /// Bytes of a stream in an outcome; more is cut in the middle: 256 KiB.
     pub output_kept_bytes: usize,
-    /// How much of a stream is kept in a file: 64 MiB.
+    /// Bytes of a stream that are kept in a file: 64 MiB.
     pub output_file_bytes: u64,
-    /// The largest file that can be put into or got from the workspace: 256 MiB.
+    /// Largest file that can be transferred to or from the workspace: 256 MiB.
     pub transfer_bytes: u64,
 }
 
 impl Limits {
-    /// The part of its memory that a session's interpreter is not to ask for, and files that are put
-    /// into the workspace are not to take: what is left keeps the kernel from ending a process.
+    /// The part of its memory that a session's interpreter does not request, and that transferred
+    /// files don't use: it keeps the kernel from killing a process.
     pub(crate) fn reserve_bytes(&self) -> u64 {
         (self.memory_bytes / 16).min(64 << 20)
     }
 
-    /// How much of a stream is told while a cell runs; the rest is for the tail and the file.
+    /// Bytes of a stream that are streamed while a cell runs; the rest is for the tail and the
+    /// file.
     pub fn live_bytes(&self) -> usize {
         self.output_kept_bytes - self.output_kept_bytes / 4
     }

@@ -1,4 +1,4 @@
-//! The namespaces that a session shares with its forks, and the init that they end with.
+//! The namespaces that a session shares with its forks (a namespace group), and their init.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,17 +17,17 @@ use crate::lock::lock;
 use crate::network::Proxy;
 use crate::warm_backend::WarmBackend;
 
-/// What a session and its forks have in common. Its processes end with the last of them.
+/// What a session and its forks share. Its processes end with the last of them.
 #[derive(Debug)]
 pub(crate) struct NamespaceGroup {
-    /// The session that it began with.
+    /// The first session of the group.
     pub(crate) id: u64,
     pub(crate) init: Process,
     pub(crate) mounts: OwnedFd,
     pub(crate) orphans: Orphans,
-    /// Where they may reach some of the network.
+    /// Their proxy, if they may reach some of the network.
     pub(crate) proxy: Option<Proxy>,
-    /// A bit for each slot that a fork lives in.
+    /// A bit for each fork slot in use.
     slots: Mutex<u64>,
 }
 
@@ -54,32 +54,33 @@ impl Drop for NamespaceGroup {
     fn drop(&mut self) {
         // The kernel ends all of its pid namespace with it.
         if let Err(error) = self.init.kill() {
-            tracing::error!(%error, session = self.id, "an init could not be ended");
+            tracing::error!(%error, session = self.id, "an init could not be killed");
         }
     }
 }
 
-/// How deep forks of forks go: the kernel stacks 16 of Landlock's rules, and one is the session's.
+/// Maximum depth of forks of forks: the kernel stacks 16 Landlock rulesets, and one is the
+/// session's.
 const DEEPEST: usize = 15;
 
-/// A fork's slot in its namespace group: a workspace of its own.
+/// A fork slot: the place of a fork in its namespace group, with a workspace of its own.
 #[derive(Debug)]
 pub(crate) struct ForkSlot(Arc<SlotDirectory>);
 
-/// The directory of a slot. The slots of the fork's own forks are in it, since their rules can't
-/// open what its rules close. So it stays as long as the last of them.
+/// The directory of a fork slot. The slots of the fork's own forks are in it, since their rules
+/// can't open what its rules close. So it exists as long as the last of them.
 #[derive(Debug)]
 struct SlotDirectory {
     number: u32,
     path: PathBuf,
     namespace_group: Arc<NamespaceGroup>,
     warm: Arc<WarmBackend>,
-    /// Let go of after this one.
+    /// Released after this one.
     above: Option<Arc<Self>>,
 }
 
 impl ForkSlot {
-    /// A slot that is free, for a fork of the one that lives in the slot `above`.
+    /// A free fork slot, for a fork of the session in the slot `above`.
     pub(crate) fn find(
         namespace_group: &Arc<NamespaceGroup>,
         warm: &Arc<WarmBackend>,
@@ -89,10 +90,10 @@ impl ForkSlot {
         if std::iter::successors(above.as_ref(), |directory| directory.above.as_ref()).count()
             >= DEEPEST
         {
-            let why = format!("forks of forks are at most {DEEPEST} deep");
+            let why = format!("forks of forks can be at most {DEEPEST} levels deep");
             return Err(Error::Fork(why));
         }
-        let full = || Error::Fork("its namespace group is full; drop a fork".into());
+        let full = || Error::Fork("its namespace group is full; close one of its sessions".into());
         let mut slots = lock(&namespace_group.slots);
         let number = (1..=MOST_FORKS)
             .find(|number| *slots & (1 << number) == 0)
@@ -122,7 +123,7 @@ impl ForkSlot {
 
 impl Drop for ForkSlot {
     fn drop(&mut self) {
-        // Where forks of the fork live on; else it goes with the directory.
+        // If forks of the fork are still alive; otherwise it is removed with the slot's directory.
         if Arc::strong_count(&self.0) > 1 {
             let SlotDirectory {
                 warm,
@@ -136,7 +137,7 @@ impl Drop for ForkSlot {
 
 impl Drop for SlotDirectory {
     fn drop(&mut self) {
-        // A slot that can't be emptied is not given to another.
+        // A fork slot that can't be emptied is not reused.
         let left = self
             .warm
             .release_slot(&self.namespace_group.mounts, self.path.clone());
@@ -146,14 +147,14 @@ impl Drop for SlotDirectory {
     }
 }
 
-/// What is waited for of processes, by their ids in the session's pid namespace.
+/// Processes that are waited for, by their ids in the session's pid namespace.
 #[derive(Debug, Default)]
 struct Waiting {
     exits: HashMap<i32, oneshot::Sender<i32>>,
     moves: HashMap<i32, oneshot::Sender<Option<String>>>,
 }
 
-/// What init does for the host: it tells how processes end whose parent it is, and moves forks into their cgroups.
+/// Requests of the host to init: reporting how orphans end, and moving forks into their cgroups.
 #[derive(Clone, Debug)]
 pub(crate) struct Orphans {
     watches: Arc<AsyncChannel>,
@@ -169,7 +170,8 @@ impl Orphans {
         Ok(Self { watches, waiting })
     }
 
-    /// How the process with this id in the session's pid namespace ends, once it does.
+    /// The exit status of the process with this id in the session's pid namespace, once it has
+    /// ended.
     pub(crate) fn watch(&self, pid: i32) -> Option<oneshot::Receiver<i32>> {
         let (sender, exit) = oneshot::channel();
         lock(&self.waiting).exits.insert(pid, sender);
@@ -178,8 +180,8 @@ impl Orphans {
         Some(exit)
     }
 
-    /// Moves the process with this id in the session's pid namespace into cgroups. Init does it, since what it
-    /// takes must not come into the hands of the session's code.
+    /// Moves the process with this id in the session's pid namespace into cgroups. Init does it,
+    /// since the descriptors for it must not get into the hands of the session's code.
     pub(crate) async fn move_into(&self, pid: i32, cgroup: &SessionCgroup) -> Result<(), String> {
         let (sender, moved) = oneshot::channel();
         lock(&self.waiting).moves.insert(pid, sender);
@@ -192,8 +194,8 @@ impl Orphans {
         }
     }
 
-    /// Has the kernel get ready for moves, which is what takes long about the first one: 14 ms were measured, and
-    /// 0.1 ms for each that comes soon after. It sees only then that no process has this id.
+    /// Makes the kernel prepare for moves, which is the slow part of the first one: 14 ms were
+    /// measured, and 0.1 ms for each soon after. It sees only then that no process has this id.
     pub(crate) async fn expect_moves(&self, cgroup: &SessionCgroup) {
         let _ = self.ask_for_move(i32::MAX, cgroup).await;
     }
@@ -206,7 +208,7 @@ impl Orphans {
     }
 }
 
-/// Passes on what init reports, until it is gone.
+/// Passes on reports of init, until it is gone.
 async fn listen(watches: Arc<AsyncChannel>, waiting: Arc<Mutex<Waiting>>) {
     while let Ok(Some((event, _))) = watches.receive::<InitEvent>().await {
         match event {

@@ -1,4 +1,4 @@
-//! How an engine and its sessions are to be.
+//! Options of an engine and its sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,32 @@ use crate::limits::Limits;
 use crate::network::Network;
 use crate::packages::Packages;
 
-/// What a session is asked for with. [`Limits`] alone will do: `engine.session_with(limits)`.
+/// Options of a session. [`Limits`] alone suffice: `engine.session_with(limits)`.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
-    /// What it may use.
+    /// Its limits.
     pub limits: Limits,
-    /// When copies of its state are made, to go on from when its process dies.
+    /// When checkpoints are made, from which the session continues if its process dies.
     pub checkpoints: Checkpoints,
     /// What it may reach on the network: nothing by default.
     pub network: Network,
-    /// Which packages it may be given by [`install`](crate::Session::install): none by default. The
-    /// engine must have been built with [`packages`](crate::EngineBuilder::packages), too.
+    /// Which packages [`install`](crate::Session::install) may install: none by default. The engine
+    /// must be built with [`packages`](crate::EngineBuilder::packages), too.
     pub packages: Packages,
-    /// The tools of the host that its code may call: none by default. Each cell says whether somebody
-    /// answers its calls ([`Cell::answers`](crate::Cell)).
+    /// The tools of the host that its code may call: none by default. Each cell says whether its
+    /// caller answers calls ([`Cell::answers`](crate::Cell)).
     pub tools: Vec<ToolStub>,
-    /// How long it may be without a cell, or another use, before it
-    /// [sleeps](crate::Session::hibernate); `None`: as long as it likes. What a snapshot can't hold is
-    /// then lost, and told by the first outcome after it.
+    /// Idle time before the session [hibernates](crate::Session::hibernate); `None`: never. What a
+    /// snapshot can't hold is lost, and the first outcome after waking reports it.
     pub hibernate_after: Option<Duration>,
-    /// What its bytes on disk are counted in: while it sleeps, and while a
-    /// [snapshot](crate::Session::snapshot) is written. Where that has too little left, it stays
-    /// awake and the snapshot is not written. None: they are not counted.
+    /// The allowance for its bytes on disk: while it is hibernated, and while a
+    /// [snapshot](crate::Session::snapshot) is written. If too little is left, the session stays
+    /// awake and the snapshot is not written. `None`: not counted.
     pub disk: Option<Arc<DiskAllowance>>,
-    /// Whose session it is. Sessions of one template have the same hash seed and memory layout,
-    /// which code in one of them could use against another: those of different tenants never come
-    /// from the same template. Each tenant's costs its import time once and its memory; it is given
-    /// up after ten minutes without use.
+    /// The tenant of the session. Sessions of one template have the same hash seed and memory
+    /// layout, which code in one session could use against another. Therefore sessions of different
+    /// tenants never come from the same template. The template of a tenant costs its import time
+    /// once, and its memory; it is ended after ten idle minutes.
     pub tenant: Option<String>,
 }
 
@@ -49,42 +48,41 @@ impl From<Limits> for SessionOptions {
     }
 }
 
-/// When frozen copies of a session are made. They share memory with the session until it changes,
-/// and count within its limits; a copy takes a few milliseconds to make.
+/// When checkpoints of a session are made. They share memory with the session until it changes, and
+/// count towards its limits. A checkpoint takes a few milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checkpoints {
-    /// Only where the caller asks for one, by [`Session::checkpoint`](crate::Session::checkpoint)
-    /// or [`OnFailure::Restore`](crate::OnFailure). Without any, a session whose process dies is
-    /// lost.
+    /// Only on request, by [`Session::checkpoint`](crate::Session::checkpoint) or
+    /// [`OnFailure::Restore`](crate::OnFailure). Without any, a session whose process dies is lost.
     Off,
-    /// After each cell, while the caller thinks about its outcome. Where the next cell comes at
-    /// once, a copy is made only if the last one is older than 50 ms: what a crash can cost is the
-    /// work of that time, and the outcome tells which cell the state is from. Without walls
-    /// there are no copies, and this is `Off`.
+    /// After each cell, while the caller is idle. If the next cell follows at once, a checkpoint is
+    /// made only if the last one is older than 50 ms: a crash can cost the work of that time, and
+    /// the outcome names the cell of the restored state. Without walls there are no checkpoints,
+    /// and this is `Off`.
     #[default]
     Auto,
-    /// After each cell, before its outcome is told. Refused without walls.
+    /// After each cell, before its outcome is returned. Refused without walls.
     Every,
 }
 
-/// Where a session's interpreter comes from. The walls are the same.
+/// Where the interpreter of a session comes from. The walls are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// A fork of a warmed template: ready in milliseconds.
     #[default]
     Warm,
-    /// An interpreter started for this session alone, with a hash seed and a memory layout that no
-    /// other session knows: ready once its preload list is imported.
+    /// An interpreter started for this session alone, with its own hash seed and memory layout:
+    /// ready once its preload list is imported.
     Fresh,
 }
 
 /// When a template is replaced by a new one, with another hash seed and memory layout. The old one
-/// serves until the new one is warm. Sessions that run are not touched.
+/// serves until the new one is warm. Live sessions are not affected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// After so many sessions.
+    /// After this number of sessions.
     pub sessions: Option<u32>,
-    /// After this time; seen when a session is asked for.
+    /// After this time; checked when a session is requested.
     pub age: Option<Duration>,
 }

@@ -10,16 +10,17 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// How long a tick is.
 const TICK: Duration = Duration::from_secs(1);
 
-/// After how many ticks without a word an idle process is asked whether it is there.
+/// Ticks of silence after which an idle process is pinged.
 const IDLE: u32 = 5;
 
-/// How many ticks a template may take to say anything at all once it was asked. An answer takes milliseconds.
+/// Ticks within which a template must send anything at all after a ping. An answer takes
+/// milliseconds.
 pub(crate) const TEMPLATE_TICKS: u32 = 5;
 
 /// The same for a spawner, which more depends on.
 pub(crate) const SPAWNER_TICKS: u32 = 10;
 
-/// What is known of a process that must answer.
+/// Liveness of a process that must answer.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     late: u32,
@@ -27,11 +28,11 @@ pub(crate) struct Pulse {
     asked: bool,
 }
 
-/// What a tick calls for.
+/// What to do at a tick.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Beat {
     Nothing,
-    /// Ask it whether it is there.
+    /// Ping it.
     Ask,
     /// It did not answer in time.
     Late,

@@ -1,4 +1,4 @@
-//! What stands inside the root that the template and all sessions see: the driver, a few files of
+//! Contents of the root file system of the template and all sessions: the driver, a few files of
 //! `/etc`, and the environment variables.
 
 use std::fs;
@@ -12,7 +12,7 @@ use crate::directory::{EngineDirectory, open_to_sessions};
 /// Where sessions see the guest's Python files.
 pub(crate) const DRIVER: &str = "/opt/belljar";
 
-/// The template's first words to Python.
+/// The command line of the template's Python.
 pub(crate) const BOOT: &str =
     "import sys; sys.path.insert(0, sys.argv[1]); from belljar_guest.template import main; main()";
 

@@ -27,44 +27,44 @@ const MAX_CODE: usize = 4 << 20;
 pub struct Cell {
     /// Python source.
     pub code: String,
-    /// How long it may run, if not as long as the session's limits say.
+    /// Its wall time limit, if not that of the session.
     pub wall_time: Option<Duration>,
     /// What to do while another cell runs.
     pub when_busy: WhenBusy,
-    /// What becomes of the variables if it does not succeed.
+    /// What becomes of the variables unless the cell succeeds.
     pub on_failure: OnFailure,
-    /// Whether whoever runs it answers its calls of tools, by [`Session::answer`]. While calls are
-    /// open, processor time counts towards its limit and not the wall's. Where nobody answers, calls
+    /// Whether the caller answers tool calls of the cell, by [`Session::answer`]. While calls are
+    /// open, CPU time counts towards the limit of the cell instead of wall time. If false, calls
     /// are denied.
     pub answers: bool,
 }
 
-/// What a guest is to do.
+/// The work of a guest.
 pub(crate) enum Work {
     Cell(Cell),
-    /// The answer to the call that a fork was made at.
+    /// The answer to the call during which a fork was made.
     Answer(CallId, Vec<u8>),
 }
 
 /// What to do with a cell while another one runs in the same session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenBusy {
-    /// Run it after that one.
+    /// Wait for the other cell.
     #[default]
     Wait,
     /// Return [`Error::Busy`].
     Refuse,
 }
 
-/// What becomes of the variables when a cell does not end in success.
+/// What becomes of the variables unless a cell succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// They stay as the cell left them.
     #[default]
     Keep,
-    /// All or nothing: they are as they were before the cell, and the outcome says so. A copy of
-    /// the session is made before the cell, if none is there of that state; where it can't be
-    /// made, the cell is not run ([`Error::NotCheckpointed`]). Files stay as the cell left them.
+    /// All or nothing: they are restored to the state before the cell, and the outcome says so. A
+    /// checkpoint is made before the cell, unless there is one of that state. If it can't be made,
+    /// the cell is not run ([`Error::NotCheckpointed`]). Files stay as the cell left them.
     Restore,
 }
 
@@ -90,26 +90,26 @@ impl Session {
         }
     }
 
-    /// A number that no other session of this engine has.
+    /// The id of the session, unique in its engine.
     pub fn id(&self) -> u64 {
         self.lifecycle.id
     }
 
-    /// What this session may use.
+    /// The limits of this session.
     pub fn limits(&self) -> &Limits {
         &self.lifecycle.options.limits
     }
 
-    /// What this session uses now, its frozen copies included, also while a cell runs. None while it sleeps, once it
-    /// has ended, and where there are no walls to count behind. Reads a few files of the kernel, which may take a
-    /// moment: not for a thread that others wait for.
+    /// Current use of the session, including its checkpoints, also while a cell runs. `None` while
+    /// it is hibernated, after its end, and without walls. Reads a few files of the kernel, which
+    /// may take a moment: don't call it on a thread that must not block.
     pub fn in_use(&self) -> Option<SessionUse> {
         let AwakeSession { handle, .. } = self.now()?;
         handle.cgroup.as_ref().map(SessionCgroup::in_use)
     }
 
-    /// Runs a cell. What comes back is a stream of events that ends in an outcome, and a future
-    /// of that outcome. The cell runs to its end even if nobody listens.
+    /// Runs a cell. Returns a stream of events that ends with the outcome, and is also a future of
+    /// that outcome. The cell runs to its end even if the stream is dropped.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -138,15 +138,15 @@ impl Session {
         CellRun { events }
     }
 
-    /// Interrupts the cell that runs, as Ctrl-C would; its variables are kept. False if no cell
-    /// runs.
+    /// Interrupts the running cell, as Ctrl-C would; its variables are kept. Returns false if no
+    /// cell runs.
     pub fn interrupt(&self) -> bool {
         self.now()
             .is_some_and(|awake| awake.handle.interrupt_running())
     }
 
-    /// Binds values before the first cell, or between cells. Fails for names that are bound
-    /// already or can't be names; the others are bound.
+    /// Binds values before the first cell, or between cells. Fails for names that are already bound
+    /// or are invalid; the others are bound.
     pub async fn seed(
         &self,
         values: &serde_json::Map<String, serde_json::Value>,
@@ -158,12 +158,12 @@ impl Session {
         }
     }
 
-    /// Lets a session that nobody waits for make its first moves, which cost the most.
+    /// Lets an idle pooled session perform its first steps, which cost the most.
     pub(crate) async fn rehearse(&self) -> Result<(), Error> {
         self.ask(&HostFrame::Rehearse).await.map(drop)
     }
 
-    /// The manifest: what the namespace holds.
+    /// The manifest: the names in the namespace.
     pub async fn manifest(&self) -> Result<Vec<NameInfo>, Error> {
         match self.ask(&HostFrame::Manifest).await? {
             GuestFrame::Manifest { names } => Ok(names),
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    /// Names that complete the word before `cursor` (in bytes), and where that word starts.
+    /// Names that complete the word before `cursor` (in bytes), and the start of that word.
     pub async fn complete(&self, code: &str, cursor: usize) -> Result<(usize, Vec<String>), Error> {
         match self.ask(&HostFrame::Complete { code, cursor }).await? {
             GuestFrame::Completions { start, candidates } => {
@@ -181,7 +181,7 @@ impl Session {
         }
     }
 
-    /// Ends the session, for those who share it: what others do with it fails from now on.
+    /// Ends a shared session: whatever other owners do with it fails from now on.
     pub fn end(&self) {
         self.lifecycle.end("it was closed");
     }
@@ -195,8 +195,8 @@ impl Session {
         Ok(())
     }
 
-    /// Memory of the session's interpreter, and of its init where there are walls; none while it
-    /// sleeps.
+    /// Memory of the session's interpreter, and of its init if there are walls; none while it is
+    /// hibernated.
     pub(crate) fn sum_processes(&self, of: impl Fn(&Process) -> Option<u64>) -> Option<u64> {
         let Some(AwakeSession { handle, .. }) = self.now() else {
             return Some(0);
@@ -217,23 +217,22 @@ impl Session {
         &self.lifecycle
     }
 
-    /// What there is of it while it is awake.
+    /// The awake session, if it is awake.
     pub(crate) fn now(&self) -> Option<AwakeSession> {
         self.lifecycle.now().ok().flatten()
     }
 
-    /// What the host keeps of it, and its wires: whoever holds them may talk to the guest. Waits for
-    /// a cell that runs, and wakes a session that sleeps.
+    /// The host's state of the session, and its wires: their holder may talk to the guest. Waits
+    /// for a running cell, and wakes a hibernated session.
     pub(crate) async fn wires(&self) -> Result<Wires, Error> {
         let (handle, guest) = self.lifecycle.wires().await?;
         handle.check()?;
         Ok((handle, guest))
     }
 
-    /// Ends a session that answered another question than the one it was asked: its next answer
-    /// would be taken for something else, too.
+    /// Ends a session that answered another request: its next answer would be misread, too.
     fn broke_the_protocol(&self) -> Error {
-        let why = "it broke the protocol: an answer to another question";
+        let why = "it broke the protocol: an answer to another request";
         let error = Error::Ended(why.into());
         match self.now() {
             Some(AwakeSession { handle, .. }) => handle.fail(error),
@@ -249,21 +248,21 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// A cell that still runs holds what the host keeps of the session, but does not outlive it.
+    /// A running cell holds the host's state of the session, but does not outlive the session.
     fn drop(&mut self) {
         self.lifecycle.end("it was dropped");
     }
 }
 
-/// Takes up the copy that is made after a cell, and ends the oldest one, in the pause that follows:
-/// in the next cell it would cost that cell's time.
+/// Receives the checkpoint that is made after a cell, and ends the oldest one. This happens in the
+/// pause after the cell, because in the next cell it would cost that cell's time.
 async fn take_up_checkpoints(handle: Weak<SessionHandle>, guest: Weak<tokio::sync::Mutex<Guest>>) {
     for milliseconds in [5, 10, 20, 40] {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
         let (Some(handle), Some(guest)) = (handle.upgrade(), guest.upgrade()) else {
             return;
         };
-        // A cell that runs does it itself, and one that waits for the lock comes first.
+        // A running cell does it itself, and a cell that waits for the lock comes first.
         let Ok(mut guest) = guest.try_lock() else {
             return;
         };
@@ -271,7 +270,7 @@ async fn take_up_checkpoints(handle: Weak<SessionHandle>, guest: Weak<tokio::syn
             return;
         }
         let before = guest.checkpoint_set.newest;
-        // What is wrong will be so in the next cell, which has somebody to tell it to.
+        // An error here will recur in the next cell, which can return it.
         let absorbed = guest.absorb(handle.cgroup.as_ref());
         if absorbed.is_err() || guest.checkpoint_set.newest != before {
             return;
@@ -323,7 +322,7 @@ async fn resume(
     frame: Vec<u8>,
     events: &UnboundedSender<Result<Event, Error>>,
 ) -> Result<Outcome, Error> {
-    // A fork does not sleep.
+    // A fork does not hibernate.
     let Some(AwakeSession { handle, guest }) = lifecycle.now()? else {
         return Err(Error::NoCall { call });
     };
@@ -339,7 +338,8 @@ async fn resume(
         .await
 }
 
-/// A cell on its way: a stream of events that ends in [`Event::Outcome`], or in an error of ours.
+/// A running cell: a stream of events that ends with [`Event::Outcome`], or with an error of the
+/// host.
 ///
 /// As a future it is the outcome alone: `let outcome = session.run("1 + 1").await?;`
 #[derive(Debug)]
@@ -353,14 +353,14 @@ impl CellRun {
         self.events.recv().await
     }
 
-    /// Waits for the outcome, passing over the other events.
+    /// Waits for the outcome, skipping the other events.
     pub async fn outcome(mut self) -> Result<Outcome, Error> {
         while let Some(event) = self.next().await {
             if let Event::Outcome(outcome) = event? {
                 return Ok(*outcome);
             }
         }
-        Err(Error::Ended("the task that served it is gone".into()))
+        Err(Error::Ended("its host task is gone".into()))
     }
 }
 

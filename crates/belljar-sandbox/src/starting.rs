@@ -28,7 +28,7 @@ use crate::template::{ForkLimits, ForkWalls, Template};
 use crate::tools::Toolset;
 use crate::warm_backend::{PATIENCE, WarmBackend};
 
-/// Denials that wait to be told; more are counted.
+/// Denials that wait to be reported; more are counted.
 const MAX_DENIALS: usize = 64;
 
 /// A session that was just started.
@@ -149,14 +149,14 @@ impl AwakeSession {
         let cgroup = self.handle.cgroup.as_ref();
         match guest.ask(&HostFrame::Grant { tools, calls }, cgroup).await {
             Ok(GuestFrame::Granted) => Ok(()),
-            Ok(_) => Err(Error::Session("it did not take its tools".into())),
+            Ok(_) => Err(Error::Session("it did not accept its tools".into())),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The cgroup that the sessions of a tenant, and its template, share the processors in. A tenant's name may be anything; should two have
-/// the same number, they share.
+/// The CPU cgroup shared by the sessions of a tenant and its template. A tenant's name may be
+/// anything; two tenants with the same number share it.
 pub(crate) fn group_of(tenant: &str) -> String {
     let mut hasher = DefaultHasher::new();
     tenant.hash(&mut hasher);
@@ -164,7 +164,7 @@ pub(crate) fn group_of(tenant: &str) -> String {
 }
 
 impl WarmBackend {
-    /// Starts a session; once more where the template died under it.
+    /// Starts a session; retries once if the template died under it.
     pub(crate) async fn start_session(
         self: &Arc<Self>,
         options: &SessionOptions,
@@ -256,7 +256,7 @@ impl WarmBackend {
         options: &SessionOptions,
     ) -> Result<Started, Error> {
         if options.network != Network::None || options.checkpoints != Checkpoints::Off {
-            let why = "without walls there is neither an allow-list of hosts nor a checkpoint";
+            let why = "without walls there are neither allow-lists of hosts nor checkpoints";
             return Err(Error::Session(why.into()));
         }
         let (id, _, exit) = self.expect_session()?;
@@ -288,7 +288,7 @@ impl WarmBackend {
             open_files: limits.open_files,
             file_size: limits.file_bytes,
             // A little less than the session's memory, so that one process which asks for too
-            // much gets a MemoryError and lives, rather than the kernel's axe.
+            // much gets a MemoryError and lives, instead of being killed by the kernel.
             data: template.report.data_bytes + limits.memory_bytes - limits.reserve_bytes(),
             // The kernel counts those of the session's forks too; the cgroup has the exact limit.
             processes: limits.processes * u64::from(1 + MOST_FORKS),
@@ -312,8 +312,8 @@ pub(crate) fn cgroup_limits(limits: &Limits) -> CgroupLimits {
     }
 }
 
-/// A session on its way. Whatever step fails, or when the caller goes away in between, the pieces
-/// are taken back.
+/// A session that is being started. If a step fails, or the caller goes away, its resources are
+/// released.
 struct Starting<'a> {
     warm: &'a WarmBackend,
     id: u64,
@@ -335,7 +335,7 @@ impl<'a> Starting<'a> {
         }
     }
 
-    /// From here on the session takes care of itself.
+    /// From here on the session owns its resources.
     fn finish(
         mut self,
         pipes: Pipes,

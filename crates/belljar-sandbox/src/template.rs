@@ -58,7 +58,7 @@ pub(crate) struct ForkLimits {
     pub(crate) processes: u64,
 }
 
-/// Tells programs where the proxy is, in both spellings that are in use.
+/// Sets the proxy variables, in both spellings in use.
 fn proxy_variables() -> BTreeMap<&'static str, String> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let local = "localhost,127.0.0.1,::1".to_owned();
@@ -72,7 +72,7 @@ fn proxy_variables() -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// What a fork puts around itself.
+/// The isolation of a fork.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ForkWalls<'a> {
     /// The walls, with seccomp and Landlock or without them, and with a proxy on loopback or not.
@@ -95,7 +95,7 @@ enum Event {
     Pong,
 }
 
-/// What a template says of itself once it is warm.
+/// What a template reports once it is warm.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct WarmReport {
     pub(crate) threads: u32,
@@ -104,7 +104,7 @@ pub(crate) struct WarmReport {
     pub(crate) failed: BTreeMap<String, String>,
 }
 
-/// Why a template did not get warm.
+/// Why a template did not become warm.
 #[derive(Debug)]
 pub(crate) struct ColdTemplate {
     pub(crate) why: String,
@@ -123,14 +123,15 @@ impl<T: Into<String>> From<T> for ColdTemplate {
 
 type Fork = Result<(i32, OwnedFd), String>;
 
-/// A template's process, which ends with this value: one that hangs does not see that nobody talks to it any more.
+/// A template's process, which is killed with this value: one that hangs does not notice that its
+/// channel is closed.
 #[derive(Debug)]
 struct Ending(Process);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         if let Err(error) = self.0.kill() {
-            tracing::error!(%error, "a template could not be ended");
+            tracing::error!(%error, "a template could not be killed");
         }
     }
 }
@@ -149,7 +150,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Warms a template that has just been started, with these modules. The error is in words.
+    /// Warms a template that has just been started, with these modules. The error is text.
     pub(crate) async fn warm(
         process: Process,
         channel: AsyncChannel,
@@ -173,14 +174,14 @@ impl Template {
             // A thread is not copied by a fork, and a lock that it held would never be released.
             return Err(format!(
                 "it has {} threads after importing the preload list, but a template must have \
-                 one; take the module that starts threads off the list",
+                 one; remove the module that starts threads from the list",
                 report.threads
             )
             .into());
         }
         if let Some((module, error)) = report.failed.iter().next() {
             // A module that is half imported would fail in every session in stranger ways.
-            let why = format!("`{module}` of its preload list can't be imported: {error}");
+            let why = format!("`{module}` of its preload list cannot be imported: {error}");
             let failed = report.failed.into_keys().collect();
             return Err(ColdTemplate { why, failed });
         }
@@ -213,7 +214,7 @@ impl Template {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Lets it go: it ends, and the spawner takes over as the parent of its sessions.
+    /// Retires it: it ends, and the spawner becomes the parent of its sessions.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
         self.end();
@@ -221,9 +222,9 @@ impl Template {
 
     fn end(&self) {
         self.channel.end();
-        // It may not see that.
+        // It may not notice that.
         if let Err(error) = self.process.0.kill() {
-            tracing::error!(%error, "a template could not be ended");
+            tracing::error!(%error, "a template could not be killed");
         }
     }
 
@@ -270,16 +271,16 @@ impl Template {
             .unwrap_or_else(|_| Err("the template died".into()))
     }
 
-    /// Forks a child that makes namespaces and mounts and then writes one byte: the reference
-    /// that a session's start is measured against.
+    /// Forks a child that makes namespaces and mounts and then writes one byte: the reference for
+    /// measuring session start.
     pub(crate) async fn fork_bare(&self, id: u64, pipe: &OwnedFd) -> std::io::Result<()> {
         self.channel
             .send(&Request::Bare { id }, &[pipe.as_fd()])
             .await
     }
 
-    /// Handles what the template says until it dies, or is ended since it does not answer; `exited` takes the raw
-    /// wait status of a session's interpreter.
+    /// Handles messages of the template until it dies, or is killed because it does not answer.
+    /// `exited` gets the raw wait status of a session's interpreter.
     pub(crate) async fn listen(&self, exited: impl Fn(u64, i32)) {
         let (mut pulse, mut ticks) = (Pulse::new(TEMPLATE_TICKS), Pulse::ticks());
         loop {
@@ -295,7 +296,7 @@ impl Template {
                         // Where its channel is full, it has enough to answer.
                         Beat::Ask => drop(self.channel.send_now(&Request::Ping, &[])),
                         Beat::Late => {
-                            tracing::warn!("a template does not answer and is ended");
+                            tracing::warn!("a template does not answer and is killed");
                             break;
                         }
                     }

@@ -1,5 +1,5 @@
-//! Which templates an engine has: one for all sessions, one for each tenant, and one for each
-//! session of the `fresh` backend; and when they are replaced.
+//! The templates of an engine: one for all sessions, one for each tenant, and one for each session
+//! of the `fresh` backend; and when they are replaced.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::options::Rotation;
 use crate::template::Template;
 use crate::warm_backend::WarmBackend;
 
-/// How long a tenant's template is kept without use.
+/// How long an idle tenant's template is kept.
 const TENANT_IDLE: Duration = Duration::from_mins(10);
 
 /// Whose template.
@@ -46,7 +46,7 @@ impl Templates {
         if let Some(slot) = slots.get(tenant) {
             return Arc::clone(slot);
         }
-        // A new tenant is a moment to look who is gone.
+        // A new tenant is a good moment to look for idle ones.
         slots.retain(|other, slot| {
             let Ok(mut slot) = slot.try_lock() else {
                 return true;
@@ -103,7 +103,7 @@ impl WarmBackend {
         Ok(template)
     }
 
-    /// Puts a new template in the place of a worn one.
+    /// Replaces an aged template.
     async fn rotate(self: Arc<Self>, tenant: Tenant) {
         let new = self.new_template(tenant.clone()).await;
         let slot = self.templates().slot(&tenant);
@@ -115,13 +115,13 @@ impl WarmBackend {
                     old.retire();
                 }
             }
-            Err(error) => tracing::error!(%error, "a worn template could not be replaced"),
+            Err(error) => tracing::error!(%error, "an aged template could not be replaced"),
         }
     }
 
     async fn new_template(self: &Arc<Self>, tenant: Tenant) -> Result<Arc<Template>, Error> {
         let template = Arc::new(self.start_template(tenant.as_deref()).await?);
-        // When it dies, the next one is ready before somebody asks.
+        // If it dies, the next one is ready before the next request.
         self.listen_to(&template, move |warm| {
             tokio::spawn(warm.replace_dead(tenant));
         });
@@ -133,12 +133,12 @@ impl WarmBackend {
         Box::pin(async move {
             tracing::warn!("a template died and is being replaced");
             if let Err(error) = self.template(&tenant).await {
-                tracing::error!(%error, "the template could not be replaced");
+                tracing::error!(%error, "a dead template could not be replaced");
             }
         })
     }
 
-    /// Handles what a template says; `died` is called when it ended without being retired.
+    /// Handles messages of a template; `died` is called if it ended without being retired.
     fn listen_to(
         self: &Arc<Self>,
         template: &Arc<Template>,

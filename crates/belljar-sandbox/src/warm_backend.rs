@@ -36,28 +36,29 @@ use crate::templates::Templates;
 /// How long a process behind the walls may take to answer; it takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long it takes at most until what could not be removed is tried again.
+/// Maximum delay before a failed removal is retried.
 const CLEANUP_RETRY: Duration = Duration::from_secs(1);
 
-/// What is waited for from behind the walls.
+/// Pending answers from behind the walls.
 #[derive(Debug, Default)]
 struct Waits {
     up: Option<oneshot::Sender<Result<(), String>>>,
-    /// In the order in which they were asked for, which is the order of the answers.
+    /// In the order of the requests, which is the order of the answers.
     templates: VecDeque<oneshot::Sender<OwnedFd>>,
     inits: HashMap<u64, oneshot::Sender<Result<Vec<OwnedFd>, String>>>,
     exits: HashMap<u64, Exit>,
-    /// Set once the spawner is gone, and everything with it; or does not answer, so that nothing can be started.
+    /// Set once the spawner is gone, and everything with it; or does not answer, so that nothing
+    /// can be started.
     down: bool,
 }
 
 impl Waits {
-    /// Whether anybody waits for a word of the spawner.
+    /// Whether an answer of the spawner is awaited.
     fn are_open(&self) -> bool {
         !self.templates.is_empty() || !self.inits.is_empty()
     }
 
-    /// Lets nothing be started any more. Live sessions go on, and how they end is told.
+    /// Starts nothing from now on. Live sessions continue, and their ends are still reported.
     fn give_up(&mut self) {
         self.down = true;
         self.templates.clear();
@@ -80,7 +81,7 @@ pub(crate) type Offer = oneshot::Receiver<Result<Vec<OwnedFd>, String>>;
 pub(crate) struct WarmBackend {
     engine: WeakEngine,
     environment: Environment,
-    /// What templates import ahead: the environment's list, without what could not be imported.
+    /// What templates preload: the environment's list, without modules that could not be imported.
     preload: Mutex<Vec<String>>,
     spawner: Arc<AsyncChannel>,
     waits: Mutex<Waits>,
@@ -172,7 +173,7 @@ impl WarmBackend {
         });
         tokio::spawn(listen(spawner, Arc::downgrade(&warm)));
         if let Err(error) = warm.wait_until_up(is_up).await {
-            // Before the caller hears of it, whoever else holds this for a moment.
+            // Before the caller is notified, whoever else holds this for a moment.
             let left = Arc::clone(&warm);
             let _ = tokio::task::spawn_blocking(move || left.stop()).await;
             return Err(error);
@@ -217,12 +218,12 @@ impl WarmBackend {
         self.waits().down
     }
 
-    /// Whether the walls went down though nobody wanted it.
+    /// Whether the walls went down without a shutdown.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_down() && lock(&self.keeper).is_some()
     }
 
-    /// These walls, or those that the engine has now that these are lost.
+    /// These walls, or their replacement if they are lost.
     pub(crate) async fn or_successor(self: Arc<Self>) -> Result<Arc<Self>, Error> {
         match self.engine.upgrade().filter(|_| self.is_lost()) {
             Some(engine) => engine.behind_walls().await,
@@ -258,7 +259,7 @@ impl WarmBackend {
         }
     }
 
-    /// Starts a template and warms it. That of a tenant works on the tenant's share of the processors.
+    /// Starts a template and warms it. A tenant's template runs on the tenant's share of the CPUs.
     pub(crate) async fn start_template(&self, tenant: Option<&str>) -> Result<Template, Error> {
         let join = match (&self.cgroups, tenant) {
             (Some(cgroups), Some(tenant)) => Some(cgroups.template(&group_of(tenant))?),
@@ -279,7 +280,7 @@ impl WarmBackend {
                 });
             }
             // Anew: a module that is half imported would fail in every session in stranger ways.
-            tracing::warn!(%why, "sessions start without a module that is usually imported ahead");
+            tracing::warn!(%why, "a module that is usually preloaded cannot be imported; sessions start without it");
             lock(&self.preload).retain(wanted);
         }
     }
@@ -341,8 +342,8 @@ impl WarmBackend {
         }
     }
 
-    /// A number for a new session, and what will be heard of it: its init's offer, and the wait
-    /// status of its interpreter.
+    /// A number for a new session, and the receivers of what it reports: its init's offer, and the
+    /// wait status of its interpreter.
     pub(crate) fn expect_session(&self) -> Result<(u64, Offer, oneshot::Receiver<i32>), Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (init, offer) = oneshot::channel();
@@ -356,14 +357,14 @@ impl WarmBackend {
         Ok((id, offer, exit))
     }
 
-    /// Tells which process a session's interpreter is.
+    /// Sets which process a session's interpreter is.
     pub(crate) fn set_interpreter(&self, id: u64, pid: i32) {
         if let Some(exit) = self.waits().exits.get_mut(&id) {
             exit.pid = Some(pid);
         }
     }
 
-    /// Asks for a session's init.
+    /// Requests a session's init.
     pub(crate) async fn ask_for_init(
         &self,
         id: u64,
@@ -381,10 +382,10 @@ impl WarmBackend {
         self.spawner
             .send(&request, &[])
             .await
-            .map_err(Error::io("asking for an init"))
+            .map_err(Error::io("requesting an init"))
     }
 
-    /// Asks for a fork's slot in the mounts of a session.
+    /// Requests a fork slot in the mounts of a session.
     pub(crate) async fn ask_for_slot(
         &self,
         mounts: &OwnedFd,
@@ -393,7 +394,7 @@ impl WarmBackend {
         self.spawner
             .send(&Request::ForkSlot(request), &[mounts.as_fd()])
             .await
-            .map_err(Error::io("requesting a slot"))
+            .map_err(Error::io("requesting a fork slot"))
     }
 
     /// Starts a process that writes files into a workspace, charged to this cgroup. It can copy from
@@ -416,7 +417,7 @@ impl WarmBackend {
         FileWriter::new(ours)
     }
 
-    /// Lets go of a fork's slot, or of the workspace in it.
+    /// Releases a fork slot, or the workspace in it.
     pub(crate) fn release_slot(&self, mounts: &OwnedFd, path: PathBuf) -> std::io::Result<()> {
         self.spawner
             .send_now(&Request::ReleaseSlot { path }, &[mounts.as_fd()])
@@ -462,7 +463,7 @@ impl WarmBackend {
                 }
             }
             Report::Failed { error } => {
-                tracing::error!(error, "behind the walls");
+                tracing::error!(error, "a process behind the walls failed");
                 if let Some(up) = self.waits().up.take() {
                     let _ = up.send(Err(error));
                 }
@@ -490,7 +491,7 @@ impl WarmBackend {
                     let _ = init.send(Err("its init died".into()));
                 }
             }
-            // An interpreter whose template is gone, which would have told its status.
+            // An interpreter whose template is gone, which would have reported its status.
             Report::Exited { pid, status } => {
                 self.report_exit(|_, exit_pid| exit_pid == Some(pid), status);
             }
@@ -514,7 +515,7 @@ impl Drop for WarmBackend {
     }
 }
 
-/// Handles what comes from behind the walls, without keeping the walls up by itself.
+/// Handles messages from behind the walls, without keeping the walls up by itself.
 async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<WarmBackend>) {
     let (mut pulse, mut ticks) = (Pulse::new(SPAWNER_TICKS), Pulse::ticks());
     loop {
@@ -536,7 +537,7 @@ async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<WarmBackend>) 
                     // Where its channel is full, it has enough to answer.
                     Beat::Ask => drop(spawner.send_now(&Request::Ping, &[])),
                     Beat::Late => {
-                        tracing::error!("the spawner does not answer: new sessions start behind new walls");
+                        tracing::error!("the spawner does not answer; new sessions get new walls");
                         waits.give_up();
                     }
                 }
@@ -551,7 +552,7 @@ async fn listen(spawner: Arc<AsyncChannel>, warm: std::sync::Weak<WarmBackend>) 
     }
 }
 
-/// The last lines that a template said on its standard error.
+/// The last lines that a template wrote to its standard error.
 fn last_lines(log: &File) -> String {
     const MOST: u64 = 16 << 10;
     let length = log.metadata().map_or(0, |meta| meta.len());
@@ -562,7 +563,7 @@ fn last_lines(log: &File) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// Removes cgroups until nobody can send any more.
+/// Removes cgroups until all senders are gone.
 fn start_cleanup_thread() -> mpsc::Sender<Vec<PathBuf>> {
     let (sender, receiver) = mpsc::channel::<Vec<PathBuf>>();
     std::thread::spawn(move || {
@@ -577,7 +578,7 @@ fn start_cleanup_thread() -> mpsc::Sender<Vec<PathBuf>> {
             // One of those for which it took too long, so that new ones don't wait for them all.
             for directory in new.into_iter().chain(left.pop_front()) {
                 if let Err(error) = remove_tree(&directory) {
-                    tracing::warn!(%error, "a session's cgroup can't be removed yet");
+                    tracing::warn!(%error, "a session's cgroup cannot be removed yet");
                     left.push_back(directory);
                 }
             }

@@ -168,7 +168,7 @@ fn a_failed_build_leaves_nothing_behind() {
     assert_eq!(entries(&store), BTreeSet::new());
 }
 
-/// ENV-3: two who create at the same time do not clash: one builds, the other is told.
+/// ENV-3: two who create at the same time do not clash: one builds, the other gets an error.
 #[test]
 fn two_creators_take_turns() {
     let root = tempfile::tempdir().unwrap();

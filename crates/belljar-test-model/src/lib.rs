@@ -1,8 +1,8 @@
 //! A scripted model server for tests.
 //!
 //! It listens on a port of loopback, speaks the two formats of model servers
-//! (`/v1/chat/completions` and `/v1/messages`, streamed or not, as the request says), answers what a
-//! script says, misbehaves where the script says so, and records every request to the byte.
+//! (`/v1/chat/completions` and `/v1/messages`, streamed or not, as requested), replies by a script,
+//! misbehaves if the script says so, and records every request to the byte.
 //!
 //! ```
 //! use belljar_test_model::{Scripted, ScriptedModel};

@@ -1,4 +1,4 @@
-//! What was asked.
+//! Recorded requests.
 
 use std::fmt;
 
@@ -82,7 +82,7 @@ impl Recorded {
         lines.join("\n")
     }
 
-    /// Whether the reply is wanted piece by piece.
+    /// Whether the reply should be streamed.
     pub(crate) fn wants_stream(&self) -> bool {
         self.json()["stream"] == true
     }

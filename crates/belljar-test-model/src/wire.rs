@@ -131,7 +131,7 @@ fn pieces(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Input, output and cached tokens, if they are told.
+/// Input, output and cached tokens, if they are reported.
 fn counts(reply: &Reply, request: &Recorded) -> Option<(u64, u64, u64)> {
     let written = reply
         .calls

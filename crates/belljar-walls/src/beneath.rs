@@ -17,7 +17,7 @@ use rustix::io::Errno;
 /// Why a file could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum BeneathError {
-    /// The path is not one that can be inside.
+    /// The path can't be inside.
     #[error("`{path}` is not a path inside the workspace: {why}")]
     BadPath {
         /// The path, with control characters made visible.
@@ -25,15 +25,15 @@ pub enum BeneathError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// Nothing is there.
+    /// There is no such file.
     #[error("`{0}` does not exist in the workspace")]
     NotFound(String),
-    /// Something is there that is neither a regular file nor a directory, or a link on the way.
+    /// It is neither a regular file nor a directory, or a link is on the way.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),
-    /// The session would use more memory than it may.
+    /// The session would exceed its memory limit.
     #[error(
-        "`{path}` was not written: the session's files and variables together may use {limit} bytes of memory; delete some, or start a session with a higher memory limit"
+        "`{path}` was not written: files and variables of the session together can use {limit} bytes of memory\nhint: delete some of them, or start a session with a higher memory limit"
     )]
     NoMemory {
         /// The path.
@@ -46,13 +46,13 @@ pub enum BeneathError {
     Io {
         /// The path.
         path: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
 impl BeneathError {
-    /// What [`from_errno`] makes the same error from, and the path.
+    /// The inverse of [`from_errno`], and the path.
     pub(crate) fn to_errno(&self) -> (Errno, &str) {
         match self {
             Self::BadPath { path, .. } => (Errno::INVAL, path),
@@ -105,7 +105,7 @@ impl Beneath {
     }
 
     /// Begins a file, making the directories it needs. It has the name `temporary` until it is
-    /// [kept](NewFile::keep), and none at all if it is not.
+    /// [kept](NewFile::keep), and is removed otherwise.
     pub(crate) fn create(&self, path: &str, temporary: &str) -> Result<NewFile, BeneathError> {
         check(path)?;
         let (parent, name) = match path.rsplit_once('/') {
@@ -134,7 +134,7 @@ impl Beneath {
         })
     }
 
-    /// Makes a directory and those that lead to it, where they are not there yet.
+    /// Makes a directory and its missing parents.
     pub(crate) fn make_directory(&self, path: &str) -> Result<(), BeneathError> {
         check(path)?;
         self.make_directories(path).map(drop)
@@ -274,7 +274,7 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Gives it its name, in the place of what has that name.
+    /// Gives it its name, replacing a file of that name.
     pub(crate) fn keep(self) -> Result<(), BeneathError> {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         renameat(&self.parent, &self.temporary, &self.parent, name)

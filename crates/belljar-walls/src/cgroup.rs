@@ -22,23 +22,23 @@ use hierarchies::Hierarchies;
 pub use hierarchies::MemoryRoom;
 use namespace_group::NamespaceGroupCgroup;
 
-/// What a session may use.
+/// Limits of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CgroupLimits {
     /// Bytes of memory, files in memory included.
     pub memory_bytes: u64,
     /// Processes and threads.
     pub processes: u64,
-    /// Thousandths of a processor.
+    /// Thousandths of a CPU.
     pub milli_cpus: u64,
 }
 
-/// What a session uses; `None` for what the kernel does not tell.
+/// Current use of a session; `None` for what the kernel does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionUse {
     /// Bytes of memory, files in memory included.
     pub memory_bytes: Option<u64>,
-    /// Processor time since it was made.
+    /// CPU time since it was made.
     pub cpu_time: Option<Duration>,
     /// Processes and threads.
     pub processes: Option<u64>,
@@ -47,23 +47,23 @@ pub struct SessionUse {
 /// Why limits can't be set on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// The host has the controllers nowhere.
+    /// The host does not have the controllers.
     #[error("no cgroup hierarchy with the {missing} controller was found")]
     Missing {
-        /// The controllers that were looked for.
+        /// The missing controllers.
         missing: String,
     },
-    /// They are there, but not for this user.
-    #[error("cgroup {path} can't be used: {source}")]
+    /// They exist, but not for this user.
+    #[error("cgroup `{path}` cannot be used: {source}")]
     Refused {
         /// The directory or file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
-/// Places in lists with an entry for each of [`hierarchies::CONTROLLERS`].
+/// Indices into lists with an entry for each of [`hierarchies::CONTROLLERS`].
 const MEMORY: usize = 0;
 const PIDS: usize = 1;
 const CPU: usize = 2;
@@ -83,7 +83,7 @@ pub struct Cgroups {
     groups: Mutex<HashMap<PathBuf, Arc<Group>>>,
 }
 
-/// Sessions that have their share of the processors together.
+/// Sessions that share a part of the CPUs.
 #[derive(Debug)]
 struct Group {
     version: Version,
@@ -100,9 +100,9 @@ pub struct Busy<'a> {
 }
 
 impl Group {
-    /// One that keeps many sessions busy gets less for each doubling, down to a sixteenth. The kernel divides each
-    /// processor by itself: with equal shares, a group that is on all of them would take half of the only one that
-    /// another is on.
+    /// A group that keeps many sessions busy gets less for each doubling, down to a sixteenth. The
+    /// kernel divides each CPU by itself: with equal shares, a group that is on all of them would
+    /// take half of the only one that another is on.
     fn change(&self, change: impl FnOnce(usize) -> usize) {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let halved = |busy: usize| busy.max(1).ilog2().min(4);
@@ -126,9 +126,10 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// How much more of its group's share of the processors it has who does what others wait for: starting, copying and
-/// ending sessions. The kernel locks files that all interpreters have mapped, and other things that all tenants share,
-/// meanwhile; who holds such a lock and has to wait for busy sessions of its own group lets everybody wait.
+/// The larger share of CPU, within its group, for work that others wait for: starting, copying and
+/// ending sessions. The kernel locks files that all interpreters have mapped, and other things that
+/// all tenants share, meanwhile. A holder of such a lock that waits for busy sessions of its own
+/// group makes everybody wait.
 const FAST: u64 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,8 +150,7 @@ impl Version {
         }
     }
 
-    /// Sets how much of the processors a cgroup has beside others, from what is usual. Where it can't be, it has what
-    /// it had.
+    /// Sets the CPU share of a cgroup relative to others. If that fails, it keeps its share.
     fn set_share(self, directory: &Path, share: impl FnOnce(u64) -> u64) {
         let (file, usual) = match self {
             Self::One => ("cpu.shares", 1024),
@@ -188,8 +188,8 @@ impl Cgroups {
         unique(&self.trees)
     }
 
-    /// Makes the cgroups of a session. Sessions of one group have their share of the processors together: as much
-    /// as those of another, however many they are.
+    /// Makes the cgroups of a session. Sessions of one group share the CPUs: together as much as
+    /// another group, however many they are.
     pub fn session(
         &self,
         name: &str,
@@ -223,8 +223,8 @@ impl Cgroups {
         self.below(&parents, name, limits, group, Arc::new(namespace_group))
     }
 
-    /// A descriptor to which the template of a group writes `0` to join it: what it takes to start sessions is taken
-    /// from the group's share.
+    /// A descriptor to which the template of a group writes `0` to join it: starting sessions is
+    /// charged to the group's share.
     pub fn template(&self, group: &str) -> Result<OwnedFd, CgroupError> {
         let group = self.group(self.cpu_directory().join(group))?;
         let directory = group.directory.join("template");
@@ -240,7 +240,7 @@ impl Cgroups {
         Ok(file.map_err(|source| refused(&path, source))?.into())
     }
 
-    /// Where the controller of processors is.
+    /// The directory of the CPU controller.
     fn cpu_directory(&self) -> &Path {
         &self.trees[CPU]
     }
@@ -264,7 +264,7 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// Makes the cgroups of a fork: in the group and the namespace group of the session that it comes from.
+    /// Makes the cgroups of a fork: in the CPU group and the namespace group of its parent session.
     pub fn beside(
         &self,
         other: &SessionCgroup,
@@ -484,8 +484,8 @@ impl SessionCgroup {
             .then_some((outside, process))
     }
 
-    /// Ends all processes but these; returns whether none is left. Until [`Self::allow_forks`] no
-    /// process can be added, so that those who fork without pause can't win.
+    /// Kills all processes but these; returns whether none is left. Until [`Self::allow_forks`] no
+    /// process can be added, so that code which forks without pause can't win.
     pub fn kill_all_but(&self, kept: &[i32]) -> bool {
         let _ = fs::write(self.directories[PIDS].join("pids.max"), "0");
         kill_members(&self.directories[MEMORY], kept)
@@ -518,7 +518,7 @@ impl SessionCgroup {
         read_number(self.peak.as_ref()?)
     }
 
-    /// Processor time used so far.
+    /// CPU time used so far.
     pub fn cpu_time(&self) -> Duration {
         self.read_cpu_time().unwrap_or_default()
     }
@@ -532,7 +532,7 @@ impl SessionCgroup {
         }
     }
 
-    /// What is in use now.
+    /// Current use.
     pub fn in_use(&self) -> SessionUse {
         let processes = File::open(self.directories[PIDS].join("pids.current"));
         SessionUse {
@@ -542,12 +542,12 @@ impl SessionCgroup {
         }
     }
 
-    /// How many processes the kernel ended here for want of memory.
+    /// How many processes the kernel killed here for want of memory.
     pub fn memory_kills(&self) -> u64 {
         field(&read_all(&self.memory_events), "oom_kill")
     }
 
-    /// Says that it is busy, which its group's share depends on.
+    /// Marks it as busy, which its group's share depends on.
     pub fn busy(&self) -> Option<Busy<'_>> {
         let group = self.group.as_deref()?;
         group.change(|busy| busy + 1);
@@ -642,7 +642,7 @@ fn is_inside(pid: i32, inside: i32) -> bool {
     innermost.and_then(|id| id.parse().ok()) == Some(inside)
 }
 
-/// Whether a cgroup above has a limit on processors, in version 1.
+/// Whether a cgroup above has a limit on CPUs, in version 1.
 fn has_quota_above(directory: &Path) -> bool {
     directory.ancestors().skip(1).any(|above| {
         let quota = fs::read_to_string(above.join("cpu.cfs_quota_us")).ok();

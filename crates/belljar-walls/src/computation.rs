@@ -22,12 +22,12 @@ const NOW: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// What a computation may use.
+/// Limits of a computation.
 #[derive(Clone, Copy, Debug)]
 pub struct ComputationLimits {
     /// Address space, the program itself included.
     pub memory_bytes: u64,
-    /// Processor time.
+    /// CPU time.
     pub cpu_seconds: u64,
     /// Stack.
     pub stack_bytes: usize,
@@ -38,7 +38,7 @@ pub struct ComputationLimits {
 pub enum ConfineError {
     /// The host lacks a protection.
     #[error(
-        "the process that computes cannot be confined: {0}\nhint: `belljar doctor` tells what this host lacks"
+        "the process that computes cannot be confined: {0}\nhint: `belljar doctor` shows what this host lacks"
     )]
     Walls(String),
     /// The computation panicked.

@@ -59,8 +59,8 @@ pub(crate) fn run(
     sys::exit_now(1);
 }
 
-/// Reaps, tells the host of those that it asked about, and moves forks into their cgroups. Returns when the host is
-/// gone.
+/// Reaps, reports the ends of watched processes to the host, and moves forks into their cgroups.
+/// Returns when the host is gone.
 fn serve(host: &Channel) -> io::Result<()> {
     // Everything else is closed; this is the one descriptor that stays, and the next is for signals.
     sys::duplicate_to(host.as_fd().as_raw_fd(), 0)?;
@@ -112,7 +112,7 @@ fn move_process(pid: i32, cgroups: &[OwnedFd]) -> io::Result<()> {
 }
 
 /// Returns what the host needs: init itself, the workspace, the namespaces in the order pid, user,
-/// mount, net, ipc, uts, Landlock's rules, and, if it asked for one, a listener for its proxy.
+/// mount, net, ipc, uts, the Landlock rules, and, if requested, a listener for the proxy.
 fn prepare(
     request: &InitRequest,
     spec: &RootSpec,
@@ -163,8 +163,8 @@ fn prepare(
 /// Makes the session's user namespace. It comes last and owns none of the others, so that even a
 /// regained capability in it has no power over the session's mounts or network.
 ///
-/// This process becomes the session's owner after that, not before: Ubuntu's kernel restricts those who
-/// make one without capabilities, and all that they do in it.
+/// This process becomes the session's owner after that, not before: Ubuntu's kernel restricts
+/// processes that make one without capabilities, and all that they do in it.
 fn enter_user_namespace(mapper: Channel) -> Result<(), String> {
     sys::unshare(libc::CLONE_NEWUSER).step("making the user namespace")?;
     // So that the mapper sees its maps. Nothing of the session runs yet.
@@ -185,7 +185,7 @@ fn enter_user_namespace(mapper: Channel) -> Result<(), String> {
     sys::die_with_parent().step("tying init to the spawner")
 }
 
-/// What became of the ids; the error if they could not be mapped.
+/// The result of mapping the ids; the error if they could not be mapped.
 #[derive(Serialize, Deserialize)]
 struct Mapped(Option<String>);
 

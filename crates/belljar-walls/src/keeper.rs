@@ -1,4 +1,4 @@
-//! The process that outlives the host by just as long as it takes to leave nothing behind.
+//! The process that outlives the host just long enough to clean up.
 
 use std::fs;
 use std::io::BufRead;
@@ -23,7 +23,7 @@ pub(crate) const CHANNEL: i32 = 3;
 /// Where a keeper finds the pipe whose end is the end of the host.
 pub(crate) const LIFE: i32 = 4;
 
-/// What a keeper will remove at the end. It is told before any of it is made, so that there is no
+/// What a keeper will remove at the end. It gets this before any of it is made, so that there is no
 /// moment at which the host could die and leave something behind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeeperPlan {
@@ -33,7 +33,7 @@ pub struct KeeperPlan {
     pub cgroup_trees: Vec<PathBuf>,
 }
 
-/// How the walls are to be.
+/// Options of the walls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WallsSpec {
     /// What the template and sessions see.
@@ -47,7 +47,7 @@ pub struct WallsSpec {
     pub none: bool,
 }
 
-/// The whole life of a keeper.
+/// The main function of a keeper.
 pub(crate) fn run() -> ! {
     let _ = sys::set_name(c"belljar-keeper");
     // Its own session: a Ctrl-C at the terminal is for the host, which decides.
@@ -204,7 +204,7 @@ fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
     }
 }
 
-/// What became of the spawner's `/proc`: the error, or none, and the mount beside it.
+/// The result of making the spawner's `/proc`: the error, or none, and the mount beside it.
 #[derive(Serialize, Deserialize)]
 struct Made(Option<String>);
 
@@ -230,7 +230,9 @@ fn give_proc(spawner: i32, to: &Channel) -> Result<(), String> {
 /// In the spawner: its ids are mapped when this returns.
 fn wait_for_proc(from: &Channel) -> Result<OwnedFd, String> {
     match from.receive().step("waiting for /proc")? {
-        Some((Made(None), mut descriptors)) => descriptors.pop().ok_or("no /proc came".into()),
+        Some((Made(None), mut descriptors)) => {
+            descriptors.pop().ok_or("no `/proc` was received".into())
+        }
         Some((Made(Some(error)), _)) => Err(error),
         // The builder tells why.
         None => sys::exit_now(1),

@@ -12,12 +12,12 @@ use landlock::{
 use crate::message::FORKS;
 use crate::sys::StepContext;
 
-/// The least version that sessions start with (Linux 5.19): before it, no file can be renamed into
-/// another directory.
+/// The minimum version for sessions (Linux 5.19): before it, no file can be renamed into another
+/// directory.
 pub const LANDLOCK_FLOOR: u32 = 2;
 
-/// The version since which (Linux 6.2) a file that may only be read can't be emptied either. Before it, the filter
-/// of system calls sees to that.
+/// The version since which (Linux 6.2) a read-only file can't be emptied either. Before it, the
+/// system call filter prevents that.
 pub const COVERS_EMPTYING: u32 = 3;
 
 /// The newest version whose rights are known here; more than the host has is left out.
@@ -43,10 +43,10 @@ pub(crate) fn check_host() -> Result<(), String> {
     match landlock_version() {
         Some(version) if version >= LANDLOCK_FLOOR => Ok(()),
         Some(version) => Err(format!(
-            "this kernel has version {version} of Landlock, and {LANDLOCK_FLOOR} is needed (Linux 5.19 or later)"
+            "this kernel has version {version} of Landlock, but {LANDLOCK_FLOOR} is needed (Linux 5.19 or later)"
         )),
         None => {
-            Err("this kernel has no Landlock, or it is off (see `lsm=` of its command line)".into())
+            Err("this kernel has no Landlock, or it is disabled (see `lsm=` of the kernel command line)".into())
         }
     }
 }
@@ -57,9 +57,9 @@ pub(crate) fn ruleset() -> Result<OwnedFd, String> {
     rules(&["/"], &["/tmp", "/dev/shm", "/workspace", FORKS])
 }
 
-/// The rules that a fork of a session puts itself under in addition: it reaches the files of its own
-/// slot, which those of its own forks are in, and of no other fork nor of the session that it comes
-/// from.
+/// The rules that a fork of a session puts itself under in addition: it reaches the files of its
+/// own fork slot, which contains the slots of its own forks, but those of no other fork nor of its
+/// parent session.
 pub(crate) fn fork_ruleset(slot: &str) -> Result<OwnedFd, String> {
     let entries = fs::read_dir("/").step("reading the root")?;
     let readable: Vec<String> = entries

@@ -1,4 +1,4 @@
-//! What the host, the spawner and the inits say to each other.
+//! Messages between the host, the spawner and the inits.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// The user and group that code in a session sees itself as.
 pub const GUEST_ID: u32 = 1000;
 
-/// Where code in a session finds the host's proxy, if its policy gives it one.
+/// The address of the host's proxy inside a session, if its policy allows one.
 pub const PROXY_PORT: u16 = 3128;
 
-/// What the host asks of the spawner.
+/// Requests of the host to the spawner.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
-    /// Start a template; the message carries its end of a channel to the host, its log, and where it has a share of the
-    /// processors of its own, what it joins that by.
+    /// Start a template; the message carries its end of a channel to the host, its log, and the
+    /// descriptor by which it joins its own share of the CPUs, if it has one.
     Template {
         /// Program and arguments.
         argv: Vec<String>,
@@ -31,24 +31,24 @@ pub enum Request {
         /// Whether there is a file to copy from.
         source: bool,
     },
-    /// Make a slot for a fork; the message carries the mount namespace that it will live in.
+    /// Make a fork slot; the message carries the mount namespace of the fork.
     ForkSlot(ForkSlotRequest),
-    /// Take a fork's slot away, or the workspace in it; carries the mount namespace, too.
+    /// Remove a fork slot, or the workspace in it; carries the mount namespace, too.
     ReleaseSlot {
         /// Where it is.
         path: PathBuf,
     },
-    /// Say that you are there.
+    /// A ping.
     Ping,
 }
 
 /// The most forks that live at once in the namespaces of one session.
 pub const MOST_FORKS: u32 = 63;
 
-/// Where the slots of a session's forks are: a directory for each, under its number.
+/// The directory of the fork slots of a session: a directory for each, under its number.
 pub(crate) const FORKS: &str = "/forks";
 
-/// What a fork's slot is to be.
+/// A request for a fork slot.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ForkSlotRequest {
     /// The fork.
@@ -63,7 +63,7 @@ pub struct ForkSlotRequest {
     pub inodes: u64,
 }
 
-/// What an init needs to know.
+/// A request for an init.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InitRequest {
     /// The session.
@@ -80,7 +80,7 @@ pub struct InitRequest {
     pub proxy: bool,
 }
 
-/// What the host asks of an init. Processes have their ids in the session's pid namespace.
+/// Requests of the host to an init. Processes have their ids in the session's pid namespace.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum InitTask {
@@ -96,7 +96,7 @@ pub enum InitTask {
     },
 }
 
-/// What an init reports.
+/// Reports of an init.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum InitEvent {
@@ -116,7 +116,7 @@ pub enum InitEvent {
     },
 }
 
-/// What the spawner and the inits tell the host.
+/// Reports of the spawner and the inits to the host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Report {
@@ -129,16 +129,16 @@ pub enum Report {
     },
     /// A template was started; carries its process.
     Template,
-    /// The spawner is there.
+    /// The answer to a ping.
     Pong,
-    /// An init is ready; carries init, the workspace, a channel for [`InitTask`], the namespaces pid,
-    /// user, mount, net, ipc, uts, Landlock's rules, and the proxy's listener where one was asked
-    /// for. Or a fork's slot is; carries the workspace and Landlock's rules.
+    /// An init is ready; carries init, the workspace, a channel for [`InitTask`], the namespaces
+    /// pid, user, mount, net, ipc, uts, the Landlock rules, and the proxy's listener if one was
+    /// requested. Or a fork slot is ready; carries the workspace and the Landlock rules.
     Init {
         /// The session.
         id: u64,
     },
-    /// An init could not prepare its session, or a fork's slot could not be made.
+    /// An init could not prepare its session, or a fork slot could not be made.
     InitFailed {
         /// The session.
         id: u64,

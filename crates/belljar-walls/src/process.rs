@@ -1,4 +1,4 @@
-//! Processes held by descriptor, so that a number used again by the kernel can't be hit.
+//! Processes held by descriptor, so that a reused process id can't be hit.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -24,17 +24,17 @@ impl Process {
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    /// Sends SIGUSR2, by which a frozen copy wakes.
+    /// Sends SIGUSR2, which wakes a checkpoint.
     pub fn wake(&self) -> io::Result<()> {
         self.signal(Signal::USR2)
     }
 
-    /// Ends it, and with it everything in its pid namespace if it is that namespace's init.
+    /// Kills it, and with it everything in its pid namespace if it is that namespace's init.
     pub fn kill(&self) -> io::Result<()> {
         self.signal(Signal::KILL)
     }
 
-    /// Ends it and its process group, for one that leads a group.
+    /// Kills it and its process group, for one that leads a group.
     pub fn kill_group(&self) -> io::Result<()> {
         if let Some(group) = self.id().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
@@ -74,8 +74,7 @@ impl Process {
         flags.is_some_and(|flags| flags & EXITING != 0)
     }
 
-    /// How readily the kernel ends it for want of memory, in thousandths of what there is: `None`
-    /// if that can't be learnt.
+    /// Its OOM score, in thousandths of the memory: `None` if that can't be read.
     pub fn memory_score(&self) -> Option<i32> {
         let mut text = String::new();
         let mut file = self.memory_score_file(File::options().read(true)).ok()?;

@@ -50,9 +50,9 @@ const ETC: [&str; 9] = [
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// What every user may read of `/proc` and no session should: the machine's name for this boot, its
-/// command line, keys, addresses of the kernel, counters that tell of other sessions. What only
-/// root may read or write there is closed by the session's user.
+/// Files of `/proc` that every user may read and no session should: the machine's name for this
+/// boot, its command line, keys, addresses of the kernel, counters that reveal other sessions. What
+/// only root may read or write there is closed by the session's user.
 const HIDDEN: [&str; 11] = [
     "/proc/acpi",
     "/proc/cmdline",
@@ -228,8 +228,8 @@ fn show(source: &Path, target: &Path, attributes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows the processes of this pid namespace at `/proc`, to each those alone that it may look into. So nobody in a
-/// session sees init, whose list of mounts names paths and users of the host.
+/// Mounts `/proc` of this pid namespace, which shows each process only those that it may inspect.
+/// So nobody in a session sees init, whose list of mounts names paths and users of the host.
 pub(crate) fn mount_proc() -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     sys::mount_new(c"proc", Path::new("/proc"), flags, "hidepid=invisible")
@@ -275,7 +275,7 @@ pub(crate) fn empty_namespace() -> Result<OwnedFd, String> {
     Ok(empty)
 }
 
-/// Hides what sessions have no business with.
+/// Hides what sessions don't need.
 pub(crate) fn hide_of_proc() -> io::Result<()> {
     for path in HIDDEN.map(Path::new) {
         match fs::metadata(path) {
@@ -352,37 +352,38 @@ fn mount_private(
     .step(&format!("mounting {}", path.display()))
 }
 
-/// The slot of a fork with this number; one of a fork is in the slot of that fork.
+/// The directory of the fork slot with this number; the slots of a fork's own forks are in its
+/// slot.
 pub fn slot_path(above: Option<&Path>, number: u32) -> PathBuf {
     above.unwrap_or(Path::new(FORKS)).join(number.to_string())
 }
 
-/// Where the fork that lives in a slot finds its workspace.
+/// The workspace of the fork in a slot.
 pub fn slot_workspace(slot: &Path) -> PathBuf {
     slot.join("workspace")
 }
 
-/// Empty directories for slots.
+/// Empty directories for fork slots.
 fn make_slot_directories(inside: &Path) -> io::Result<()> {
     (1..=MOST_FORKS).try_for_each(|number| fs::create_dir(inside.join(number.to_string())))
 }
 
-/// Mounts a fork's slot, in the mount namespace of the session that it comes from: a read-only
-/// directory with its workspace, and with directories for the slots of its own forks.
+/// Mounts a fork slot, in the mount namespace of the parent session: a read-only directory with its
+/// workspace, and with directories for the slots of its own forks.
 pub(crate) fn mount_slot(request: &ForkSlotRequest) -> Result<(), String> {
     let slot = &request.slot;
     let options = format!("mode=0755,size=4k,nr_inodes={}", MOST_FORKS + 8);
     sys::mount_new(c"tmpfs", slot, libc::MS_NOSUID | libc::MS_NODEV, &options)
-        .step("mounting a slot")?;
+        .step("mounting a fork slot")?;
     let workspace = slot_workspace(slot);
-    fs::create_dir(&workspace).step("preparing a slot")?;
-    make_slot_directories(slot).step("preparing a slot")?;
-    seal(slot).step("making a slot read-only")?;
+    fs::create_dir(&workspace).step("filling a fork slot")?;
+    make_slot_directories(slot).step("filling a fork slot")?;
+    seal(slot).step("making a fork slot read-only")?;
     let (bytes, inodes) = (request.workspace_bytes, request.inodes);
     mount_private(&workspace, bytes, inodes, 0o755, request.owner)
 }
 
-/// Lets go of a fork's slot, or of the workspace in it.
+/// Unmounts a fork slot, or the workspace in it.
 pub(crate) fn unmount_slot(path: &Path) {
     let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
 }

@@ -104,7 +104,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
     }
 }
 
-/// Starts init, and the process that maps its ids. Where that one can't be started, init tells.
+/// Starts init, and the process that maps its ids. If that one can't be started, init reports it.
 fn start_init(
     request: &InitRequest,
     root: Option<&RootSpec>,
@@ -137,7 +137,7 @@ fn start_writer(descriptors: Vec<OwnedFd>, source: bool) -> io::Result<libc::pid
 
 /// Works in the mount namespace that came with a request, in a process of its own.
 fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
-    let mounts = descriptors.first().ok_or("no mounts came with it")?;
+    let mounts = descriptors.first().ok_or("the request has no mounts")?;
     match sys::clone_process(0).step("starting a process")? {
         Forked::Child => {
             let kind = Some(LinkNameSpaceType::Mount);
@@ -161,7 +161,7 @@ fn make_slot(request: &ForkSlotRequest, host: &Channel) -> Result<(), String> {
     let rules = landlock::fork_ruleset(&request.slot.display().to_string())?;
     let report = Report::Init { id: request.id };
     host.send(&report, &[workspace.as_fd(), rules.as_fd()])
-        .step("reporting a slot")
+        .step("reporting a fork slot")
 }
 
 fn reap(
@@ -172,7 +172,7 @@ fn reap(
 ) -> io::Result<()> {
     sys::empty_signals(children);
     while let Some((pid, status)) = sys::try_wait_any() {
-        // Who waits for it sees the end of its socket.
+        // Its waiter sees the end of its socket.
         if helpers.remove(&pid) {
             continue;
         }

@@ -171,9 +171,9 @@ pub fn has_admin_capability() -> bool {
     result == 0 && data[0].effective & needed == needed
 }
 
-/// Lets all threads of this process share as many heaps as there are processors. The usual eight for each of them
-/// are filled by tasks that move between threads, and none is ever given back: half of the memory of a service
-/// that had run for half an hour.
+/// Lets all threads of this process share as many heaps as there are CPUs. The default of eight per
+/// CPU is filled by tasks that move between threads, and none is ever freed: half of the memory of
+/// a service that had run for half an hour.
 pub fn share_heaps() {
     let cpus = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
     let heaps = libc::c_int::try_from(cpus).unwrap_or(libc::c_int::MAX);

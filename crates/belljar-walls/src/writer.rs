@@ -1,10 +1,10 @@
 //! Files for a workspace, written by a process that has joined the session's memory cgroup.
 //!
-//! The kernel charges a file in memory to whoever first writes its pages. What the host wrote itself
-//! would be charged to the host, and no limit of the session would hold it. So the host sends the
-//! bytes to a child of the spawner, which has joined a cgroup below the session's, is the owner of
-//! the workspace, and has no capabilities. Code in the session can't see it, since it is outside of
-//! the session's pid namespace. Where memory runs out, the kernel ends this process first.
+//! The kernel charges a file in memory to whoever first writes its pages. Files that the host wrote
+//! itself would be charged to the host, and no limit of the session would apply. So the host sends
+//! the bytes to a child of the spawner, which has joined a cgroup below the session's, is the owner
+//! of the workspace, and has no capabilities. Code in the session can't see it, since it is outside
+//! of the session's pid namespace. If memory runs out, the kernel kills this process first.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufReader, Read, Write};
@@ -53,8 +53,8 @@ const MAX_COPY: usize = 16 << 20;
 /// How much is written before the session's memory is looked at again.
 const LOOK_AGAIN: u64 = 4 << 20;
 
-/// How long a writer may take to answer. It has up to a gigabyte to write, and what is left of the
-/// session's share of the processors.
+/// How long a writer may take to answer. It has up to a gigabyte to write, with what is left of the
+/// session's share of the CPUs.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long a writer waits for more, and how long the host counts on that.
@@ -104,7 +104,7 @@ impl FileWriter {
         self.used.elapsed() < COUNTED_ON && matches!(received, Err(Errno::AGAIN))
     }
 
-    /// Begins to write. Where the session has less than `reserve` bytes of memory left, files are
+    /// Begins to write. If the session has less than `reserve` bytes of memory left, files are
     /// refused.
     pub fn begin<'a>(&'a mut self, cgroup: Option<&'a SessionCgroup>, reserve: u64) -> Writing<'a> {
         Writing {
@@ -263,7 +263,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Lets go of a file that is not finished.
+    /// Removes an unfinished file.
     ///
     /// # Errors
     /// The file that may be left, where the writer is gone.
@@ -272,7 +272,7 @@ impl Writing<'_> {
         answer.map(drop).map_err(|_| self.temporary)
     }
 
-    /// A writer that is gone was ended by the kernel, for want of memory.
+    /// A writer that is gone was killed by the kernel, for want of memory.
     fn failed(&self, error: io::Error) -> BeneathError {
         let gone = [
             io::ErrorKind::BrokenPipe,
@@ -336,7 +336,7 @@ fn prepare(workspace: &Beneath, join: Option<OwnedFd>) -> Result<(), String> {
         // The kernel is to end this process before those of the session. The file is the process's
         // own only while it can be looked into.
         sys::set_dumpable(true).step("opening the writer")?;
-        std::fs::write("/proc/self/oom_score_adj", "1000").step("setting the memory score")?;
+        std::fs::write("/proc/self/oom_score_adj", "1000").step("setting the OOM score")?;
     }
     let owner = rustix::fs::fstat(workspace).step("looking for the workspace's owner")?;
     sys::set_ids(owner.st_uid, owner.st_gid).step("becoming the workspace's owner")?;

@@ -313,7 +313,10 @@ mod tests {
                 "[providers.openia]\nbase_url = 'x'",
                 "did you mean `openai`?",
             ),
-            ("[prices.\"gpt-5\"]\ninput = 1", "names no model"),
+            (
+                "[prices.\"gpt-5\"]\ninput = 1",
+                "is not the name of a model",
+            ),
             (
                 "[providers.openai]\nkey = 'sk-secret'",
                 "there is no setting `providers.openai.key`",
@@ -357,7 +360,7 @@ mod tests {
             ("[mcp.files]\ncommnd = ['a']", "did you mean `command`?"),
             ("[mcp.files]\ncommand = 'a b'", "must be a list of texts"),
             ("[mcp.files]\ncommand = []", "must be a list of texts"),
-            ("[mcp.files]\ncommand = ['./a']", "begins with / or ~/"),
+            ("[mcp.files]\ncommand = ['./a']", "begins with `/` or `~/`"),
             (
                 "[mcp.files]\nenv = { A = 'sk-secret' }",
                 "`mcp.files.env` must be a table of texts",
@@ -368,7 +371,7 @@ mod tests {
             ),
             (
                 "[mcp.web]\nurl = 'https://a/'\nheaders = { Host = 'variable:A' }",
-                "no header",
+                "this header cannot be set",
             ),
         ] {
             let told = servers(text).unwrap_err().to_string();

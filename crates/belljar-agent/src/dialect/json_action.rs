@@ -104,7 +104,7 @@ pub(super) fn parse(reader: &Reader<'_>, mended: &mut Mended) -> Result<Found, P
             }
             Ok((_, end)) => at = end,
             Err(new) => {
-                // Reading goes on where it stopped, so that the whole takes one pass.
+                // Reading continues where it stopped, so that the whole takes one pass.
                 at = new.at.max(start + 1).min(text.len());
                 while !text.is_char_boundary(at) {
                     at += 1;

@@ -1,8 +1,8 @@
 //! How a model is asked for actions, and how its reply becomes [`Action`]s.
 //!
-//! A parser here is forgiving. What it mended it says ([`Mending`]), so that runs can count it. What
-//! it can't mend goes back to the model as a repair request ([`Unparsed::repair_request`]). It runs
-//! nothing, and takes time in proportion to the reply.
+//! A parser here is forgiving. It reports what it mended ([`Mending`]), so that runs can count it.
+//! What it can't mend goes back to the model as a repair request ([`Unparsed::repair_request`]). It
+//! runs nothing, and takes time in proportion to the reply.
 //!
 //! Rules that hold in every dialect:
 //!
@@ -292,7 +292,7 @@ pub struct Unparsed {
 }
 
 impl Unparsed {
-    /// What to tell the model: what was wrong, where, and the form that is expected.
+    /// The text for the model: what was wrong, where, and the expected form.
     pub fn repair_request(&self, language: Language) -> String {
         let problem = self.problem.repair_request(language);
         let form = words::form(self.dialect, language);
@@ -301,7 +301,7 @@ impl Unparsed {
 }
 
 impl Dialect {
-    /// The text of a prompt that tells a model how to act.
+    /// The text of a prompt that explains how to act.
     pub fn instructions(self, tools: &[ToolSpec], language: Language) -> String {
         words::instructions(self, tools, language)
     }
@@ -311,7 +311,7 @@ impl Dialect {
         (self == Self::JsonAction).then(|| json_action::schema(tools))
     }
 
-    /// What a reply says. `tools` are those that the model was told of.
+    /// Parses a reply. `tools` are those in the prompt.
     pub fn parse(self, reply: &ReplyParts<'_>, tools: &[ToolSpec]) -> Result<Parsed, Unparsed> {
         let mut mended = Mended::default();
         let cleaned = clean::clean(reply.text, reply.truncated, &mut mended);

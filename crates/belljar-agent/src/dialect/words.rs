@@ -1,4 +1,4 @@
-//! What a model is told: how to act, and what was wrong.
+//! Texts for a model: how to act, and what was wrong.
 
 use std::fmt::Write as _;
 
@@ -126,7 +126,7 @@ pub(super) fn form(dialect: Dialect, language: Language) -> String {
 }
 
 impl Problem {
-    /// What to tell the model.
+    /// The text for the model.
     pub fn repair_request(&self, language: Language) -> String {
         match language {
             Language::English => self.english(),

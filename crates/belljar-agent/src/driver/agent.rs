@@ -1,4 +1,4 @@
-//! What runs need, where they are kept, and how they begin and are gone on with.
+//! Dependencies and storage of runs, and how they start and resume.
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
@@ -47,10 +47,11 @@ impl RunsDirectory {
         &self.blobs
     }
 
-    /// Deletes the files of a run that nobody drives, and who holds the answer keeps others from driving it. Its events
-    /// are left to the journal's `remove`: a host that dies between has left a run that can be deleted again. Files
-    /// go first, since that makes space on a disk that is full. Runs that went on from it have all that they need of
-    /// it. What it alone used of the blobs is there until the next [`sweep`](Self::sweep).
+    /// Deletes the files of a run that is not driven; the returned lock keeps others from driving
+    /// it. Its events are left to the journal's `remove`: a host that dies in between leaves a run
+    /// that can be deleted again. Files go first, since that frees space on a full disk. Runs that
+    /// continued it have all that they need of it. Blobs that it alone used remain until the next
+    /// [`sweep`](Self::sweep).
     pub async fn delete_files(&self, id: &RunId) -> Result<Option<File>, RunError> {
         let directory = run_directory(&self.path, id);
         let held = match lock(&directory, id) {
@@ -71,8 +72,8 @@ impl RunsDirectory {
         Ok(Some(held))
     }
 
-    /// Removes what deleted runs have left: blobs that no event names, and the space of their events. A blob is there
-    /// before the event that names it, so that no run may be driven or begin meanwhile.
+    /// Removes remains of deleted runs: blobs that no event names, and the space of their events. A
+    /// blob is written before the event that names it, so no run may be driven or start meanwhile.
     pub async fn sweep(&self) -> Result<(), RunError> {
         let mut named = HashSet::new();
         let mut see = |body: &str| {
@@ -85,13 +86,13 @@ impl RunsDirectory {
         Ok(self.journal.compact().await?)
     }
 
-    /// Where the files that a run made are.
+    /// The directory of a run's artifacts.
     pub fn artifacts(&self, id: &RunId) -> PathBuf {
         artifacts_directory(&self.path, id)
     }
 }
 
-/// What runs need.
+/// The dependencies of runs.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub(super) journal: Journal,
@@ -141,15 +142,15 @@ impl Agent {
         }
     }
 
-    /// Keeps the session of a run that has ended as a file, so that another can go on from it at once.
+    /// Saves the session of an ended run as a file, so that another run can continue it at once.
     #[must_use]
     pub fn keep_sessions(mut self) -> Self {
         self.keeps_sessions = true;
         self
     }
 
-    /// Tools that the code of its runs may call. A run that is resumed has those of them that are
-    /// the same as when it began.
+    /// Tools that the code of its runs may call. A resumed run has those that are the same as at
+    /// its start.
     #[must_use]
     pub fn tools(mut self, tools: Vec<HostTool>) -> Self {
         self.tools = tools;
@@ -161,15 +162,15 @@ impl Agent {
         tools.find(|tool| tool.granted.stub.name == name)
     }
 
-    /// How its sessions are to be; else they have the engine's limits, no network, and a copy after
-    /// each cell.
+    /// Options of its sessions; by default they have the engine's limits, no network, and a
+    /// checkpoint after each cell.
     #[must_use]
     pub fn session_options(mut self, options: SessionOptions) -> Self {
         self.session = options;
         self
     }
 
-    /// Puts a file beside the journal, and looks how it begins.
+    /// Puts a file beside the journal, and reads its beginning.
     pub async fn file(&self, name: &str, contents: Vec<u8>) -> Result<TaskFile, RunError> {
         Ok(TaskFile {
             name: name.to_owned(),
@@ -179,12 +180,12 @@ impl Agent {
         })
     }
 
-    /// Begins a run. Its code may call the agent's tools.
+    /// Starts a run. Its code may call the agent's tools.
     pub async fn start(&self, start: Start) -> Result<LiveRun, RunError> {
         self.start_as(new_id(), start).await
     }
 
-    /// The same under a name of the caller's, which no other run has.
+    /// The same with an id of the caller's, which no other run has.
     pub async fn start_as(&self, id: RunId, mut start: Start) -> Result<LiveRun, RunError> {
         start.granted = self.tools.iter().map(|tool| tool.granted.clone()).collect();
         if let Some(branches) = &start.branches {
@@ -196,7 +197,7 @@ impl Agent {
         let mut live = self.live(id, Run::default(), 0, Some(&start))?;
         let started = RunEvent::Started(Box::new(start));
         if let Err(error) = live.record(&[started], &mut |_| ()).await {
-            // Nothing is left of a run that did not begin.
+            // Nothing is left of a run that did not start.
             let storage = error.storage_fault().is_some();
             if storage && matches!(self.journal.last_seq(live.id()).await, Ok(0)) {
                 let _ = std::fs::remove_dir_all(run_directory(&self.directory, live.id()));
@@ -206,7 +207,7 @@ impl Agent {
         Ok(live)
     }
 
-    /// Goes on with a run from where its journal ends.
+    /// Resumes a run from the end of its journal.
     pub async fn resume(&self, id: &RunId) -> Result<LiveRun, RunError> {
         let (events, seq) = read_events(&self.journal, id).await?;
         let run = Run::fold(&events)?;
@@ -226,13 +227,16 @@ impl Agent {
         let mut options = self.session.clone();
         let has_branches = start.is_some_and(|start| start.branches.is_some());
         for granted in start.map(|start| &start.granted).into_iter().flatten() {
-            // One that is described otherwise by now is not what the run was given.
+            // A tool whose definition has changed is not what the run was granted.
             match self.tool(&granted.stub.name) {
                 Some(tool) if tool.granted == *granted => options.tools.push(granted.stub.clone()),
                 None if has_branches && granted.stub.name == BRANCH => {
                     options.tools.push(granted.stub.clone());
                 }
-                _ => tracing::warn!(tool = granted.stub.name, "a tool of the run is not there"),
+                _ => tracing::warn!(
+                    tool = granted.stub.name,
+                    "a tool of the run is missing or has changed"
+                ),
             }
         }
         let (control, decisions) = Control::new();
@@ -251,7 +255,7 @@ impl Agent {
     }
 }
 
-/// Makes the directory of a run, and holds it.
+/// Makes the directory of a run, and locks it.
 fn hold(directory: &Path, id: &RunId) -> Result<File, RunError> {
     let ready = failpoint::fail("runs.directory");
     let made = ready.and_then(|()| make_directory(directory));
@@ -262,7 +266,7 @@ fn hold(directory: &Path, id: &RunId) -> Result<File, RunError> {
     lock(directory, id)
 }
 
-/// Whoever drives a run holds its directory.
+/// The driver of a run locks its directory.
 fn lock(directory: &Path, id: &RunId) -> Result<File, RunError> {
     let lock = || {
         let held = File::open(directory).map_err(TryLockError::Error)?;
@@ -278,17 +282,17 @@ fn lock(directory: &Path, id: &RunId) -> Result<File, RunError> {
     })
 }
 
-/// Where the snapshot of a run's session is while it goes on.
+/// The snapshot of a run's session while it runs.
 pub(super) fn run_directory(directory: &Path, id: &RunId) -> PathBuf {
     directory.join("runs").join(id.as_str())
 }
 
-/// Where the files that a run made are, for an agent whose runs are in this directory.
+/// The directory of a run's artifacts, for an agent whose runs are in this directory.
 pub fn artifacts_directory(directory: &Path, id: &RunId) -> PathBuf {
     run_directory(directory, id).join("artifacts")
 }
 
-/// How a file begins, if it is text.
+/// The beginning of a file, if it is text.
 fn head(contents: &[u8]) -> String {
     let start = &contents[..contents.len().min(HEAD_BYTES)];
     let text = match std::str::from_utf8(start) {
@@ -305,7 +309,7 @@ fn head(contents: &[u8]) -> String {
     text.lines().take(HEAD_LINES).collect::<Vec<_>>().join("\n")
 }
 
-/// A name for a run: those of later runs come later in the alphabet.
+/// An id for a run: ids of later runs sort later.
 fn new_id() -> RunId {
     use std::hash::{BuildHasher, RandomState};
     let chance = RandomState::new().hash_one(std::process::id());

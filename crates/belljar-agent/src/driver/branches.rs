@@ -16,7 +16,7 @@ use crate::tool::Given;
 /// The most that are tried at once.
 const AT_ONCE: usize = 2;
 
-/// The first alternative that is accepted, and what came of those that were looked at.
+/// The first alternative that is accepted, and the results of those that were tried.
 pub(super) async fn try_branches(
     session: Arc<Session>,
     branches: Branches,
@@ -94,7 +94,7 @@ impl Fork<'_> {
                 Event::Outcome(outcome) => return Ok(*outcome),
                 Event::Called { call, .. } => {
                     let words = no_calls_in_branch(self.language).to_owned();
-                    // An error: the code does not wait for it any more.
+                    // An error: the code no longer waits for it.
                     let _ = fork.answer(call, Err(ToolError(words))).await;
                 }
                 _ => {}

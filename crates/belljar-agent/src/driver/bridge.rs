@@ -1,7 +1,7 @@
-//! The calls that the code of a running cell makes: each is in the journal before it is performed,
-//! and its answer before the code has it.
+//! Calls by the code of a running cell: each is in the journal before it is performed, and its
+//! answer before the code has it.
 //!
-//! A cell whose host died is run again. A call that it made then is answered as it was then, and not
+//! A cell whose host died is run again. Its recorded calls get their recorded answers, and are not
 //! performed again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,7 +29,7 @@ use crate::tool::{Given, GrantedTool, Invocation, ToolEffects};
 /// The most calls that are performed at once.
 const MOST_AT_ONCE: usize = 64;
 
-/// A value that is larger stands beside the journal.
+/// Larger values are stored beside the journal.
 const LARGE: usize = 16 << 10;
 
 /// A call as the code makes it.
@@ -43,7 +43,7 @@ struct Made {
 pub(super) struct Performed {
     number: u32,
     given: Result<Given, ToolError>,
-    /// What was tried for it.
+    /// The alternatives that were tried for it.
     branches: Vec<Branch>,
 }
 
@@ -54,9 +54,9 @@ pub(super) struct Bridge {
     call: u32,
     /// By number, who waits for it in the session.
     guests: BTreeMap<u32, CallId>,
-    /// Calls of a host that died which the code has not made again yet.
+    /// Recorded calls that the code has not made again yet.
     unclaimed: BTreeSet<u32>,
-    /// What the code calls that a host which died had not heard of, while there are such.
+    /// Calls that were not recorded before, while there are recorded ones.
     held: VecDeque<Made>,
     performing: JoinSet<Performed>,
     aborts: BTreeMap<u32, AbortHandle>,
@@ -88,7 +88,7 @@ impl Bridge {
         !self.unclaimed.is_empty()
     }
 
-    /// Whether nothing goes on for the code but that a person is asked.
+    /// Whether the code only waits for a person.
     pub(super) fn only_waits(&self, run: &Run) -> bool {
         self.performing.is_empty() && !run.undecided().is_empty()
     }
@@ -157,7 +157,7 @@ fn recorded(run: &Run, number: u32) -> Option<(&str, &Map<String, Value>, &CellC
 }
 
 impl LiveRun {
-    /// Takes what the code has called.
+    /// Receives calls of the code.
     pub(super) async fn take_calls(
         &mut self,
         bridge: &mut Bridge,
@@ -183,7 +183,7 @@ impl LiveRun {
         self.begin_calls(bridge, new, listener).await
     }
 
-    /// Begins calls that were never heard of.
+    /// Starts calls that were not recorded.
     async fn begin_calls(
         &mut self,
         bridge: &mut Bridge,
@@ -236,7 +236,7 @@ impl LiveRun {
 
     async fn refuse(&self, bridge: &Bridge, guest: CallId, words: String) {
         let answer = bridge.session.answer(guest, Err(ToolError(words)));
-        // An error: the code does not wait for it any more.
+        // An error: the code no longer waits for it.
         let _ = answer.await;
     }
 
@@ -263,7 +263,7 @@ impl LiveRun {
         bridge.perform(number, span, given);
     }
 
-    /// Goes on with a call that a host which died has heard of.
+    /// Continues a recorded call of a host that died.
     async fn go_on_with(
         &mut self,
         bridge: &mut Bridge,
@@ -314,7 +314,7 @@ impl LiveRun {
         Ok(())
     }
 
-    /// Takes what tools gave.
+    /// Receives results of tools.
     pub(super) async fn take_given(
         &mut self,
         bridge: &mut Bridge,
@@ -365,7 +365,7 @@ impl LiveRun {
         self.answer_calls(bridge, branched, answers, listener).await
     }
 
-    /// The code does not wait for these any more.
+    /// The code no longer waits for these.
     pub(super) async fn cancel_calls(
         &mut self,
         bridge: &mut Bridge,
@@ -392,7 +392,7 @@ impl LiveRun {
             .await
     }
 
-    /// Journals answers after what led to them, and gives them to the code.
+    /// Journals answers after what led to them, and passes them to the code.
     async fn answer_calls(
         &mut self,
         bridge: &mut Bridge,
@@ -429,7 +429,7 @@ impl LiveRun {
             return Ok(());
         };
         let result = self.result_of(answer).await?;
-        // An error: the code does not wait for it any more.
+        // An error: the code no longer waits for it.
         let _ = bridge.session.answer(guest, result).await;
         Ok(())
     }
@@ -461,12 +461,12 @@ impl LiveRun {
         })
     }
 
-    /// Names a call among all of all runs; number 0 is that of the model itself.
+    /// A unique id of a call among all runs; number 0 is that of the model itself.
     fn key(&self, step: u32, call: u32, number: u32) -> String {
         format!("{}/{step}/{call}/{number}", self.id)
     }
 
-    /// Performs a call of the model itself; what it is told.
+    /// Performs a call of the model itself; returns the text for it.
     pub(super) async fn call_directly(
         &self,
         granted: &GrantedTool,
@@ -494,7 +494,7 @@ impl LiveRun {
         }
     }
 
-    /// Takes a person's decision, in the middle of a cell or between cells.
+    /// Applies a person's decision, during a cell or between cells.
     pub(super) async fn take_decision(
         &mut self,
         bridge: Option<&mut Bridge>,

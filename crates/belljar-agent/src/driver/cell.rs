@@ -1,4 +1,4 @@
-//! Drives one cell of a run: what it prints, what it calls, what a person decides meanwhile.
+//! Drives one cell of a run: its output, its calls, and decisions meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use super::bridge::Bridge;
 use super::{Listener, LiveRun, Progress, RunError, millis, trace};
 use crate::run::{Call, CallResult};
 
-/// How long a cell may take to heed that its run was stopped.
+/// How long a cell may take to react to the stop of its run.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a cell that runs again may be silent while it calls what it did not call before.
+/// How long a cell that runs again may be silent while it makes calls that it did not make before.
 const DIFFERS_AFTER: Duration = Duration::from_secs(5);
 
-/// How long a cell may be silent that waits for a person, before a host that nobody attends ends.
+/// How long a cell that waits for a person may be silent, before an unattended host ends.
 const LEAVES_AFTER: Duration = Duration::from_secs(1);
 
 /// The most events of a cell that are taken at once.
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 1000;
 pub(super) enum CellEnd {
     /// With a result.
     Result(Box<CallResult>),
-    /// It ran again, and called something else than the first time.
+    /// It ran again, and made other calls than the first time.
     Differs,
     /// It waits for a person, and nobody is there.
     Left,
@@ -111,7 +111,7 @@ impl LiveRun {
         Ok(CellEnd::Result(Box::new(result)))
     }
 
-    /// Installs what a cell needs, if the session may have it.
+    /// Installs the packages that a cell requires, if the session may have them.
     async fn install(&self, session: &belljar_sandbox::Session, call: &Call) -> Result<(), String> {
         let mut required = requires(call.code().unwrap_or_default()).map_err(|e| e.to_string())?;
         let named = call.arguments.get("libraries").and_then(Value::as_array);
@@ -205,7 +205,7 @@ fn failed(text: String, started: Instant) -> CellEnd {
 fn words_given_up(language: Language) -> &'static str {
     match language {
         Language::English => {
-            "The cell did not heed that the run was stopped; its session was ended."
+            "The cell did not react to the stop of the run; its session was ended."
         }
         Language::Chinese => "任务已停止，但单元没有响应；会话已结束。",
     }

@@ -1,4 +1,4 @@
-//! How a run is interrupted, stopped, steered and given a person's decisions from elsewhere.
+//! Control of a running run: interrupt, stop, steer, decide.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::run::{Decision, DecisionError, Policy, Raise, RunEvent};
 
-/// Reaches a run that is being driven. Clones reach the same one.
+/// Controls a run that is being driven. Clones control the same one.
 #[derive(Clone, Debug)]
 pub struct Control(Arc<Inner>);
 
@@ -21,12 +21,12 @@ struct Inner {
     decisions: UnboundedSender<ControlRequest>,
 }
 
-/// What a person changes for the rest of a run.
+/// A person's change for the rest of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Steering {
-    /// It may use more.
+    /// A larger budget.
     Budget(Raise),
-    /// A person is asked at other times. What waits for a person waits on.
+    /// Another approval policy. Pending approvals stay pending.
     Policy(Policy),
 }
 
@@ -39,7 +39,7 @@ impl From<Steering> for RunEvent {
     }
 }
 
-/// What a person wants, and who wants to know whether it was taken.
+/// A person's request, and where its result goes.
 #[derive(Debug)]
 pub(super) struct ControlRequest {
     pub(super) action: ControlAction,
@@ -69,7 +69,7 @@ impl Control {
         (Self(Arc::new(inner)), arrive)
     }
 
-    /// Interrupts the cell that runs, as Ctrl-C would; the run goes on. False if none runs.
+    /// Interrupts the running cell, as Ctrl-C would; the run continues. Returns false if none runs.
     pub fn interrupt(&self) -> bool {
         let session = self
             .0
@@ -79,14 +79,14 @@ impl Control {
         session.upgrade().is_some_and(|session| session.interrupt())
     }
 
-    /// Ends the run with the best answer that it has.
+    /// Ends the run with the best answer so far.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Release);
         self.interrupt();
         self.0.wake.notify_waiters();
     }
 
-    /// Says what a person decided. The approval is taken for the exact bytes with this hash, once.
+    /// Sends a person's decision. The approval is valid for the exact bytes with this hash, once.
     pub async fn decide(
         &self,
         approval: &str,
@@ -101,8 +101,8 @@ impl Control {
         .await
     }
 
-    /// Changes something for the rest of the run. It is in the journal when this returns; refused only where
-    /// the run is over, or nobody drives it.
+    /// Changes something for the rest of the run. It is in the journal when this returns; refused
+    /// only if the run has ended, or is not driven.
     pub async fn steer(&self, steering: Steering) -> Result<(), DecisionError> {
         self.request(ControlAction::Steering(steering)).await
     }
@@ -114,7 +114,7 @@ impl Control {
         answer.await.unwrap_or(Err(DecisionError::Over))
     }
 
-    /// Whether it was told to end, and its journal does not have that yet.
+    /// Whether its end was requested, and the journal does not have that yet.
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Puts what the host keeps into the answer, for the markers that stand for it.
+//! Replaces markers in an answer by the values that the host keeps.
 
 use belljar_protocol::{Artifact, ArtifactChange};
 
@@ -27,7 +27,7 @@ impl LiveRun {
             let data = match self.agent.blobs.get(blob).await {
                 Ok(data) => data,
                 Err(error) => {
-                    tracing::error!(%error, marker, "a value of an answer can't be read");
+                    tracing::error!(%error, marker, "a value of an answer cannot be read");
                     ending.note_not_kept(marker, "it could not be read");
                     continue;
                 }

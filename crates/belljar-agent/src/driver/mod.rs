@@ -1,4 +1,4 @@
-//! The driver: performs what a run wants, and journals what happened before it tells anyone.
+//! The driver: performs the effects of a run, and journals what happened before it notifies anyone.
 
 mod agent;
 mod branches;
@@ -37,7 +37,7 @@ pub const FILE_BYTES: u64 = 256 << 20;
 /// How much is kept of the answer of a run whose last event is too large.
 const MOST_LAST_ANSWER: usize = 256 << 10;
 
-/// Why a run can't go on. What the model or the code does wrong is a part of the run instead.
+/// Why a run can't continue. Mistakes of the model or the code are part of the run instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -47,11 +47,11 @@ pub enum RunError {
     /// An event could not be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
-    /// The journal is not one of a run.
+    /// The journal's events are not those of a run.
     #[error(transparent)]
     Misfit(#[from] Misfit),
     /// An event of the journal can't be read.
-    #[error("event {seq} of the run can't be read: {source}")]
+    #[error("event {seq} of the run cannot be read: {source}")]
     Event {
         /// Its number.
         seq: u64,
@@ -59,38 +59,40 @@ pub enum RunError {
         source: serde_json::Error,
     },
     /// The run was written by a newer Belljar.
-    #[error("the run was written by a newer Belljar (version {version} of its events)")]
+    #[error(
+        "the run was made by a newer Belljar: its events have version {version}\nhint: update Belljar"
+    )]
     Newer {
         /// The version.
         version: u32,
     },
     /// Another process drives the run.
-    #[error("the run `{0}` is being worked on by another process: wait for it, or end it")]
+    #[error("the run `{0}` is driven by another process\nhint: wait for that process, or stop it")]
     Driven(RunId),
     /// The run may try alternatives, and a tool of the host has the name of the tool for that.
-    #[error("a run with branches can't have a tool of the name `{BRANCH}`")]
+    #[error("a run with branches cannot have a tool of the name `{BRANCH}`")]
     ToolNamedBranch,
-    /// The run has no such step, or it has not ended.
-    #[error("the run has no step {0} that has ended")]
+    /// The run has no such step, or it is not completed.
+    #[error("the run has no completed step {0}")]
     NoStep(u32),
-    /// A person's decision can't be taken.
+    /// A person's decision is refused.
     #[error(transparent)]
     Decision(#[from] DecisionError),
-    /// A session can't be had.
+    /// A session failed, or could not be started.
     #[error(transparent)]
     Session(#[from] belljar_sandbox::Error),
     /// A file can't be read or written.
-    #[error("{path}: {source}")]
+    #[error("`{path}`: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
 impl RunError {
-    /// The fault of the storage that this is, if it is one: the run can be resumed later.
+    /// The storage fault behind this error, if it is one: the run can be resumed later.
     pub fn storage_fault(&self) -> Option<StorageFault> {
         match self {
             Self::Journal(error) | Self::Append(AppendError::Journal(error)) => {
@@ -105,18 +107,18 @@ impl RunError {
     }
 }
 
-/// What is heard of a run while it goes on.
+/// What an observer of a run receives.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// An event, which is in the journal by now.
     Event(&'a RunEvent, &'a Run),
-    /// A part of the model's reply that is on its way.
+    /// A part of the model's reply, while it arrives.
     Reply(&'a ReplyEvent),
-    /// What the cell that runs says.
+    /// An event of the running cell.
     Cell(&'a belljar_protocol::Event),
 }
 
-/// Whoever wants to hear of a run.
+/// An observer of a run.
 pub type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
 /// All events of a run, and the number of the last.
@@ -156,27 +158,27 @@ pub struct LiveRun {
 }
 
 impl LiveRun {
-    /// Its name.
+    /// Its id.
     pub fn id(&self) -> &RunId {
         &self.id
     }
 
-    /// As far as it has come.
+    /// Its current state.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// By which it can be interrupted and stopped from elsewhere.
+    /// Its control: for interrupting and stopping it from elsewhere.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// Where the files that it made are, once it has ended.
+    /// The directory of its artifacts, once it has ended.
     pub fn artifacts(&self) -> PathBuf {
         artifacts_directory(&self.agent.directory, &self.id)
     }
 
-    /// Nobody is there who could decide: it ends where it waits for a person, and goes on from there
+    /// Nobody is there to decide: it stops where it waits for a person, and continues from there
     /// when it is resumed.
     #[must_use]
     pub fn unattended(mut self) -> Self {
@@ -184,7 +186,7 @@ impl LiveRun {
         self
     }
 
-    /// Takes a person's decision before it is driven.
+    /// Applies a person's decision before it is driven.
     pub async fn decide(
         &mut self,
         approval: &str,
@@ -202,12 +204,12 @@ impl LiveRun {
         self.record(&[steering.into()], &mut |_| ()).await
     }
 
-    /// Tells it to end with the best answer that it has, before it is driven.
+    /// Requests the end with the best answer so far, before it is driven.
     pub async fn stop(&mut self) -> Result<(), RunError> {
         self.record(&[RunEvent::Stopped], &mut |_| ()).await
     }
 
-    /// Journals a decision, if it can be taken; the number of the call that it is for.
+    /// Journals a decision, if it is valid; returns the number of its call.
     async fn record_decision(
         &mut self,
         approval: String,
@@ -284,7 +286,7 @@ impl LiveRun {
                 }
                 Effect::Finish(ending) => self.finish(*ending, listener).await?,
                 Effect::Nothing => {
-                    // Also of a host that died when all was done but this.
+                    // Also if a host died when all was done but this.
                     let kept = self.run.last_cell() * u32::from(self.agent.keeps_sessions);
                     self.session.close(kept).await;
                     return Ok(());
@@ -300,7 +302,7 @@ impl LiveRun {
         !used_up && self.session.can_go_on(&self.run)
     }
 
-    /// Journals events, takes them in, and only then tells of them.
+    /// Journals events, applies them, and only then notifies observers.
     async fn record(
         &mut self,
         events: &[RunEvent],
@@ -341,7 +343,7 @@ impl LiveRun {
         let (tell, mut told) = unbounded_channel();
         let span = trace::chat(self, step, request);
         let sent = provider.send(request, move |event| {
-            // Who asks hears.
+            // The requester is notified.
             let _ = tell.send(event);
         });
         let sent = sent.instrument(span.clone());
@@ -372,7 +374,7 @@ impl LiveRun {
                     .map(|prices| prices.cost(&reply.usage)),
                 reply: Box::new(reply),
             },
-            // The model can be told of it.
+            // The model can get a message about it.
             Err(error) if matches!(error.fault, ModelFault::Empty) => RunEvent::Replied {
                 step,
                 took_ms: millis(started),
@@ -387,7 +389,7 @@ impl LiveRun {
         self.record(&[event], listener).await
     }
 
-    /// Ends it. Nothing but the journal can hinder it: what can't be kept is noted.
+    /// Ends it. Only the journal can prevent that: what can't be kept is noted.
     async fn finish(&mut self, mut ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
         let directory = self.artifacts();
         let kept = self

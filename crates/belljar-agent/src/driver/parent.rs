@@ -1,4 +1,4 @@
-//! Runs that go on from others: after their end, or from one of their steps another way.
+//! Runs that continue others: after their end, or from one of their steps.
 
 use belljar_journal::RunId;
 use belljar_protocol::{Cause, Fate, Outcome, Status};
@@ -23,9 +23,9 @@ fn up_to(events: &[RunEvent], step: u32) -> Result<Run, RunError> {
 }
 
 impl Agent {
-    /// Begins a run that goes on from another one: from its end, or from after one of its steps. It has the
-    /// session as it was then, and the model is told what was done. The session is what was kept of that run,
-    /// else its cells run again.
+    /// Starts a run that continues another one: from its end, or from after one of its steps. It
+    /// has the session of that moment, and the model gets a summary. The session is the saved one
+    /// of that run; otherwise its cells run again.
     pub async fn start_from(
         &self,
         id: RunId,
@@ -72,8 +72,8 @@ impl Agent {
         self.start_as(id, start).await
     }
 
-    /// The code that made the session of a run what it is: that of cells whose effects are there, those of the
-    /// run before it first. None where it called tools, whose answers can't be had again.
+    /// The code that made the session of a run: that of cells whose effects are there, those of the
+    /// earlier run first. None if it called tools, whose answers can't be had again.
     async fn code_of(&self, run: &Run) -> Result<Option<belljar_journal::BlobRef>, RunError> {
         let Some(start) = run.start().filter(|start| start.granted.is_empty()) else {
             return Ok(None);

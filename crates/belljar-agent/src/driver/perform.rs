@@ -60,7 +60,8 @@ impl LiveRun {
             }
             if !self.run.may_run(&call) {
                 if call.approved.is_none() {
-                    // The policy was set while an earlier cell of the step ran: a person is asked first.
+                    // The policy was changed while an earlier cell of the step ran: approval comes
+                    // first.
                     break;
                 }
                 self.refuse_call(step, place, listener).await?;
@@ -76,7 +77,7 @@ impl LiveRun {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// What is about to be done is not what a person has approved.
+    /// What is about to be done differs from what was approved.
     async fn refuse_call(
         &mut self,
         step: u32,
@@ -144,7 +145,7 @@ impl LiveRun {
         self.record(&[lost], listener).await
     }
 
-    /// Makes sure of a session, and journals where a new one had to be started.
+    /// Ensures a session, and journals a new one.
     pub(super) async fn ensure_session(&mut self, listener: Listener<'_>) -> Result<(), RunError> {
         match self.session.ensure(&self.run, &self.control).await? {
             Some(event) => self.record(&[event], listener).await,

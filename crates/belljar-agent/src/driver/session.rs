@@ -1,5 +1,5 @@
-//! The session of a run: started when it is first needed, saved after each cell, loaded by who
-//! resumes the run.
+//! The session of a run: started when it is first needed, saved after each cell, loaded when the
+//! run resumes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,14 +20,14 @@ use crate::run::{
 /// the cell.
 const SAVED_BYTES: u64 = 64 << 20;
 
-/// The longest path of a file that a run leaves, and the most directories of one: whoever removes them later holds
-/// each of them open.
+/// The longest path of an artifact, and its most directories: whoever removes them later holds each
+/// of them open.
 const MAX_PATH: usize = 1024;
 const MAX_DEPTH: usize = 64;
 
 const DISK_FAILED: &str = "the disk of the service failed";
 
-/// The most bytes of the paths of all files that a run leaves: they are a part of its last event.
+/// The most bytes of the paths of all artifacts: they are a part of the run's last event.
 const MAX_NAMED: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -56,12 +56,13 @@ impl RunSession {
         }
     }
 
-    /// Where the session is saved as it was after a cell.
+    /// The snapshot of the session after a cell.
     fn snapshot(&self, cell: u32) -> PathBuf {
         snapshot_in(&self.directory, cell)
     }
 
-    /// Removes all snapshots but the one of this cell, and what a host that died left of one; 0 for all.
+    /// Removes all snapshots but the one of this cell, and remains of one whose host died; 0 for
+    /// all.
     pub(super) fn keep_snapshot(&self, cell: u32) {
         let kept = self.snapshot(cell);
         for file in fs::read_dir(&self.directory)
@@ -77,7 +78,7 @@ impl RunSession {
         }
     }
 
-    /// Makes sure that there is a session; tells of a new one.
+    /// Ensures that there is a session; reports a new one.
     pub(super) async fn ensure(
         &mut self,
         run: &Run,
@@ -108,8 +109,8 @@ impl RunSession {
         loaded.filter(|(_, report)| report.cells == run.last_cell())
     }
 
-    /// A session that goes on from the run's snapshot, else a new one; what the model is told of
-    /// it, and how many cells it has run.
+    /// A session from the run's snapshot, else a new one; also the message for the model about it,
+    /// and how many cells it has run.
     async fn begin(&self, run: &Run) -> Result<(Session, Option<String>, u32), RunError> {
         let language = run.language();
         if let Some((session, report)) = self.load(run).await {
@@ -137,7 +138,7 @@ impl RunSession {
         Ok(session)
     }
 
-    /// The session of the run that this one goes on from: what was kept of it, else its cells run again.
+    /// The session of the run that this one continues: the saved one, else its cells run again.
     async fn begin_from(
         &self,
         parent: &Parent,
@@ -260,10 +261,10 @@ impl RunSession {
         })
     }
 
-    /// Saves the session as it is after a cell, for whoever resumes the run.
+    /// Saves the session after a cell, for resuming the run.
     pub(super) async fn save(&self, cell: u32, manifest: &[NameInfo]) {
         let path = self.snapshot(cell);
-        // One of a cell with this number that a host which died never told of.
+        // A cell with this number that a host which died never journaled.
         let _ = fs::remove_file(&path);
         let Some(session) = &self.live else { return };
         let held: u64 = manifest.iter().filter_map(|name| name.size_bytes).sum();
@@ -284,8 +285,8 @@ impl RunSession {
         }
     }
 
-    /// Takes the session back to how it was after a cell; 0 is before the first. Whether that was
-    /// possible, and what the namespace holds then.
+    /// Restores the session to its state after a cell; 0 is before the first. Returns whether that
+    /// was possible, and the manifest then.
     pub(super) async fn go_back(
         &mut self,
         cell: Option<u32>,
@@ -317,9 +318,9 @@ impl RunSession {
         self.live.as_ref()?.get(path).ok()
     }
 
-    /// Copies files that the run made out of the session. The list keeps those that were still there and are on disk
-    /// now; those that could not be kept are noted, and the run ends nonetheless. The session of a host that died is
-    /// loaded for it.
+    /// Copies artifacts out of the session. The list keeps those that still exist and are on disk
+    /// now; those that could not be kept are noted, and the run ends nonetheless. After the death
+    /// of a host, the session is loaded for it.
     pub(super) async fn keep_artifacts(&mut self, root: &Path, ending: &mut Ending, run: &Run) {
         if ending.artifacts.is_empty() {
             return;
@@ -344,7 +345,7 @@ impl RunSession {
         }
     }
 
-    /// Ends the session, of which the snapshot of this cell is kept; 0 for none.
+    /// Ends the session; the snapshot of this cell is kept, 0 for none.
     pub(super) async fn close(&mut self, cell: u32) {
         self.keep_snapshot(cell);
         // Unless the run has left files in it.
@@ -355,7 +356,8 @@ impl RunSession {
     }
 }
 
-/// Cuts what is too long for the conversation; all of it is then in a file of the workspace.
+/// Cuts text that is too long for the conversation; the full text is then in a file of the
+/// workspace.
 fn cap(text: &mut String, session: &Session, outcome: &Outcome, start: &Start) {
     let most = start.result_bytes();
     if text.len() <= most {
@@ -373,7 +375,7 @@ fn cap(text: &mut String, session: &Session, outcome: &Outcome, start: &Start) {
     }
 }
 
-/// Copies a file of a session below a directory. False if it is not there any more.
+/// Copies a file of a session below a directory. Returns false if it no longer exists.
 async fn keep_artifact(
     session: &Arc<Session>,
     root: &Path,
@@ -391,7 +393,7 @@ async fn keep_artifact(
             Err(Error::FileTooLarge { .. }) => return Err("it is too large"),
             Err(Error::Ended(_)) => return Err("the session that had it has ended"),
             Err(error) => {
-                tracing::warn!(%error, "an artifact can't be read");
+                tracing::warn!(%error, "an artifact cannot be read");
                 return Err("it could not be read");
             }
         };
@@ -400,7 +402,7 @@ async fn keep_artifact(
     copied.await.unwrap_or(Err("it could not be read"))
 }
 
-/// Makes the files durable that a run leaves; those of a disk that fails are noted.
+/// Makes the artifacts of a run durable. If the disk fails, they are noted as not kept.
 pub(super) async fn sync_artifacts(root: PathBuf, ending: &mut Ending) {
     if ending.artifacts.is_empty() {
         return;
@@ -413,14 +415,14 @@ pub(super) async fn sync_artifacts(root: PathBuf, ending: &mut Ending) {
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)));
     if let Err(error) = synced {
-        tracing::error!(%error, "artifacts can't be made durable");
+        tracing::error!(%error, "artifacts cannot be made durable");
         for artifact in std::mem::take(&mut ending.artifacts) {
             ending.note_not_kept(&artifact.path, DISK_FAILED);
         }
     }
 }
 
-/// Writes a file that a run leaves, whole or not at all; else why not.
+/// Writes an artifact, completely or not at all; returns the reason if not.
 pub(super) fn keep_file(path: &Path, contents: &[u8]) -> Result<(), &'static str> {
     let write = || {
         if let Some(parent) = path.parent() {
@@ -435,7 +437,7 @@ pub(super) fn keep_file(path: &Path, contents: &[u8]) -> Result<(), &'static str
         written
     };
     write().map_err(|error| {
-        tracing::error!(%error, path = %path.display(), "an artifact can't be kept");
+        tracing::error!(%error, path = %path.display(), "an artifact cannot be kept");
         match (StorageFault::from_io(&error), error.kind()) {
             (Some(StorageFault::Full), _) => "the disk of the service was full",
             (Some(StorageFault::Failed), _) => DISK_FAILED,

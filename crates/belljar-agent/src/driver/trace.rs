@@ -1,8 +1,9 @@
-//! What whoever watches a run from outside hears of it: spans by OpenTelemetry's conventions for generative AI, and
-//! measurements. Where nobody listens they cost nothing.
+//! Observing a run from outside: spans by OpenTelemetry's conventions for generative AI, and
+//! measurements. Without a listener they cost nothing.
 //!
-//! Texts of models, code and tools are events of their own target, which a log never has, and a trace only where the
-//! operator asked for it. A measurement is an event whose name is the instrument's; its fields have few values.
+//! Texts of models, code and tools are events of their own target, which a log never has, and a
+//! trace only if the operator enabled it. A measurement is an event whose name is the instrument's;
+//! its fields have few values.
 
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ pub(super) fn invoke_agent(live: &LiveRun) -> Span {
     )
 }
 
-/// It came to its end, or to where it waits for a person.
+/// It ended, or waits for a person.
 pub(super) fn driven(span: &Span, run: &Run, end: &Result<(), RunError>) {
     let spent = run.spent();
     span.record("gen_ai.usage.input_tokens", spent.input_tokens);
@@ -88,7 +89,7 @@ fn fail(span: &Span, error: &str) {
     span.record("otel.status_code", "ERROR");
 }
 
-/// A person was asked, or has decided.
+/// An approval was requested or decided.
 pub(super) fn tell(event: &RunEvent) {
     match event {
         RunEvent::ApprovalAsked(approval) => {
@@ -124,7 +125,7 @@ pub(super) fn tell(event: &RunEvent) {
     }
 }
 
-/// One question to the model.
+/// One request to the model.
 pub(super) fn chat(live: &LiveRun, step: u32, request: &ModelRequest) -> Span {
     let provider = &live.agent.provider;
     info_span!(
@@ -148,7 +149,7 @@ pub(super) fn chat(live: &LiveRun, step: u32, request: &ModelRequest) -> Span {
     )
 }
 
-/// The model replied, or could not be asked.
+/// The model replied, or the request failed.
 pub(super) fn replied(
     span: &Span,
     provider: &Provider,
@@ -275,7 +276,7 @@ fn word_of(fault: &ModelFault) -> &'static str {
     }
 }
 
-/// A call of a tool: of the model, or of the code of a cell, within whose span it is then.
+/// A tool call: of the model, or of the code of a cell, within whose span it is then.
 pub(super) fn execute_tool(live: &LiveRun, tool: &str, step: u32, place: u32) -> Span {
     let name: String = tool.chars().take(NAME_LETTERS).collect();
     info_span!(
@@ -323,7 +324,7 @@ pub(super) fn cell_called(span: &Span, arguments: &Map<String, Value>) {
     }
 }
 
-/// The tool has given something, or could not.
+/// The tool has returned or failed.
 pub(super) fn cell_call_ended(span: &Span, given: &Result<Given, ToolError>) {
     if given.is_err() {
         fail(span, "tool_error");

@@ -223,7 +223,7 @@ fn read_end(value: &Value, draft: &mut Draft<'_>) {
         Some("end_turn" | "stop_sequence") => draft.finish(Finish::Stop),
         Some("tool_use") => draft.finish(Finish::ToolCalls),
         Some("max_tokens" | "model_context_window_exceeded") => draft.finish(Finish::Length),
-        Some("refusal") => draft.filtered("it refused to go on"),
+        Some("refusal") => draft.filtered("it refused to continue"),
         Some(other) => draft.finish(Finish::Other(other.chars().take(64).collect())),
     }
 }

@@ -1,4 +1,4 @@
-//! How talking to a model fails.
+//! Errors of requests to a model server.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::reply::Reply;
 
-/// Why there is no reply, and what had come of it.
+/// Why there is no reply, and the part that had arrived.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelError {
-    /// What happened the last time.
+    /// The fault of the last attempt.
     pub fault: ModelFault,
-    /// How often it was tried. 0 if nothing was sent.
+    /// The number of attempts; 0 if nothing was sent.
     pub attempts: u32,
-    /// What had come before it broke, if anything had.
+    /// The part of the reply that had arrived, if any.
     pub partial: Option<Box<Reply>>,
 }
 
-/// What happened. `said` is what the server said, shortened, without the key.
+/// What happened. `said` is the message of the server, shortened, without the key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -31,91 +31,91 @@ pub enum ModelFault {
     },
     /// The server doesn't accept the key.
     #[error(
-        "the model server refused the key: {said}\nhint: check the key, and that it may use this model"
+        "the model server refused the key: {said}\nhint: check the key, and that it permits this model"
     )]
     Auth {
-        /// Its words.
+        /// The server's message.
         said: String,
     },
     /// The server doesn't have the model.
     #[error(
-        "the server has no model `{model}`: {said}\nhint: check the model's name; local servers must have loaded it"
+        "the model server has no model `{model}`: {said}\nhint: check the name of the model; a local server must have loaded it"
     )]
     NoSuchModel {
-        /// The name that was asked for.
+        /// The requested name.
         model: String,
-        /// Its words.
+        /// The server's message.
         said: String,
     },
-    /// The server doesn't understand the request, or not there.
+    /// The server doesn't understand the request, or not at this URL.
     #[error(
-        "the model server refused the request ({status}): {said}\nhint: check the base URL and what the model supports"
+        "the model server refused the request ({status}): {said}\nhint: check the base URL, and which features the model supports"
     )]
     BadRequest {
-        /// The HTTP status; 0 if it was said within a reply.
+        /// The HTTP status; 0 if the error was part of a reply.
         status: u16,
-        /// Its words.
+        /// The server's message.
         said: String,
     },
     /// The conversation is longer than the model can read.
     #[error(
-        "the conversation is too long for the model: {said}\nhint: shorten it, or set the profile's context window to what the server has"
+        "the conversation is too long for the model: {said}\nhint: shorten it, or set the profile's context window to that of the server"
     )]
     ContextTooLong {
-        /// Its words.
+        /// The server's message.
         said: String,
     },
-    /// The server doesn't let this be asked or answered.
-    #[error(
-        "the model server's content filter stopped it: {said}\nhint: word the task differently"
-    )]
+    /// The content filter of the server blocked the request or the reply.
+    #[error("the content filter of the model server blocked it: {said}\nhint: rephrase the task")]
     ContentFilter {
-        /// Its words.
+        /// The server's message.
         said: String,
     },
     /// There is no money or quota left.
-    #[error("the account has no quota left: {said}\nhint: look at the provider's billing page")]
+    #[error("the account has no quota left: {said}\nhint: see the provider's billing page")]
     Quota {
-        /// Its words.
+        /// The server's message.
         said: String,
     },
     /// Too many requests.
-    #[error("the model server limits the rate of requests: {said}\nhint: wait{}", wait(*.retry_after_ms))]
+    #[error("the rate limit of the model server is exceeded: {said}\nhint: wait{}", wait(*.retry_after_ms))]
     RateLimited {
-        /// Its words.
+        /// The server's message.
         said: String,
-        /// When it wants to be asked again.
+        /// When to retry, if the server said so.
         retry_after_ms: Option<u64>,
     },
-    /// The server can't now.
+    /// The server failed for now.
     #[error("the model server is overloaded or broken ({status}): {said}\nhint: try again later{}", wait(*.retry_after_ms))]
     Overloaded {
-        /// The HTTP status; 0 if it was said within a reply.
+        /// The HTTP status; 0 if the error was part of a reply.
         status: u16,
-        /// Its words.
+        /// The server's message.
         said: String,
-        /// When it wants to be asked again.
+        /// When to retry, if the server said so.
         retry_after_ms: Option<u64>,
     },
     /// The server can't be reached.
-    #[error("the model server can't be reached: {why}\nhint: check that it runs, and the base URL")]
+    #[error(
+        "the model server cannot be reached: {why}\nhint: check that it runs, and the base URL"
+    )]
     Connect {
         /// Why.
         why: String,
     },
     /// The server took too long.
     #[error(
-        "the model server took too long: {phase} in {limit_ms} ms\nhint: the profile's timeouts can be raised for slow models"
+        "the request to the model server timed out: {phase} within {limit_ms} ms\nhint: raise the profile's timeouts for slow models"
     )]
     Timeout {
-        /// What was waited for.
+        /// The phase.
         phase: Phase,
-        /// How long.
+        /// The timeout.
         limit_ms: u64,
     },
     /// The connection ended before the reply did.
     #[error(
-        "the reply was cut off: {why}\nhint: try again; if it is always so, look at the server's log or at a proxy between"
+        "the reply was cut off: {why}\nhint: try again; if that does not help, check the log of the server and proxies in between"
     )]
     Cut {
         /// How.
@@ -123,28 +123,28 @@ pub enum ModelFault {
     },
     /// What came is not in the server's format.
     #[error(
-        "the reply can't be read: {why}\nhint: check that the base URL and the wire format fit the server"
+        "the reply cannot be read: {why}\nhint: check that the base URL and the wire format match the server"
     )]
     Malformed {
         /// Why.
         why: String,
     },
     /// The reply says nothing and calls nothing.
-    #[error("the model's reply is empty\nhint: ask again in other words, or with another model")]
+    #[error("the model's reply is empty\nhint: rephrase the task, or use another model")]
     Empty,
-    /// The reply is larger than any honest one.
+    /// The reply is larger than any valid one.
     #[error(
-        "the reply is too large: more than {limit} {what}\nhint: this server doesn't behave; limit the tokens of a reply"
+        "the reply is too large: more than {limit} {what}\nhint: the server misbehaves; limit the tokens of a reply"
     )]
     TooLarge {
         /// Of what.
         what: String,
-        /// The most that is taken.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// What was waited for.
+/// The phase of a request that timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -162,8 +162,8 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "no connection",
-            Self::FirstByte => "nothing of the reply came",
-            Self::Idle => "nothing more of the reply came",
+            Self::FirstByte => "no byte of the reply arrived",
+            Self::Idle => "no further byte of the reply arrived",
             Self::Whole => "the reply did not end",
         })
     }
@@ -173,7 +173,7 @@ impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.fault)?;
         if self.attempts > 1 {
-            write!(f, "\nit was tried {} times", self.attempts)?;
+            write!(f, "\nattempts: {}", self.attempts)?;
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl ModelFault {
         )
     }
 
-    /// When the server wants to be asked again.
+    /// The delay before a retry that the server asks for.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after_ms, .. } | Self::Overloaded { retry_after_ms, .. } => {
@@ -217,6 +217,6 @@ impl ModelFault {
 
 fn wait(ms: Option<u64>) -> String {
     ms.map_or_else(String::new, |ms| {
-        format!(" ({} s, it says)", ms.div_ceil(1000))
+        format!(" ({} s, according to the server)", ms.div_ceil(1000))
     })
 }

@@ -35,7 +35,7 @@ pub fn http_client(headers: HeaderMap, url: &Url, connect: Duration) -> Result<C
     }
     builder.build().map_err(|error| {
         format!(
-            "no HTTP client can be made: {}\nhint: the package ca-certificates may be missing",
+            "the HTTP client cannot be created: {}\nhint: the package `ca-certificates` may be missing",
             root(&error)
         )
     })

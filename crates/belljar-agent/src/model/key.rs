@@ -41,7 +41,7 @@ impl ApiKey {
                 .to_str()
                 .and_then(Self::new)
                 .map(Some)
-                .ok_or_else(|| format!("the variable {name} holds no key: it has blanks or other characters that no key has")),
+                .ok_or_else(|| format!("the variable `{name}` holds no key: it has spaces or other characters that no key has")),
             _ => Ok(None),
         }
     }

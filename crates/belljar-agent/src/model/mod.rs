@@ -1,19 +1,19 @@
 //! Clients of model providers.
 //!
-//! A [`Profile`] says how a family of servers is talked to: where it is, which of two wire formats
-//! it speaks, which key it wants, what it gets wrong. A [`Provider`] is a profile with a model's
-//! name: it turns a [`ModelRequest`] into a body ([`Profile::body`], the same bytes for the same
-//! request, without key or network), sends it, and makes one [`Reply`] of what comes back, streamed or not.
+//! A [`Profile`] describes a family of servers: its address, its wire format (one of two), its key,
+//! its quirks. A [`Provider`] is a profile with a model's name: it turns a [`ModelRequest`] into a
+//! body ([`Profile::body`], the same bytes for the same request, without key or network), sends it,
+//! and makes one [`Reply`] of the response, streamed or not.
 //!
 //! This is written by hand on a plain HTTP client, because the parts that matter here are the ones
 //! that libraries of this kind hide: the exact bytes of a request (runs are replayed and compared by
 //! them), what is retried and why, where a reply was cut, which server left the usage out.
 //!
-//! # A server is not believed
+//! # A server is not trusted
 //!
-//! It may be slow, broken or hostile. Sizes are capped before memory is taken (a line, a reply, the
-//! number of tool calls, the bytes on the wire); every wait has a limit; redirects are not followed,
-//! since they would carry the key elsewhere; what it says in an error is shown without terminal
+//! It may be slow, broken or hostile. Sizes are capped before memory is allocated (a line, a reply,
+//! the number of tool calls, the bytes on the wire). Every wait has a timeout. Redirects are not
+//! followed, since they would carry the key elsewhere. Error messages are shown without terminal
 //! sequences and without the key.
 //!
 //! # What is not an error

@@ -1,4 +1,4 @@
-//! How a family of model servers is talked to.
+//! Profiles of model servers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ pub enum WireFormat {
     Messages,
 }
 
-/// How a family of model servers is talked to. [`Profile::built_in`] has those that we know; each
-/// field may then be set to something else.
+/// How to talk to a family of model servers. [`Profile::built_in`] has the known ones; each field
+/// can be changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -31,9 +31,9 @@ pub enum WireFormat {
 pub struct Profile {
     /// The provider's name, as in `openai/gpt-5`.
     pub provider: String,
-    /// What it speaks.
+    /// Its wire format.
     pub wire: WireFormat,
-    /// The address before `/chat/completions` or `/messages`, as `https://api.openai.com/v1`.
+    /// The URL before `/chat/completions` or `/messages`, as `https://api.openai.com/v1`.
     pub base_url: String,
     /// The environment variable that holds the key.
     pub key_variable: Option<String>,
@@ -41,27 +41,27 @@ pub struct Profile {
     pub key_file: Option<PathBuf>,
     /// Whether the server can't be used without a key.
     pub key_required: bool,
-    /// Lets a key go over plain HTTP to another machine, where anyone on the way can read it.
+    /// Permits a key over plain HTTP to another machine, where anyone on the way can read it.
     pub allow_plain_http: bool,
-    /// The dialect that its models are asked in.
+    /// The dialect of its models.
     pub dialect: String,
-    /// How many tokens a conversation and its reply may have together.
+    /// The context window: tokens of a conversation and its reply together.
     pub context_window: u32,
     /// The most tokens of a reply, if a request doesn't say. Needed by the messages format.
     pub max_tokens: Option<u32>,
-    /// Whether replies are asked for piece by piece.
+    /// Whether replies are streamed.
     pub stream: bool,
-    /// What the limit of tokens is called by the server: newer models of OpenAI refuse the old name.
+    /// The server's name for the token limit: newer models of OpenAI refuse the old name.
     pub max_tokens_field: String,
     /// Says that several calls in one reply are welcome, to servers that else make only one.
     pub parallel_tool_calls: bool,
     /// More fields of every request's body, as `{"enable_thinking": false}`.
     pub extra_body: Map<String, Value>,
-    /// What its tokens cost, if that is known.
+    /// Prices of its tokens, if known.
     pub prices: Option<Prices>,
-    /// How long is waited.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// How often is tried again.
+    /// Retries.
     pub retries: Retries,
 }
 
@@ -78,7 +78,7 @@ pub struct Prices {
     pub cache_write: Option<f64>,
 }
 
-/// How long is waited, in milliseconds.
+/// Timeouts, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeouts {
     /// For a connection.
@@ -92,7 +92,7 @@ pub struct Timeouts {
     pub whole_ms: u64,
 }
 
-/// How often is tried again.
+/// Retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retries {
     /// All attempts together.
@@ -200,7 +200,7 @@ impl Profile {
         })
     }
 
-    /// That of a model which is a script, for which nothing is sent anywhere.
+    /// The profile of a scripted model, for which nothing is sent anywhere.
     pub(super) fn scripted(provider: &str) -> Self {
         Self {
             provider: provider.to_owned(),
@@ -248,7 +248,7 @@ pub struct ModelName {
 /// A text is not the name of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no model; write provider/model, as `qwen/qwen-plus` or `ollama/qwen2.5-coder`"
+    "`{0}` is not the name of a model\nhint: write `provider/model`, such as `qwen/qwen-plus` or `ollama/qwen2.5-coder`"
 )]
 pub struct ModelNameError(String);
 

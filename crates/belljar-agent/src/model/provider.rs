@@ -1,4 +1,4 @@
-//! A model that can be asked.
+//! A model that requests can be sent to.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -20,14 +20,14 @@ use super::reply::{Reply, ReplyEvent};
 use super::request::ModelRequest;
 use super::tokens::{estimate_request_tokens, estimate_tokens};
 
-/// The longest wait before another attempt that the server didn't ask for.
+/// The longest wait before a retry that the server didn't ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// What a scripted reply is told in, and how long it takes between two pieces: so that it is seen to come.
+/// The pieces of a scripted reply, and the pause between two: so that it is seen to arrive.
 const PIECE: usize = 12;
 const BETWEEN: Duration = Duration::from_millis(10);
 
-/// A model that can be asked: a profile, the model's name, and the way to it.
+/// A model that requests can be sent to: a profile, the model's name, and the connection.
 #[derive(Clone)]
 pub struct Provider {
     profile: Profile,
@@ -35,7 +35,7 @@ pub struct Provider {
     endpoint: Endpoint,
 }
 
-/// A reply as a function of what is asked.
+/// A reply as a function of the request.
 type Script = Arc<dyn Fn(&ModelRequest) -> Reply + Send + Sync>;
 
 #[derive(Clone)]
@@ -77,9 +77,12 @@ impl Provider {
     ) -> Result<Self, ModelError> {
         let name = &profile.provider;
         if key.is_none() && profile.key_required {
-            let variable = profile.key_variable.as_deref().unwrap_or("of the profile");
+            let variable = match profile.key_variable.as_deref() {
+                Some(variable) => format!("`{variable}`"),
+                None => "of the profile".into(),
+            };
             return Err(unusable(format!(
-                "{name} needs a key and there is none\nhint: set the variable {variable}, or name a file that holds the key (key_file)"
+                "`{name}` needs a key, and none is set\nhint: set the variable {variable}, or name a file with the key (`key_file`)"
             )));
         }
         let path = match profile.wire {
@@ -93,13 +96,13 @@ impl Provider {
         let Some(url) = url.filter(|url| url.username().is_empty() && url.password().is_none())
         else {
             return Err(unusable(format!(
-                "the base URL of {name} can't be used\nhint: it looks like https://host/v1, without a name or password in it"
+                "the base URL of `{name}` is invalid\nhint: it must look like `https://host/v1`, without user name and password"
             )));
         };
         let in_the_open = url.scheme() == "http" && !is_loopback(&url);
         if key.is_some() && in_the_open && !profile.allow_plain_http {
             return Err(unusable(format!(
-                "the key of {name} would go unencrypted to {}\nhint: use https, or set allow_plain_http if you trust the way there",
+                "the key of `{name}` would be sent unencrypted to `{}`\nhint: use https, or set `allow_plain_http` if you trust the network",
                 url.host_str().unwrap_or_default()
             )));
         }
@@ -111,7 +114,7 @@ impl Provider {
         })
     }
 
-    /// No model, but a function that says what one would: for demonstrations. It needs no network.
+    /// No model, but a function that replies like one: for demonstrations. It needs no network.
     pub fn scripted(
         provider: &str,
         model: &str,
@@ -124,7 +127,7 @@ impl Provider {
         }
     }
 
-    /// How its server is talked to.
+    /// The profile of its server.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -139,8 +142,8 @@ impl Provider {
         self.profile.body(&self.model, request)
     }
 
-    /// Asks the model. What comes is told at once; what may pass is tried again, and that is told
-    /// too. Dropping the future ends the request.
+    /// Sends a request to the model. Parts of the reply are passed on at once; transient faults are
+    /// retried, and retries are reported too. Dropping the future cancels the request.
     pub async fn send(
         &self,
         request: &ModelRequest,
@@ -219,7 +222,7 @@ impl Provider {
     }
 }
 
-/// Tells a reply piece by piece, as one that comes from a server.
+/// Passes on a reply piece by piece, like one from a server.
 async fn recite(reply: &Reply, on_event: &mut (impl FnMut(ReplyEvent) + Send)) {
     let mut events = Vec::new();
     let pieces = |text: &str| -> Vec<String> {
@@ -251,8 +254,8 @@ fn client(profile: &Profile, key: Option<&ApiKey>, url: &Url) -> Result<reqwest:
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let header = |text: String| {
-        let mut value =
-            HeaderValue::from_str(&text).map_err(|_| "the key can't be sent".to_owned())?;
+        let mut value = HeaderValue::from_str(&text)
+            .map_err(|_| "the key has characters that a header cannot have".to_owned())?;
         value.set_sensitive(true);
         Ok::<_, String>(value)
     };
@@ -278,8 +281,8 @@ fn client(profile: &Profile, key: Option<&ApiKey>, url: &Url) -> Result<reqwest:
     http_client(headers, url, connect)
 }
 
-/// How long to wait before the next attempt; none if there is to be no other. `draw` is a random
-/// number from 0 to 1: clients that failed together should not come back together.
+/// The wait before the next attempt; none if there is no other. `draw` is a random number from 0 to
+/// 1: clients that failed together should not come back together.
 fn wait_before_next(
     retries: Retries,
     fault: &ModelFault,
@@ -297,7 +300,7 @@ fn wait_before_next(
         .min(LONGEST_WAIT)
         .mul_f64(0.5 + draw / 2.0);
     let asked = fault.retry_after();
-    // Never before the server said, and a little after.
+    // Never before the time that the server named, and a little after.
     let wait = asked.map_or(back_off, |asked| asked.saturating_add(back_off / 10));
     (elapsed.saturating_add(wait) <= Duration::from_millis(retries.within_ms)).then_some(wait)
 }
@@ -308,7 +311,7 @@ fn draw() -> f64 {
     f64::from(bits) / f64::from(u32::MAX)
 }
 
-/// Servers may leave the usage out, or say zero.
+/// Servers may leave the usage out, or report zero.
 fn estimate_missing(reply: &mut Reply, request: &ModelRequest) {
     if reply.usage.input_tokens == 0 {
         reply.usage.input_tokens = estimate_request_tokens(request);

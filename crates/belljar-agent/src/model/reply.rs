@@ -1,4 +1,4 @@
-//! What a model answers.
+//! Replies of a model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use super::request::ToolCall;
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reply {
-    /// What it said.
+    /// Its text.
     pub text: String,
-    /// What it thought, where the server tells that apart.
+    /// Its reasoning, if the server separates it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thinking: String,
-    /// What it wants called, in its order.
+    /// Its calls, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// Why it ended.
     pub finish: Finish,
-    /// What it cost.
+    /// Its usage.
     pub usage: Usage,
-    /// The model that the server says it was.
+    /// The model, according to the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Thoughts with the server's seal, which have to go back unchanged with this reply.
+    /// Reasoning with the server's signature, which must go back unchanged with this reply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sealed_thinking: Vec<Value>,
 }
@@ -47,21 +47,21 @@ pub enum Finish {
 /// Tokens of one request and its reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// All that the model read, cached or not.
+    /// Input tokens, cached or not.
     pub input_tokens: u64,
-    /// All that it wrote, thoughts too.
+    /// Output tokens, reasoning included.
     pub output_tokens: u64,
-    /// How many of the input came from the server's cache.
+    /// Input tokens from the server's cache.
     pub cached_tokens: u64,
-    /// How many of the input were written to the server's cache.
+    /// Input tokens written to the server's cache.
     pub cache_write_tokens: u64,
-    /// How many of the output were thoughts, where the server tells.
+    /// Output tokens of reasoning, if the server reports them.
     pub thinking_tokens: u64,
     /// Whether a count was left out by the server, so that it is our estimate.
     pub estimated: bool,
 }
 
-/// What is heard of a reply while it comes.
+/// Parts of a reply while it arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplyEvent {
@@ -89,7 +89,7 @@ pub enum ReplyEvent {
         /// What is added.
         delta: String,
     },
-    /// This attempt failed and there will be another. What was heard before is void.
+    /// This attempt failed and will be retried. Earlier parts are void.
     Retrying {
         /// Milliseconds from now.
         after_ms: u64,

@@ -1,24 +1,24 @@
-//! What a model is asked.
+//! Requests to a model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One question to a model, in no server's format.
+/// One request to a model, in no server's format.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelRequest {
     /// The conversation so far.
     pub messages: Vec<Message>,
-    /// What the model may call.
+    /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// A JSON schema that the text of the reply has to follow.
+    /// A JSON schema for the text of the reply.
     pub response_schema: Option<Value>,
-    /// The model stops before it writes one of these.
+    /// Stop sequences.
     pub stop: Vec<String>,
-    /// The most tokens that the reply may have; else what the server or the profile says.
+    /// The most tokens of the reply; by default those of the server or the profile.
     pub max_tokens: Option<u32>,
-    /// How freely the model draws; else what the server says.
+    /// Sampling temperature; by default that of the server.
     pub temperature: Option<f64>,
 }
 
@@ -26,28 +26,28 @@ pub struct ModelRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// What the model is to be and to do.
+    /// The system prompt.
     System {
         /// The text.
         text: String,
     },
-    /// What the caller says.
+    /// A message of the user.
     User {
         /// Text and images.
         parts: Vec<Part>,
     },
-    /// What the model said before.
+    /// An earlier reply of the model.
     Assistant {
         /// The text.
         text: String,
-        /// What it called.
+        /// Its calls.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
         /// [`Reply::sealed_thinking`](crate::Reply::sealed_thinking) of that reply.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sealed_thinking: Vec<Value>,
     },
-    /// What one of its calls gave.
+    /// The result of one of its calls.
     ToolResult {
         /// The call's id.
         call_id: String,
@@ -79,7 +79,7 @@ pub enum Part {
     },
 }
 
-/// A tool as a model is told of it.
+/// A tool as a model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Its name.
@@ -90,7 +90,7 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// A call that a model asked for.
+/// A call by a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
     /// Unique within a reply. Empty for the `function_call` of older servers, whose result is then

@@ -1,4 +1,4 @@
-//! Which answers are taken, and what there is for an answer when a run has to end.
+//! Which answers are accepted, and the best answer when a run has to end.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use super::machine::{Call, CallState, Effect, Run, Step};
 use super::words;
 use crate::dialect::{ANSWER, Action};
 
-/// Times that an answer is sent back because no output shows it.
+/// How often an answer is refused because no output shows it.
 const MOST_SENT_BACK: usize = 3;
 
 /// Extensions of files that tasks ask for.
@@ -17,11 +17,11 @@ const MADE: [&str; 12] = [
     "png", "jpg", "svg", "pdf", "csv", "tsv", "json", "xlsx", "parquet", "html", "md", "txt",
 ];
 
-/// Times that the same answer is sent back.
+/// How often the same answer is refused.
 const INSISTING: usize = 2;
 
 impl Run {
-    /// Sends an answer back whose values were seen nowhere.
+    /// Refuses an answer whose values were seen nowhere.
     pub(super) fn judge_answer(&mut self) {
         let (Some(start), Some(step)) = (&self.start, self.steps.last()) else {
             return;
@@ -72,7 +72,7 @@ impl Run {
         }
     }
 
-    /// A file that the task names, that it did not come with, and that was not made.
+    /// A missing file that the task names.
     fn missing_file(&self, start: &Start) -> Option<String> {
         let ends = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;:，。；：、（）《》".contains(c);
         let names = start
@@ -92,7 +92,7 @@ impl Run {
         files.find(|name| !made(name)).map(str::to_owned)
     }
 
-    /// The answer of the last step, unless it was sent back.
+    /// The answer of the last step, unless it was refused.
     pub(super) fn accepted(&self) -> Option<String> {
         let step = self.steps.last()?;
         let sent_back = step.note.is_some() || step.calls.iter().any(|call| call.tool == ANSWER);
@@ -113,8 +113,8 @@ impl Run {
         Effect::Finish(Box::new(self.ending_with(reason, self.best_answer())))
     }
 
-    /// What there is for an answer when the run has to end: an answer that was sent back, or the
-    /// last output of a cell that succeeded.
+    /// The best answer when the run has to end: a refused answer, or the last output of a
+    /// successful cell.
     fn best_answer(&self) -> Option<String> {
         if let Some(answer) = self.steps.last().and_then(answer_of) {
             return Some(answer.text.to_owned());

@@ -1,4 +1,4 @@
-//! Approvals: when a person is asked before code runs or a tool is called, and what the person says.
+//! Approvals: when a person is asked before code runs or a tool is called, and the decision.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::risk::{Capability, Earlier, Finding, Risk, risk};
 use crate::tool::{GrantedTool, ToolEffects};
 
-/// When a person is asked: the later, the more often.
+/// When approval is needed, from the weakest to the strictest.
 #[derive(
     Clone,
     Copy,
@@ -39,28 +39,28 @@ pub enum Policy {
     Always,
 }
 
-/// What a person is asked for in a run.
+/// The approval policy of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Approvals {
-    /// Whatever the others don't name.
+    /// For everything that the others don't name.
     pub policy: Policy,
     /// Tools, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, Policy>,
-    /// What the code of a cell may do.
+    /// For code, by capability.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub capabilities: BTreeMap<Capability, Policy>,
 }
 
 impl Approvals {
-    /// What a person is to be asked before this code runs, outside of a run; none where nobody is.
+    /// The approval that this code needs outside of a run, if any.
     pub fn ask_for_code(&self, code: &str) -> Option<Approval> {
         self.ask_for_code_of(0, 0, code, &Earlier::default())
     }
 
-    /// The same for the code of a call of a run, after earlier cells. Where nobody is ever asked, it
-    /// is not looked at.
+    /// The same for the code of a call of a run, after earlier cells. Code is not analysed if
+    /// nothing ever needs approval.
     pub(crate) fn ask_for_code_of(
         &self,
         step: u32,
@@ -76,12 +76,12 @@ impl Approvals {
             .then(|| Approval::of_cell(step, call, code, risk))
     }
 
-    /// Whether no code is ever asked for.
+    /// Whether no code ever needs approval.
     pub(crate) fn never_asks_for_code(&self) -> bool {
         self.policy == Policy::Never && self.capabilities.is_empty()
     }
 
-    /// Whether a person is asked before a cell with this risk runs.
+    /// Whether a cell with this risk needs approval.
     fn ask_for_cell(&self, risk: &Risk) -> bool {
         self.policy == Policy::Always
             || risk.findings.iter().any(|finding| {
@@ -95,7 +95,7 @@ impl Approvals {
             })
     }
 
-    /// Whether a person is asked before a call of this tool is performed.
+    /// Whether a call of this tool needs approval.
     pub(crate) fn ask_for_call(&self, tool: &GrantedTool) -> bool {
         match self.tools.get(&tool.stub.name).unwrap_or(&self.policy) {
             Policy::Never => false,
@@ -104,7 +104,7 @@ impl Approvals {
         }
     }
 
-    /// Nobody is asked again for what this needed.
+    /// Never ask again for what this approval needed.
     pub fn allow(&mut self, subject: &Subject) {
         match subject {
             Subject::Call { tool, .. } => {
@@ -122,24 +122,24 @@ impl Approvals {
     }
 }
 
-/// What a person is asked.
+/// A request for approval.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Approval {
-    /// Names it within its run.
+    /// Its id within its run.
     pub id: String,
-    /// The step that it belongs to.
+    /// Its step.
     pub step: u32,
-    /// The place of the call in the step.
+    /// The index of the call in the step.
     pub call: u32,
     /// What is to be approved.
     pub subject: Subject,
-    /// SHA-256 of the exact bytes of it: a decision is for these, and for nothing else.
+    /// SHA-256 of its exact bytes: a decision is for these, and for nothing else.
     pub hash: String,
-    /// What a person is to see of it. Whoever asks a person shows this, and nothing else of it.
+    /// The view for a person. Whoever asks a person shows this, and nothing else of it.
     pub shown: ShownSubject,
 }
 
-/// An approval as it is read: what is shown is always made of its subject.
+/// An approval as it is read: the view is always made from its subject.
 #[derive(Deserialize)]
 struct StoredApproval {
     id: String,
@@ -175,15 +175,15 @@ impl From<StoredApproval> for Approval {
     }
 }
 
-/// What a person sees of what is to be approved: all of it, with what would hide or deceive written out.
+/// The view of what is to be approved: complete, with deceptive characters escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShownSubject {
     /// The tool, for a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What the code may do.
+    /// Its capabilities.
     pub findings: Vec<Finding>,
-    /// What to look out for, each in a few words. Ordinary code and arguments have nothing.
+    /// Warnings, each in a few words. Ordinary code and arguments have none.
     pub remarks: Vec<String>,
     /// The code, or the arguments as JSON, row by row.
     pub rows: Vec<ShownRow>,
@@ -210,7 +210,7 @@ impl ShownSubject {
         }
     }
 
-    /// What a person is to see of code that could run instead of what was asked for.
+    /// The view of code that a person wants to run instead.
     pub fn of_code(code: &str) -> Self {
         Self::from_cell(code, &risk(code))
     }
@@ -230,7 +230,7 @@ impl ShownSubject {
     }
 }
 
-/// What is to be approved.
+/// The subject of an approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Subject {
@@ -238,7 +238,7 @@ pub enum Subject {
     Cell {
         /// All of it.
         code: String,
-        /// What it may do.
+        /// Its capabilities.
         risk: Risk,
     },
     /// That a tool is called: by code which runs, or by the model itself.
@@ -309,7 +309,7 @@ impl Approval {
     }
 }
 
-/// What a person says.
+/// A person's decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Decision {
@@ -319,37 +319,41 @@ pub enum Decision {
         #[serde(default)]
         rest_of_run: bool,
     },
-    /// Run this code instead: it is the person's, and the model is told.
+    /// Run this code instead: it is the person's, and the model gets a note.
     Edit {
         /// The code.
         code: String,
     },
-    /// Don't, and tell the model this: for a call, its code.
+    /// Reject, with this text for the model, or, for a call, for its code.
     Feedback {
         /// In the person's words.
         text: String,
     },
-    /// Don't.
+    /// Reject.
     Reject,
 }
 
-/// Why a decision is not taken.
+/// Why a decision is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionError {
-    /// Nothing of this id waits.
+    /// No approval with this id is pending.
     #[error(
-        "nothing waits for this approval: it was decided already, is not needed any more, or is of another run"
+        "this approval is not pending: it was decided already, is no longer needed, or belongs to another run"
     )]
     NotWaiting,
     /// It is for other bytes.
-    #[error("the approval is for something else than what waits: look at it again")]
+    #[error(
+        "the approval is for other bytes than the pending ones\nhint: read the pending code or call again"
+    )]
     Changed,
     /// Arguments of a call can't be edited.
-    #[error("only code can be edited: accept the call, or say why not")]
+    #[error(
+        "a call cannot be edited, only code\nhint: accept the call, or reject it with a reason"
+    )]
     NotCode,
-    /// Nobody drives the run any more.
-    #[error("the run does not go on any more")]
+    /// The run is no longer driven.
+    #[error("the run is no longer running")]
     Over,
 }
 
@@ -363,7 +367,7 @@ pub(crate) fn hash_of_call(tool: &str, arguments: &Map<String, Value>) -> String
     hash(&["call", tool, &arguments])
 }
 
-/// No two lists of texts have the same: each is told with its length.
+/// Different lists of texts have different encodings: each text is preceded by its length.
 fn hash(parts: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -1,5 +1,5 @@
-//! Branches: code asks for the best of several values, each is tried in a copy of the session, and the
-//! first whose end a check accepts is taken.
+//! Branches: code asks for the best of several values. Each is tried in a fork of the session, and
+//! the first whose end a check accepts is taken.
 
 use std::fmt::Write as _;
 
@@ -15,35 +15,35 @@ use crate::tool::{GrantedTool, ToolEffects};
 /// The name of the tool by which code asks for branches.
 pub const BRANCH: &str = "branch";
 
-/// The most characters of an alternative, and of what came of it, as they are told.
+/// The most characters of an alternative, and of its result, in messages.
 const ALTERNATIVE: usize = 200;
 const WHY: usize = 300;
 
-/// That code of a run may try alternatives, and which of them is taken.
+/// Whether code of a run may try alternatives, and which of them is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Branches {
     most: u32,
     check: String,
 }
 
-/// The run can't have such branches.
+/// Invalid branches of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BranchesError {
-    /// As many can't be tried.
+    /// Their number is out of range.
     #[error("from 2 to 8 branches can be tried, not {0}")]
     Most(u32),
-    /// The check is not one.
+    /// The check is not an expression.
     #[error("the check is not one expression of Python")]
     Check,
 }
 
-/// What came of an alternative.
+/// The result of an alternative.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Branch {
     /// The alternative as JSON; cut where it is long.
     pub alternative: String,
-    /// Whether the check accepted how it ended.
+    /// Whether the check accepted it.
     pub accepted: bool,
     /// Why not, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,8 +51,9 @@ pub struct Branch {
 }
 
 impl Branches {
-    /// Up to `most` alternatives at a call, from 2 to 8. The `check` is an expression of Python over
-    /// the variables of the session: where it is true after the cell, the alternative is accepted.
+    /// Up to `most` alternatives at a call, from 2 to 8. The `check` is an expression of Python
+    /// over the variables of the session: if it is true after the cell, the alternative is
+    /// accepted.
     pub fn new(most: u32, check: &str) -> Result<Self, BranchesError> {
         if !(2..=8).contains(&most) {
             return Err(BranchesError::Most(most));
@@ -72,7 +73,7 @@ impl Branches {
         self.most
     }
 
-    /// What is true of what is taken.
+    /// The check.
     pub fn check(&self) -> &str {
         &self.check
     }
@@ -123,7 +124,7 @@ impl Branches {
         }
     }
 
-    /// What the model is told of it.
+    /// The text for the model.
     pub(super) fn text(&self, language: Language) -> String {
         let (most, check) = (self.most, &self.check);
         match language {
@@ -155,7 +156,7 @@ fn is_expression(code: &str) -> bool {
 }
 
 impl Branch {
-    /// What came of an alternative: nothing is wrong, or this.
+    /// The result of an alternative: accepted, or the reason.
     pub(crate) fn new(alternative: &Value, why: Option<&str>) -> Self {
         Self {
             alternative: cut(&alternative.to_string(), ALTERNATIVE),
@@ -217,7 +218,7 @@ pub(crate) fn check_failed(outcome: &Outcome, language: Language) -> String {
     }
 }
 
-/// What code is told where no alternative was accepted.
+/// The message for code if no alternative was accepted.
 pub(crate) fn none_accepted(branches: &[Branch], language: Language) -> String {
     let mut text = String::from(match language {
         Language::English => "no alternative was accepted",
@@ -230,7 +231,7 @@ pub(crate) fn none_accepted(branches: &[Branch], language: Language) -> String {
     text
 }
 
-/// What code is told where its session can't be copied.
+/// The message for code if its session can't be forked.
 pub(crate) fn not_forked(why: &str, language: Language) -> String {
     match language {
         Language::English => format!(
@@ -242,7 +243,7 @@ pub(crate) fn not_forked(why: &str, language: Language) -> String {
     }
 }
 
-/// What code in a branch is told that calls a tool.
+/// The message for code in a branch that calls a tool.
 pub(crate) fn no_calls_in_branch(language: Language) -> &'static str {
     match language {
         Language::English => {

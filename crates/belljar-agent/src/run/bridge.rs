@@ -1,4 +1,4 @@
-//! What a run knows of approvals, and of the calls that the code of its cells makes.
+//! Approvals of a run, and calls by the code of its cells.
 
 mod words;
 
@@ -23,11 +23,11 @@ pub struct CellCall {
     pub tool: String,
     /// The arguments.
     pub arguments: Map<String, Value>,
-    /// How far it is.
+    /// Its state.
     pub state: CellCallState,
 }
 
-/// How far a call is.
+/// The state of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CellCallState {
     /// A person was asked.
@@ -41,7 +41,7 @@ pub enum CellCallState {
 }
 
 impl Run {
-    /// What a person was asked and has not decided.
+    /// The pending approvals.
     pub fn undecided(&self) -> &[Approval] {
         &self.undecided
     }
@@ -51,7 +51,7 @@ impl Run {
         &self.cell_calls
     }
 
-    /// What a marker stands for.
+    /// What a marker represents.
     pub(crate) fn kept(&self) -> &std::collections::BTreeMap<String, BlobRef> {
         &self.kept
     }
@@ -67,7 +67,7 @@ impl Run {
         self.start()?.branches.as_ref()
     }
 
-    /// Whether a person is asked before code calls this tool.
+    /// Whether code needs approval for this tool.
     pub(crate) fn asks_for_call(&self, tool: &GrantedTool) -> bool {
         // Branches have no effect of their own, and the cell was looked at.
         let is_branch = tool.stub.name == BRANCH && self.branches().is_some();
@@ -81,7 +81,7 @@ impl Run {
         direct.find(|tool| tool.direct_name().as_deref() == Some(&call.tool))
     }
 
-    /// What a person has to be asked for before a call is performed, and its hash where it is.
+    /// The approval that a call needs before it is performed, and its hash if so.
     fn needed(&self, step: u32, place: u32, call: &Call, earlier: &Earlier) -> Option<Approval> {
         if let Some(tool) = self.direct(call) {
             let arguments = call.arguments.as_object().cloned().unwrap_or_default();
@@ -118,7 +118,7 @@ impl Run {
         })
     }
 
-    /// Whether a decision can be taken.
+    /// Checks whether a decision is valid.
     pub fn check_decision(
         &self,
         approval: &str,
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    /// What a person is still to be asked for in a step.
+    /// The approvals that a step still needs.
     pub(super) fn unasked(&self, step: &Step) -> Vec<Approval> {
         let asked =
             |approval: &Approval| self.undecided.iter().any(|other| other.id == approval.id);
@@ -163,7 +163,7 @@ impl Run {
         self.earlier.with_manifest(&self.manifest)
     }
 
-    /// Takes in an event of approvals and of calls of cells.
+    /// Applies an event of approvals and of calls of cells.
     pub(super) fn bridge_event(&mut self, event: &RunEvent) -> Result<(), &'static str> {
         match event {
             RunEvent::ApprovalAsked(approval) => self.asked_approval(approval),
@@ -233,7 +233,7 @@ impl Run {
                 if let ToolAnswer::Kept { marker, data } = answer {
                     self.kept.insert(marker.clone(), data.clone());
                 }
-                // Nobody waits for it any more.
+                // No code waits for it any more.
                 self.undecided
                     .retain(|asked| asked.call_number() != Some(*number));
                 Ok(())
@@ -247,13 +247,13 @@ impl Run {
         u32::try_from(self.cell_calls.len()).map_or(u32::MAX, |calls| calls + 1)
     }
 
-    /// The cell has ended, and its calls with it.
+    /// The cell has ended, and so have its calls.
     pub(super) fn forget_calls(&mut self) {
         self.cell_calls.clear();
         self.undecided.retain(|asked| asked.call_number().is_none());
     }
 
-    /// What the model is told of a cell whose host died.
+    /// The message for the model about a cell whose host died.
     pub(super) fn lost_words(&self, differs: bool) -> String {
         words::lost_call(&self.cell_calls, differs, self.language())
     }

@@ -1,10 +1,10 @@
-//! What a run may use, and why it ends.
+//! Budgets of runs, and why runs end.
 
 use belljar_protocol::Language;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a run may use. Whatever is reached first ends it.
+/// The budget of a run. The first part that is used up ends it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Budget {
@@ -16,15 +16,14 @@ pub struct Budget {
     /// Money, in the currency of the profile's prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money: Option<f64>,
-    /// Seconds that the model and the tools take together.
+    /// Seconds of the model and the tools together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
-    /// Calls of tools: 100.
+    /// Tool calls: 100.
     pub calls: u32,
-    /// Calls of tools that the code of cells makes: 10,000. What is called beyond it is refused; the
-    /// run goes on.
+    /// Tool calls by code of cells: 10,000. Further calls are denied; the run continues.
     pub cell_calls: u32,
-    /// Times that it may be taken back because it went in circles: 2.
+    /// Rollbacks by loop detection: 2.
     pub repeats: u32,
 }
 
@@ -42,7 +41,7 @@ impl Default for Budget {
     }
 }
 
-/// Parts of a budget that are to be at least so much. What is left out stays as it is.
+/// Parts of a budget to raise to at least these values. Parts that are left out stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Raise {
@@ -55,10 +54,10 @@ pub struct Raise {
     /// Money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money: Option<f64>,
-    /// Seconds that the model and the tools take together.
+    /// Seconds of the model and the tools together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
-    /// Calls of tools.
+    /// Tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
 }
@@ -68,9 +67,9 @@ pub struct Raise {
 pub struct Spent {
     /// Turns of the model.
     pub steps: u32,
-    /// Tokens that the model read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens that it wrote.
+    /// Output tokens.
     pub output_tokens: u64,
     /// Money.
     pub money: f64,
@@ -78,12 +77,12 @@ pub struct Spent {
     pub model_ms: u64,
     /// Milliseconds of tools.
     pub tool_ms: u64,
-    /// Calls of tools.
+    /// Tool calls.
     pub calls: u32,
-    /// Calls of tools that the code of cells made.
+    /// Tool calls by code of cells.
     #[serde(default)]
     pub cell_calls: u32,
-    /// Times that it was taken back.
+    /// Rollbacks.
     pub repeats: u32,
 }
 
@@ -100,14 +99,14 @@ impl Spent {
 pub enum ExitReason {
     /// The model answered.
     Answered,
-    /// The model could not be asked.
+    /// The request to the model failed.
     ModelFailed {
         /// Why.
         error: String,
     },
-    /// What the model wrote could not be understood, several times in a row.
+    /// The model's replies could not be understood, several times in a row.
     NotUnderstood,
-    /// It did the same again and again.
+    /// It repeated the same actions.
     Repetition,
     /// A part of the budget was used up.
     Budget {
@@ -130,13 +129,13 @@ pub enum BudgetPart {
     Money,
     /// Time.
     Seconds,
-    /// Calls of tools.
+    /// Tool calls.
     Calls,
 }
 
 impl Budget {
-    /// Raises parts of it. None is ever lowered, and what is not limited stays so: in whatever order two of
-    /// these come, the same comes of it.
+    /// Raises parts of it. None is ever lowered, and unlimited parts stay so: the order of two
+    /// raises does not matter.
     pub fn raise(&mut self, by: &Raise) {
         self.steps = by.steps.map_or(self.steps, |most| self.steps.max(most));
         self.calls = by.calls.map_or(self.calls, |most| self.calls.max(most));
@@ -169,7 +168,7 @@ impl Budget {
         }
     }
 
-    /// What the model is told near the end of the budget.
+    /// The message for the model near the end of the budget.
     pub fn reminder(&self, spent: &Spent, language: Language) -> Option<String> {
         let left = self.steps.saturating_sub(spent.steps);
         let short = self

@@ -1,5 +1,5 @@
-//! The conversation that a run's next question to the model consists of. It never outgrows the
-//! model's window: older steps become a summary first, then what is too long is cut.
+//! The conversation of a run's next request to the model. It never outgrows the model's window:
+//! older steps become a summary first, then long texts are cut.
 
 use std::borrow::Cow;
 
@@ -18,14 +18,14 @@ use crate::{
 /// begins the same way for a while, which servers keep in their caches.
 const FILLED_AGAIN: f64 = 0.6;
 
-/// Steps in a row of which nothing came but failures, before the model is told to try another way.
+/// Failed steps in a row before the model is asked to try another way.
 const MANY_FAILURES: usize = 3;
 
 /// The most text of a reply that was not understood.
 const REPLY_QUOTED: usize = 1500;
 
 impl Start {
-    /// The tools that the model is told of.
+    /// The tools in the prompt.
     pub fn tool_specs(&self) -> Vec<ToolSpec> {
         crate::tool::specs(&self.tools, &self.granted, self.language)
     }
@@ -79,7 +79,7 @@ impl Run {
             },
             response_schema: start.dialect.response_schema(&start.tool_specs()),
             stop: match start.dialect {
-                // Small models go on with an output of their own making.
+                // Small models continue with an output of their own making.
                 Dialect::FencedCode | Dialect::Tags => {
                     let next = Some(self.last_cell() + 1);
                     let output = words::observation(PYTHON, next, start.language);
@@ -117,7 +117,7 @@ impl Run {
         }
     }
 
-    /// Tokens as the server counts them, as far as it has told.
+    /// Tokens as the server counts them, as far as it has reported.
     fn tokens(&self, estimate: u64) -> u64 {
         #[expect(
             clippy::cast_precision_loss,

@@ -1,4 +1,4 @@
-//! What happens in a run, as its journal has it.
+//! Events of a run, as its journal has them.
 
 use belljar_journal::BlobRef;
 use belljar_protocol::{Artifact, Language, NameInfo};
@@ -16,13 +16,13 @@ use crate::{Dialect, Reply};
 /// The version of the events' shape that this code writes.
 pub const EVENT_VERSION: u32 = 1;
 
-/// One fact about a run. The journal has them in order; folding them gives the run.
+/// One fact about a run. The journal has them in order; folding them yields the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunEvent {
     /// The run began.
     Started(Box<Start>),
-    /// The model is asked. What exactly is a blob, so that a replay can compare.
+    /// A request to the model. Its body is a blob, so that a replay can compare it.
     Asked {
         /// The step, counted from 1.
         step: u32,
@@ -37,52 +37,52 @@ pub enum RunEvent {
         reply: Box<Reply>,
         /// How long it took.
         took_ms: u64,
-        /// What it cost, in the currency of the profile.
+        /// Its cost, in the currency of the profile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
     },
-    /// The model could not be asked, after all retries.
+    /// The request to the model failed, after all retries.
     ModelFailed {
         /// The step.
         step: u32,
         /// Why, in words.
         error: String,
     },
-    /// A call of a tool is about to be performed.
+    /// A tool call is about to be performed.
     CallStarted {
         /// The step.
         step: u32,
-        /// Its place among the calls of the step.
+        /// Its index among the calls of the step.
         call: u32,
     },
     /// A call has its result.
     CallEnded {
         /// The step.
         step: u32,
-        /// Its place.
+        /// Its index.
         call: u32,
         /// The result.
         result: Box<CallResult>,
     },
-    /// The host died while a call was performed: whether it took effect is not known.
+    /// The host died while a call was performed: whether it took effect is unknown.
     CallLost {
         /// The step.
         step: u32,
-        /// Its place.
+        /// Its index.
         call: u32,
         /// Whether its code was run again, and made other calls than the first time.
         #[serde(default)]
         differs: bool,
     },
-    /// A person is asked.
+    /// An approval is requested.
     ApprovalAsked(Box<Approval>),
     /// A person has decided.
     ApprovalDecided {
-        /// Which approval.
+        /// The approval.
         approval: String,
-        /// The hash of what it is for.
+        /// The hash of the approved bytes.
         hash: String,
-        /// What was decided.
+        /// The decision.
         decision: Decision,
     },
     /// Parts of the budget were raised.
@@ -90,16 +90,16 @@ pub enum RunEvent {
         /// Which, and to what.
         raise: Raise,
     },
-    /// From now on a person is asked at other times.
+    /// The approval policy was changed.
     PolicySet {
-        /// When.
+        /// The new policy.
         policy: Policy,
     },
-    /// A call that code of a cell makes is about to be performed.
+    /// A call by code of a cell is about to be performed.
     ToolCalled {
         /// The step.
         step: u32,
-        /// The place of the cell's call in the step.
+        /// The index of the cell's call in the step.
         call: u32,
         /// Its number among the calls of the cell, from 1.
         number: u32,
@@ -112,52 +112,53 @@ pub enum RunEvent {
     ToolAnswered {
         /// The step.
         step: u32,
-        /// The place of the cell's call in the step.
+        /// The index of the cell's call in the step.
         call: u32,
         /// Its number.
         number: u32,
         /// The answer.
         answer: ToolAnswer,
     },
-    /// Alternatives were tried for a call of `branch` that code makes; then it is answered.
+    /// Alternatives were tried for a call of `branch` by code; then it is answered.
     Branched {
         /// The step.
         step: u32,
-        /// The place of the cell's call in the step.
+        /// The index of the cell's call in the step.
         call: u32,
         /// The number of the call.
         number: u32,
-        /// What came of each, up to the one that was accepted.
+        /// The result of each, up to the accepted one.
         branches: Vec<Branch>,
     },
-    /// A session is there for the run's cells: the first one, or another after the last was lost.
+    /// A session was started for the run's cells: the first one, or another after the last was
+    /// lost.
     SessionStarted {
-        /// What of an earlier session it has, in words for the model; nothing for a first one.
+        /// What it has of an earlier session, in words for the model; none for a first one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
-        /// How many cells it has run: those of the earlier session, where that could be loaded.
+        /// How many cells it has run: those of the earlier session, if that could be loaded.
         #[serde(default)]
         cells: u32,
-        /// What it holds.
+        /// Its manifest.
         manifest: Vec<NameInfo>,
     },
-    /// The run went back to before a step, because it went in circles.
+    /// Loop detection rolled the run back to before a step.
     RolledBack {
-        /// The step that it went back to before.
+        /// The step.
         step: u32,
-        /// Whether the variables are as they were then.
+        /// Whether the variables were restored to that state.
         restored: bool,
-        /// What the namespace holds now, if that was asked.
+        /// The manifest after it, if it was read.
         manifest: Vec<NameInfo>,
     },
-    /// The caller wants it to end.
+    /// The caller requests the end.
     Stopped,
-    /// The run is over.
+    /// The run has ended.
     Ended(Box<Ending>),
 }
 
 impl RunEvent {
-    /// The word that stands for it in the journal.
+    /// Its kind in the journal.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Started(_) => "started",
@@ -182,69 +183,69 @@ impl RunEvent {
     }
 }
 
-/// What a run starts with. It does not change any more.
+/// The start of a run, which never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
-    /// What is to be done.
+    /// The task.
     pub task: String,
     /// Files of the workspace.
     #[serde(default)]
     pub files: Vec<TaskFile>,
     /// The model, as `provider/name`.
     pub model: String,
-    /// How it writes actions.
+    /// Its dialect.
     pub dialect: Dialect,
     /// The language of prompts and messages.
     #[serde(default)]
     pub language: Language,
-    /// What the run may use.
+    /// The budget.
     pub budget: Budget,
-    /// How many tokens a conversation and its reply may have together.
+    /// The context window: tokens of a conversation and its reply together.
     pub context_window: u32,
     /// The most tokens of a reply.
     pub max_tokens: u32,
-    /// How freely the model draws; else what the server says.
+    /// Sampling temperature; by default that of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Whether the model is asked to check its first answer against the task before it is taken.
+    /// Whether the model is asked to check its first answer against the task before it is accepted.
     #[serde(default)]
     pub review: bool,
-    /// The tools that it is offered besides `python` and `answer`.
+    /// The tools for the model besides `python` and `answer`.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// Packages that the environment has, to be told.
+    /// Packages of the environment, for the prompt.
     #[serde(default)]
     pub packages: Vec<String>,
     /// The tools that code may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<GrantedTool>,
-    /// When a person is asked.
+    /// The approval policy.
     #[serde(default)]
     pub approvals: Approvals,
-    /// Whether code may try alternatives, and which of them is taken.
+    /// Whether code may try alternatives, and which of them is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branches: Option<Branches>,
-    /// The run that it goes on from.
+    /// The run that it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Box<Parent>>,
 }
 
-/// The run that another one goes on from.
+/// The run that another one continues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parent {
-    /// Its name.
+    /// Its id.
     pub run: String,
     /// The last of its steps that counts.
     pub step: u32,
-    /// What the model is told of it.
+    /// Its summary for the model.
     pub told: String,
-    /// What its namespace held then.
+    /// Its manifest at that step.
     #[serde(default)]
     pub manifest: Vec<NameInfo>,
-    /// How many cells had run in the session that was kept of it; 0 where none was.
+    /// How many cells had run in its saved session; 0 if none was saved.
     #[serde(default)]
     pub kept_cells: u32,
-    /// The code of the cells that made its session, in a list: run again where none was kept.
+    /// The code of the cells that made its session, in a list: run again if no session was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<BlobRef>,
 }
@@ -256,22 +257,22 @@ pub struct TaskFile {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// How it begins, if it is text.
+    /// Its beginning, if it is text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub head: String,
     /// Its contents.
     pub contents: BlobRef,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallResult {
-    /// What the model is told; cut to what a step may have.
+    /// The text for the model, cut to what a step may have.
     pub text: String,
     /// Whether it failed.
     #[serde(default)]
     pub failed: bool,
-    /// What the tool gave as data, for tools that keep some: the last result of a computation.
+    /// The result as data, for tools that keep some: the last result of a computation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// The cell that ran, for a call of `python`.
@@ -282,7 +283,7 @@ pub struct CallResult {
     pub took_ms: u64,
 }
 
-/// What a call that code of a cell made was answered.
+/// The answer to a call by code of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ToolAnswer {
@@ -296,9 +297,9 @@ pub enum ToolAnswer {
         /// It.
         json: BlobRef,
     },
-    /// What is not JSON.
+    /// A value that is not JSON.
     Kept {
-        /// What stands for it.
+        /// Its marker.
         marker: String,
         /// It.
         data: BlobRef,
@@ -310,23 +311,23 @@ pub enum ToolAnswer {
     },
     /// It was not performed: a person or the budget did not allow it.
     Refused {
-        /// What the code was told.
+        /// The message for the code.
         message: String,
     },
-    /// The code did not wait for it any more. Whether it took effect is not known.
+    /// The code no longer waited for it. Whether it took effect is unknown.
     Cancelled,
-    /// The host died while it was performed. Whether it took effect is not known.
+    /// The host died while it was performed. Whether it took effect is unknown.
     Lost,
 }
 
-/// What came of a cell.
+/// The result of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellResult {
     /// Its number in the session.
     pub number: u32,
     /// The whole outcome.
     pub outcome: BlobRef,
-    /// What it printed and showed, as far as an outcome keeps it: what an answer may rest on.
+    /// Its output and displays, as far as an outcome keeps them: the evidence for an answer.
     pub output: String,
     /// The exception that ended it, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,15 +338,15 @@ pub struct CellResult {
     /// Files that it made or changed.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// What the namespace holds after it.
+    /// The manifest after it.
     #[serde(default)]
     pub manifest: Vec<NameInfo>,
-    /// Whether the variables survived: false if the session had to be started anew.
+    /// Whether the variables were lost: the session has to be restarted.
     #[serde(default)]
     pub lost: bool,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ending {
     /// Why.
@@ -353,13 +354,13 @@ pub struct Ending {
     /// The answer, or the best there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Where the values in it come from.
+    /// The evidence for the values in it.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
     /// Files that the run made.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
-    /// Files that it made, or that its answer names, and that could not be kept: the first of them.
+    /// Files that it made, or that its answer names, and that could not be kept: the first ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_kept: Vec<NotKept>,
     /// How many more could not be kept.
@@ -389,7 +390,7 @@ impl Ending {
 pub struct NotKept {
     /// Its path in the workspace.
     pub path: String,
-    /// Why it is not there.
+    /// Why it is missing.
     pub why: String,
 }
 

@@ -1,14 +1,14 @@
-//! Where the values of an answer come from.
+//! Evidence: where the values of an answer come from.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A number, or a text in quotes, that stands in an answer.
+/// A number or a quoted text in an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// As it stands in the answer.
     pub value: String,
-    /// Where it was seen; nowhere if that is not there.
+    /// Where it was seen; left out if nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
 }
@@ -17,7 +17,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Seen {
-    /// In what a tool gave.
+    /// In the result of a tool.
     Output {
         /// The step.
         step: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
 }
 
-/// The most values that are looked for, and the longest line that is quoted.
+/// The most values that are searched, and the longest line that is quoted.
 const MOST: usize = 50;
 const LINE: usize = 160;
 
@@ -66,7 +66,7 @@ pub(crate) fn evidence(answer: &str, sources: &[Source<'_>], task: &str) -> Vec<
     found
 }
 
-/// An answer without the markers of what the host keeps: their numbers are no results.
+/// An answer without markers: their numbers are no results.
 fn without_markers(answer: &str) -> String {
     let mut plain = String::new();
     let mut rest = answer;

@@ -1,4 +1,4 @@
-//! A look at code before it is run: names that nothing defines are told at once, for the price of a
+//! A static check of code before it runs: undefined names are reported at once, for the price of a
 //! turn, instead of by a cell that fails in the middle of its work.
 //!
 //! It errs on the side of running: a name counts as defined wherever in the code it is bound.
@@ -21,7 +21,7 @@ const OURS: [&str; 3] = ["belljar", "display", "tools"];
 /// A name that is used and that nothing defines, and the line where it is first used.
 pub(crate) type Undefined = (String, usize);
 
-/// What code needs that neither it nor `known` defines. What it binds itself is added to `known`.
+/// The names that neither the code nor `known` defines. Names that it binds are added to `known`.
 pub(crate) fn undefined(code: &str, known: &mut BTreeSet<String>) -> Vec<Undefined> {
     let names = with_syntax(code, |parsed| {
         let mut names = Names::default();

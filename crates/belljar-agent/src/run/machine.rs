@@ -25,50 +25,50 @@ const MOST_MISUNDERSTOOD: u32 = 4;
 /// The most text of outputs that is kept to look for values of the answer.
 const KEPT_OUTPUT: usize = 64 << 10;
 
-/// What is to be done next.
+/// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Ask the model.
+    /// Send a request to the model.
     AskModel {
-        /// The step that the reply will be.
+        /// The step of the reply.
         step: u32,
-        /// What it is asked.
+        /// The request.
         request: Box<ModelRequest>,
     },
-    /// Perform calls of tools. Those that may, at the same time.
+    /// Perform tool calls, concurrently if possible.
     Perform {
         /// The step that they belong to.
         step: u32,
-        /// Each with its place in the step.
+        /// Each with its index in the step.
         calls: Vec<(u32, Call)>,
     },
-    /// Ask a person.
+    /// Request an approval.
     Ask {
-        /// What for.
+        /// The approval.
         approvals: Vec<Approval>,
     },
     /// Wait for a person.
     Await,
-    /// A cell that called tools was begun by a host that died. Run it again with the answers that
-    /// its calls had.
+    /// A cell that called tools was begun by a host that died. Run it again with the recorded
+    /// answers.
     RunAgain {
         /// The step.
         step: u32,
-        /// Its place.
+        /// Its index.
         call: u32,
     },
-    /// A call was begun by a host that died: note that, it is not begun again.
+    /// A call was begun by a host that died: note that; it is not begun again.
     NoteLost {
         /// The step.
         step: u32,
-        /// Its place.
+        /// Its index.
         call: u32,
     },
-    /// Take the session back to how it was before a step.
+    /// Restore the session to its state before a step.
     RollBack {
         /// The step.
         step: u32,
-        /// The last cell before it; 0 for none. Nothing if the session that ran it is gone.
+        /// The last cell before it; 0 for none. `None` if its session is gone.
         cell: Option<u32>,
     },
     /// End the run.
@@ -99,7 +99,7 @@ pub(crate) enum CallState {
 }
 
 impl CallState {
-    /// A call that was not performed, and what the model is told instead.
+    /// A call that was not performed, and the message for the model instead.
     pub(crate) fn refused(text: String) -> Self {
         Self::Ended(Box::new(CallResult {
             text,
@@ -110,12 +110,12 @@ impl CallState {
 }
 
 impl Call {
-    /// The code that it is to run, for tools that run some.
+    /// The code to run, for tools that run some.
     pub fn code(&self) -> Option<&str> {
         self.arguments.get("code").and_then(Value::as_str)
     }
 
-    /// What it gave, once it has ended.
+    /// Its result, once it has ended.
     pub fn result(&self) -> Option<&CallResult> {
         match &self.state {
             CallState::Ended(result) => Some(result),
@@ -129,25 +129,25 @@ impl Call {
 pub struct Step {
     /// Counted from 1.
     pub number: u32,
-    /// What the model said.
+    /// The text of the reply.
     pub reply: Reply,
-    /// What it thought, where it said so.
+    /// Its reasoning, if any.
     pub thought: Option<String>,
-    /// What it asked for.
+    /// Its actions.
     pub actions: Vec<Action>,
     /// What had to be mended to understand it.
     pub mended: Vec<Mending>,
-    /// The calls that came of it.
+    /// The resulting calls.
     pub calls: Vec<Call>,
-    /// What the host says about it to the model.
+    /// The host's note about it for the model.
     pub note: Option<String>,
     /// Whether it could be understood.
     pub understood: bool,
 }
 
-/// The journal has an event that does not fit to those before it.
+/// The journal has an event that contradicts the events before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the journal does not fit together: {kind} can't come {when}")]
+#[error("the journal is inconsistent: `{kind}` cannot come {when}")]
 pub struct Misfit {
     kind: &'static str,
     when: &'static str,
@@ -158,7 +158,7 @@ pub struct Misfit {
 pub struct Run {
     pub(crate) start: Option<Start>,
     pub(crate) steps: Vec<Step>,
-    /// How many of the steps stand in the conversation only as a summary.
+    /// How many of the steps are in the conversation only as a summary.
     pub(crate) collapsed: usize,
     pub(crate) plan: Plan,
     pub(crate) manifest: Vec<NameInfo>,
@@ -166,7 +166,7 @@ pub struct Run {
     pub(crate) token_ratio: f64,
     asked_estimate: u64,
     asked: u32,
-    /// What it may use, by now.
+    /// The current budget.
     pub(super) budget: Budget,
     pub(super) spent: Spent,
     computations: Computations,
@@ -178,30 +178,30 @@ pub struct Run {
     first_parse: (u32, u32),
     pub(super) sent_back: Vec<String>,
     pub(super) going_back_to: Option<u32>,
-    /// Where the conversation is told that it was taken back: before this many steps.
+    /// The position of the note about the rollback: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
     /// How many cells its first session had run when it got it.
     cells_before: u32,
     pub(super) approvals: Approvals,
-    /// What the cells that ran say about the names of the session.
+    /// What earlier cells show about the names of the session.
     pub(super) earlier: Earlier,
     /// The policy as it was set, whatever a person has allowed since for the rest of the run.
     policy: Policy,
-    /// What a person was asked and has not decided.
+    /// The pending approvals.
     pub(super) undecided: Vec<Approval>,
-    /// What the cell that runs has called.
+    /// The calls of the running cell.
     pub(super) cell_calls: Vec<CellCall>,
-    /// What markers stand for.
+    /// The values of markers.
     pub(super) kept: BTreeMap<String, BlobRef>,
-    /// The step in which the session started that the run has now.
+    /// The step in which the current session started.
     session_since: u32,
     pub(super) last_call_failed: bool,
-    /// The last code that was sent back unrun.
+    /// The last code that was refused unrun.
     held_back: Option<String>,
-    /// A file that was not made, of which the model was told.
+    /// A missing file that the model was asked for.
     pub(super) asked_for_file: Option<String>,
-    /// Whether the model was asked to work its answer out a second time.
+    /// Whether the model was asked for a second derivation of its answer.
     pub(super) reviewed: bool,
     failed: Option<String>,
     stopped: bool,
@@ -209,7 +209,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run that these events tell of.
+    /// Folds events into a run.
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a RunEvent>) -> Result<Self, Misfit> {
         let mut run = Self::default();
         for event in events {
@@ -218,7 +218,7 @@ impl Run {
         Ok(run)
     }
 
-    /// What it started with, once it has.
+    /// Its start, once it has started.
     pub fn start(&self) -> Option<&Start> {
         self.start.as_ref()
     }
@@ -231,17 +231,17 @@ impl Run {
             .unwrap_or_default()
     }
 
-    /// What it may use: what it started with, and what was added since.
+    /// The current budget: that of its start, and later raises.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// When a person is asked, by now.
+    /// The current approval policy.
     pub fn approvals(&self) -> &Approvals {
         &self.approvals
     }
 
-    /// When a person is to be asked, as it was set last. What a person allowed for the rest of the run is in
+    /// The approval policy as it was set last. What a person allowed for the rest of the run is in
     /// [`approvals`](Self::approvals) alone, and ends with it.
     pub fn policy(&self) -> Policy {
         self.policy
@@ -252,7 +252,7 @@ impl Run {
         self.spent
     }
 
-    /// Its steps, without those that were taken back.
+    /// Its steps, without those that were rolled back.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -262,12 +262,12 @@ impl Run {
         &self.plan
     }
 
-    /// How often a reply had to be mended, and how often that was not enough.
+    /// How often a reply had to be mended, and how often that failed.
     pub fn first_parse_failures(&self) -> (u32, u32) {
         self.first_parse
     }
 
-    /// How it ended, once it has.
+    /// Its end, once it has ended.
     pub fn ending(&self) -> Option<&Ending> {
         self.ended.as_ref()
     }
@@ -277,22 +277,22 @@ impl Run {
         &self.computations
     }
 
-    /// What the namespace of its session held last.
+    /// The last manifest of its session.
     pub fn manifest(&self) -> &[NameInfo] {
         &self.manifest
     }
 
-    /// The step in which the session started that it has now.
+    /// The step in which its current session started.
     pub(crate) fn session_since(&self) -> u32 {
         self.session_since
     }
 
-    /// The number of the last cell in the session that the run has now; 0 for none.
+    /// The number of the last cell in its current session; 0 for none.
     pub fn last_cell(&self) -> u32 {
         self.last_cell
     }
 
-    /// What is to be done next. The same every time until an event is applied.
+    /// What to do next. The same until an event is applied.
     pub fn effect(&self) -> Effect {
         let Some(start) = &self.start else {
             return Effect::Nothing;
@@ -361,7 +361,7 @@ impl Run {
         }
     }
 
-    /// Takes in what happened.
+    /// Applies an event.
     pub fn apply(&mut self, event: &RunEvent) -> Result<(), Misfit> {
         let kind = event.kind();
         let misfit = |when| Misfit { kind, when };
@@ -465,7 +465,7 @@ impl Run {
             } => {
                 self.manifest.clone_from(manifest);
                 if self.last_cell == 0 {
-                    // Of the run that this one goes on from.
+                    // Of the run that this one continues.
                     self.cells_before = *cells;
                 }
                 self.last_cell = *cells;
@@ -499,8 +499,8 @@ impl Run {
         Ok(())
     }
 
-    /// The last cell before a step, in the session that the run has now: 0 if the step was the
-    /// first one with a cell, nothing if the cell ran in an earlier session.
+    /// The last cell before a step, in the current session: 0 if the step was the first one with a
+    /// cell, `None` if the cell ran in an earlier session.
     fn cell_before(&self, step: u32) -> Option<u32> {
         let before = self.steps.iter().filter(|other| other.number < step);
         let cells = before.flat_map(|step| {
@@ -582,8 +582,8 @@ impl Run {
         self.compact();
     }
 
-    /// Sends code back that needs names which nothing defines, or calls tools in a way that can't
-    /// succeed; the same code again is run.
+    /// Refuses code that uses undefined names, or calls tools in a way that can't succeed; the same
+    /// code again is run.
     fn look_before(&mut self, step: &mut Step) {
         let language = self.language();
         let granted = self.start.as_ref().map_or(&[][..], |start| &start.granted);
@@ -625,7 +625,7 @@ impl Run {
         }
         match call.tool.as_str() {
             PLAN => {
-                // What it says was told; here it becomes the plan.
+                // Its text is in the conversation already; here it becomes the plan.
                 let _ = self.plan.call(&call.arguments);
             }
             COMPUTE => {
@@ -662,7 +662,7 @@ impl Run {
         self.notice_repetition(number, call, result);
     }
 
-    /// Adds to what the model is told after the last step.
+    /// Adds to the message for the model after the last step.
     pub(super) fn add_note(&mut self, note: &str) {
         let Some(step) = self.steps.last_mut() else {
             return;

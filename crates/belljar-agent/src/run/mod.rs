@@ -1,9 +1,9 @@
 //! A run: an agent at work on a task.
 //!
-//! [`Run`] is pure. It is folded from [`RunEvent`]s, and says what to do next as an [`Effect`]; it
-//! knows no clock, no network and no session. Whoever performs the effects journals what happened
-//! and applies it. So a run goes on after a crash from where its journal ends, and a replay asks the
-//! same questions.
+//! [`Run`] is pure. It is folded from [`RunEvent`]s, and returns what to do next as an [`Effect`];
+//! it knows no clock, no network and no session. Whoever performs the effects journals what
+//! happened and applies it. So a run resumes after a crash from the end of its journal, and a
+//! replay makes the same requests.
 
 mod answers;
 mod approval;

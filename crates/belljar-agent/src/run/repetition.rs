@@ -1,5 +1,5 @@
-//! Loop detection: a run that does the same thing again, by what it did and what came of it, not by its words. The
-//! model is told so at the second time, and the run is taken back to before it at the third.
+//! Loop detection: finds repetition by actions and their results, not by their wording. The model gets a note at the
+//! second time, and the run is rolled back to before it at the third.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::machine::{Call, Run, Step};
 use super::words;
 use crate::dialect::PYTHON;
 
-/// What was done so far. It is kept when the conversation is shortened, and when it is taken back.
+/// Calls so far. They survive when the conversation is shortened, and when it is rolled back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallHistory {
     /// For each call with its result, the steps in which it was done.
@@ -21,8 +21,7 @@ pub(crate) struct CallHistory {
 }
 
 impl CallHistory {
-    /// Notes a call and its result; returns the steps in which the same was done with the same
-    /// result, this one last.
+    /// Records a call and its result; returns the steps with the same call and result, this one last.
     pub(crate) fn record(
         &mut self,
         step: u32,
@@ -35,7 +34,7 @@ impl CallHistory {
         steps
     }
 
-    /// After the run was taken back to before a step: the calls still count, once.
+    /// After a rollback to before a step: the calls still count, once.
     pub(crate) fn take_back(&mut self, to: u32) {
         for steps in self.done.values_mut() {
             steps.retain(|step| *step < to);
@@ -44,7 +43,7 @@ impl CallHistory {
     }
 }
 
-/// The same call has the same key, whatever it was written like.
+/// Equal calls have the same key, however they were written.
 pub(super) fn key(tool: &str, arguments: &Value, result: &str) -> String {
     let mut arguments = arguments.clone();
     if let Some(fields) = arguments.as_object_mut() {
@@ -70,7 +69,7 @@ fn plain_code(code: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A result without what differs each time: numbers of cells, times, addresses.
+/// A result without its variable parts: numbers of cells, times, addresses.
 fn plain_result(result: &str) -> String {
     let mut plain = String::new();
     let mut rest = result;
@@ -89,7 +88,7 @@ fn plain_result(result: &str) -> String {
         rest = &after[end..];
     }
     plain.push_str(rest);
-    // Long results are told apart by their ends and their length.
+    // Long results are distinguished by their ends and their length.
     if plain.len() > 4000 {
         let head: String = plain.chars().take(1500).collect();
         let tail: String = plain.chars().rev().take(1500).collect();
@@ -104,7 +103,7 @@ impl Run {
             .call_history
             .record(number, &call.tool, &call.arguments, &result.text);
         match *steps.to_vec() {
-            // It was asked for other code, and the same is no example of that.
+            // Other code was requested, and the same is no example of that.
             [earlier, _] if self.answered_since(earlier) => self.going_back_to = Some(earlier),
             [earlier, _] if earlier < number => {
                 let note = words::done_before(earlier, result.failed, self.language());
@@ -119,7 +118,7 @@ impl Run {
         }
     }
 
-    /// Whether an answer was given since a step began; it was sent back, then.
+    /// Whether an answer was given since a step began; it was refused, then.
     fn answered_since(&self, step: u32) -> bool {
         let mut steps = self.steps.iter().filter(|other| other.number >= step);
         steps.any(|step| answer_of(step).is_some())

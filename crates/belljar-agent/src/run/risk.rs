@@ -1,10 +1,10 @@
-//! What a cell may do, as far as its code shows before it is run.
+//! The capabilities of a cell, as far as its code shows before it runs.
 //!
 //! This informs a person, and decides under a policy whether one is asked. It is not a wall: Python
-//! has endless ways to do a thing without naming it, and whoever wants to get past this will. What a
-//! session can really do is bounded by its walls, its network and its grants. So it is made to be right
-//! about code that hides nothing, to call "unknown" what hides, and to stay silent about plain work
-//! with data.
+//! has endless ways to do a thing without naming it, and whoever wants to get past this will. A
+//! session's walls, its network and its grants limit what it can really do. So this is meant to be
+//! right about code that hides nothing, to report hidden effects as "unknown", and to stay silent
+//! about plain work with data.
 //!
 //! A cell is read twice. First [`bind`] learns which [values](value) its names may have: modules under
 //! other names, texts, paths, what functions are given and give. What [earlier] cells told is taken in.
@@ -45,30 +45,30 @@ const NEWEST: u8 = 14;
 /// The most characters of a literal that a finding shows, and of a path.
 const SHOWN: usize = 60;
 
-/// What code can do.
+/// A capability of code.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// It reads files, or looks at which there are.
+    /// It reads or lists files.
     FilesRead,
-    /// It makes or changes files.
+    /// It creates or changes files.
     FilesWritten,
-    /// It talks to other machines.
+    /// It uses the network.
     Network,
     /// It starts processes or sends signals to them.
     Processes,
-    /// It deletes files, or what is in them.
+    /// It deletes files or their contents.
     Deletions,
     /// It installs packages.
     Installs,
-    /// What it does can't be seen from its code.
+    /// Its effects can't be seen from its code.
     Unknown,
 }
 
 impl Capability {
-    /// Whether a person is asked for it where the policy is to ask for what is risky.
+    /// Whether the policy `risky` asks for it.
     pub fn is_risky(self) -> bool {
         !matches!(self, Self::FilesRead | Self::FilesWritten)
     }
@@ -95,23 +95,23 @@ impl fmt::Display for Capability {
 pub struct Finding {
     /// The line, counted from 1 by line feeds.
     pub line: u32,
-    /// What it can do.
+    /// The capability.
     pub capability: Capability,
-    /// What stands there: the function by its full name, and the text that it is given.
+    /// The code there: the function by its full name, and the text that it is given.
     pub what: String,
 }
 
-/// What a cell may do.
+/// The capabilities of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Risk {
-    /// Where that was seen, by line. What is found several times stands at its first line.
+    /// The findings, by line. What is found several times is listed at its first line.
     pub findings: Vec<Finding>,
     /// The modules that it imports: of dotted names the first part.
     pub imports: Vec<String>,
 }
 
 impl Risk {
-    /// Everything that it may do.
+    /// All of its capabilities.
     pub fn capabilities(&self) -> BTreeSet<Capability> {
         self.findings.iter().map(|found| found.capability).collect()
     }
@@ -124,18 +124,18 @@ impl Risk {
     }
 }
 
-/// What a cell may do, from its code alone. For people and policies to look at: it is not a wall.
+/// The capabilities of a cell, from its code alone. For people and policies: it is not a wall.
 pub fn risk(code: &str) -> Risk {
     Earlier::default().risk(code)
 }
 
 impl Earlier {
-    /// What a cell may do that comes after those which are known.
+    /// The capabilities of a cell that follows the known ones.
     pub(crate) fn risk(&self, code: &str) -> Risk {
         self.read(code).0
     }
 
-    /// Takes in a cell. Where it failed, some of it may not have run.
+    /// Adds a cell. If it failed, some of it may not have run.
     pub(crate) fn learn(&mut self, code: &str, failed: bool) {
         let (_, learned) = self.read(code);
         self.add(learned, failed);

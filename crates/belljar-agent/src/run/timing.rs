@@ -1,4 +1,4 @@
-//! Where the time, the tokens and the money of a run went.
+//! Time, tokens and money of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::event::RunEvent;
 use super::machine::{Call, Misfit, Run};
 use super::repetition;
 
-/// What a run used, step by step; also in steps that were taken back.
+/// What a run used, step by step; also in steps that were rolled back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Timing {
-    /// All of it.
+    /// In total.
     pub spent: Spent,
     /// Each step, in order.
     pub steps: Vec<StepTiming>,
-    /// Calls that were made before, with the same result.
+    /// Repeated calls with the same result.
     pub repeated: Vec<RepeatedCall>,
 }
 
@@ -30,11 +30,11 @@ pub struct StepTiming {
     pub model_ms: u64,
     /// Milliseconds of tools.
     pub tool_ms: u64,
-    /// Tokens that the model read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens that it wrote.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// What it cost, if that is known.
+    /// Its cost, if known.
     pub cost: Option<f64>,
     /// The tools that it called.
     pub tools: Vec<String>,
@@ -42,7 +42,7 @@ pub struct StepTiming {
     pub failed: u32,
 }
 
-/// A call that was made several times, with the same result.
+/// A call that was repeated with the same result.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RepeatedCall {
     /// The tool.
@@ -56,7 +56,7 @@ pub struct RepeatedCall {
 }
 
 impl Timing {
-    /// Where a run's time went, by its events.
+    /// The timing of a run, from its events.
     pub fn from_events<'a>(events: impl IntoIterator<Item = &'a RunEvent>) -> Result<Self, Misfit> {
         let (mut run, mut timing) = (Run::default(), Self::default());
         let mut calls: Vec<Call> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a model is told of the tools that its code may call.
+//! Descriptions of the tools that code may call, for the model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use belljar_protocol::{Language, ToolStub, plain, visible};
 use belljar_sandbox::ToolSignature;
 
-/// Up to so many tools are described; of more only the names are told.
+/// Up to so many tools are described; of more only the names are listed.
 const DESCRIBED: usize = 60;
 /// The most characters of a signature, and of what is said of a tool.
 const SIGNATURE: usize = 300;

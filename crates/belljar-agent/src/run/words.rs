@@ -104,7 +104,7 @@ pub(crate) fn task(start: &Start) -> String {
     text
 }
 
-/// What a run is told of the one that it goes on from.
+/// The summary of an earlier run for the run that continues it.
 pub(crate) fn parent(run: &Run, answer: Option<&str>, language: Language) -> String {
     let task = run.start().map_or("", |start| start.task.as_str());
     let plan = run.plan().tree.as_ref();
@@ -292,7 +292,7 @@ fn variables_after(restored: bool, language: Language) -> &'static str {
     }
 }
 
-/// The most bytes of a call, and of its result, in a summary.
+/// The most bytes of an action, and of its result, in a summary.
 const SUMMARY: usize = 150;
 
 /// What a step did, in one line.

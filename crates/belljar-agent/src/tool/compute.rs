@@ -95,7 +95,7 @@ pub struct Computations {
     pub last_result: Option<Value>,
     /// How many were evaluated.
     pub calls: u32,
-    /// How many of them were errors; past a rate the run goes on without the tool (EXP-5).
+    /// How many of them were errors; past a rate the run continues without the tool (EXP-5).
     pub errors: u32,
 }
 
@@ -110,12 +110,13 @@ impl Computations {
         }
     }
 
-    /// Whether the tool does more harm than good here, so that the run goes on without it (EXP-5).
+    /// Whether the tool does more harm than good here, so that the run continues without it
+    /// (EXP-5).
     pub fn given_up(&self) -> bool {
         self.calls >= TRUSTED_CALLS && self.errors * 2 > self.calls
     }
 
-    /// What the model is told when that happens.
+    /// The message for the model when that happens.
     pub(crate) fn given_up_words(&self, language: Language) -> String {
         let Self { calls, errors, .. } = self;
         match language {
@@ -128,7 +129,7 @@ impl Computations {
         }
     }
 
-    /// What a model is told of the tool (EXP-4).
+    /// The description of the tool for a model (EXP-4).
     pub fn spec(language: Language) -> ToolSpec {
         let english = language == Language::English;
         let pick = |words: [&'static str; 2]| words[usize::from(!english)];
@@ -261,7 +262,8 @@ fn too_long() -> Computed {
     )
 }
 
-/// The child's whole life: goes behind walls, reads a request from stdin, writes the outcome to stdout.
+/// The main function of the child: goes behind walls, reads a request from stdin, writes the
+/// outcome to stdout.
 pub fn serve_computation() -> std::io::Result<()> {
     let limits = ComputationLimits {
         memory_bytes: MEMORY,
@@ -351,7 +353,7 @@ fn is_shadow(value: &MontyObject) -> bool {
     )
 }
 
-/// Builtins that Monty does not have, for a reason that the model should be told.
+/// Builtins that Monty does not have, for a reason that the model should know.
 const REFUSED: [&str; 8] = [
     "__import__",
     "exec",

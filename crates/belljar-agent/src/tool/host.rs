@@ -11,16 +11,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a tool does to the world: whether a person is asked before, and whether a call that a host
-/// began and did not end may be made once more.
+/// The effects of a tool: whether approval is needed, and whether an interrupted call may be
+/// performed again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolEffects {
-    /// Nothing: it only looks.
+    /// None: it only reads.
     None,
-    /// Something, but two calls with one [key](Invocation::key) do it once.
+    /// Some, but two calls with one [key](Invocation::key) have the effect of one.
     Once,
-    /// Something, each time that it is called.
+    /// Some, with each call.
     #[default]
     EachCall,
 }
@@ -28,10 +28,10 @@ pub enum ToolEffects {
 /// A tool that is granted to the code of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrantedTool {
-    /// What code needs to know to call it.
+    /// Its definition for code.
     #[serde(flatten)]
     pub stub: ToolStub,
-    /// What it does.
+    /// Its effects.
     #[serde(default)]
     pub effects: ToolEffects,
     /// Whether the model can call it by itself too, without code.
@@ -40,7 +40,7 @@ pub struct GrantedTool {
 }
 
 impl GrantedTool {
-    /// The name by which the model calls it: that which its code has for it.
+    /// Its name for the model: the same as in code.
     pub(crate) fn direct_name(&self) -> Option<String> {
         let signature = self.direct.then(|| ToolSignature::new(&self.stub))?.ok()?;
         Some(signature.identifier().to_owned())
@@ -50,22 +50,23 @@ impl GrantedTool {
 /// One call of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
-    /// The arguments by name; they fit the tool's schema.
+    /// The arguments by name; they match the tool's schema.
     pub arguments: Map<String, Value>,
-    /// Names this call among all of all runs. A call that is made once more, because the host died
-    /// while it was performed, has the same.
+    /// A unique id among all calls of all runs. A call that is performed again, because the host
+    /// died, has the same.
     pub key: String,
 }
 
-/// What a tool gave.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {
     /// A value.
     Value(Value),
-    /// Something that is not JSON: it stays with the host, and a marker stands for it, which is
-    /// replaced in the answer of the run. Text by itself, anything else by the name of a file.
+    /// Something that is not JSON: it stays with the host, represented by a marker, which is
+    /// replaced in the answer of the run. Text is inserted itself, anything else as the name of a
+    /// file.
     Kept {
-        /// What kind of data it is, such as `image/png`.
+        /// Its MIME type, such as `image/png`.
         mime: String,
         /// It.
         data: Vec<u8>,
@@ -75,16 +76,16 @@ pub enum Given {
 type Perform =
     dyn Fn(Invocation) -> BoxFuture<'static, Result<Given, ToolError>> + Send + Sync + 'static;
 
-/// A tool, and how it is performed.
+/// A tool, and its implementation.
 #[derive(Clone)]
 pub struct HostTool {
-    /// What a run is told of it.
+    /// Its definition for a run.
     pub granted: GrantedTool,
     perform: Arc<Perform>,
 }
 
 impl HostTool {
-    /// A tool that does this when it is called.
+    /// A tool with this implementation.
     pub fn new<F>(
         stub: ToolStub,
         effects: ToolEffects,
@@ -103,8 +104,8 @@ impl HostTool {
         }
     }
 
-    /// The same tool, which the model can call by itself too: each result then is read by the model,
-    /// all of it.
+    /// The same tool, which the model can call by itself too: the model then reads each result, all
+    /// of it.
     #[must_use]
     pub fn direct(mut self) -> Self {
         self.granted.direct = true;

@@ -1,5 +1,5 @@
-//! What the host does for a model. One definition of a tool gives what a model is told of it, the
-//! schema of its arguments and the name by which it is called.
+//! Tools for a model. One definition of a tool yields its description for the model, the schema of
+//! its arguments and its name.
 
 mod compute;
 mod host;

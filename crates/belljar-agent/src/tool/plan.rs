@@ -273,7 +273,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What a model is told of the tool.
+    /// The description of the tool for a model.
     pub fn spec(language: Language) -> ToolSpec {
         let english = language == Language::English;
         let description = if english {

@@ -70,7 +70,7 @@ pub(super) fn spec(language: Language) -> ToolSpec {
     }
 }
 
-/// What the model is told of a file: its text, or why not. `Err` is a failure of the call.
+/// The text for the model: that of the file, or why not. `Err` is a failure of the call.
 pub(crate) fn read(call: &ReadFile, contents: Option<&[u8]>) -> Result<String, String> {
     let path = &call.file_path;
     let Some(bytes) = contents else {

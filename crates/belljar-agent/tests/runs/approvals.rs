@@ -79,7 +79,7 @@ async fn agent(desk: &Desk, world: &World) -> Agent {
     ])
 }
 
-/// Accept, feedback, edit, reject: each is told to the model, an edit as the person's.
+/// Accept, feedback, edit, reject: each is reported to the model, an edit as the person's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_waits_for_a_person() {
     let desk = Desk::new([
@@ -162,7 +162,7 @@ async fn only_what_is_risky_is_asked_for() {
     assert_eq!(answer_of(&run), "42");
 }
 
-/// One call inside of running code waits, others go on; the code gets what the person says.
+/// One call inside of running code waits, others continue; the code gets what the person says.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_waits_in_place() {
     let world = World::default();
@@ -304,7 +304,7 @@ async fn l14_a_run_is_stopped_while_it_waits() {
     }
 }
 
-/// Nobody is there: the run ends where it waits, and goes on from there when somebody has decided,
+/// Nobody is there: the run stops where it waits, and continues from there when somebody has decided,
 /// in another process too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_nobody_attends_waits_in_its_journal() {

@@ -101,7 +101,7 @@ async fn the_order_decides() {
     }
 }
 
-/// Whatever a branch does, the session goes on, and the code is told what came of each.
+/// Whatever a branch does, the session continues, and the code gets the result of each.
 #[tokio::test(flavor = "multi_thread")]
 async fn none_is_accepted_and_the_code_is_told() {
     let desk = Desk::new([
@@ -150,7 +150,7 @@ async fn none_is_accepted_and_the_code_is_told() {
     assert!(branches[0].iter().all(|branch| !branch.accepted));
 }
 
-/// What can't be tried is told before anything is.
+/// What can't be tried is an error before anything is.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cant_be_tried_is_told() {
     let (desk, _, branches) = seen(

@@ -145,7 +145,7 @@ async fn code_calls_tools_and_markers_are_expanded() {
     assert_eq!((called, answered), (4, 4));
 }
 
-/// The model is told of the tools, and of those alone that are granted.
+/// The prompt describes the granted tools, and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_is_told_of_the_tools() {
     let desk = Desk::new([code("print(40 + 2)"), answer("42")]);
@@ -161,7 +161,7 @@ async fn a_model_is_told_of_the_tools() {
     }
 }
 
-/// A gate before the run: what can't succeed is told for the price of a turn, and nothing was done.
+/// A gate before the run: what can't succeed is reported for the price of a turn, and nothing was done.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_calls_are_told_before_anything_runs() {
     let desk = Desk::new([
@@ -341,7 +341,7 @@ async fn die_after(live: belljar_agent::LiveRun, answers: u32) {
     let _ = driven.await;
 }
 
-/// A call that can't be made twice, and was under way when the host died: the code is told, and
+/// A call that can't be made twice, and was under way when the host died: the code gets an error, and
 /// nothing is guessed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_of_unknown_effect_is_reported() {
@@ -387,7 +387,7 @@ async fn a_call_of_unknown_effect_is_reported() {
     assert!(!seen.contains("again"), "{seen}");
 }
 
-/// Code that calls something else when it is run again is given up, and the model is told what it
+/// Code that calls something else when it is run again is abandoned, and the model learns what it
 /// had done.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_that_differs_is_given_up() {

@@ -44,7 +44,7 @@ fn check_answer(run: &Run, wanted: &str) {
     }
 }
 
-/// S5: a missing file and places that are none are told in the words of the models; what is sound
+/// S5: a missing file and places that are none are reported in the words of the models; what is sound
 /// is loaded, from both files.
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_beijing_subway() {
@@ -272,8 +272,8 @@ async fn s8_street_network() {
     }
 }
 
-/// S17, numbers 1, 2, 4 and 5: what the model is told of success, failure, crash and recursion, and
-/// that it can go on after each with the variables that it had.
+/// S17, numbers 1, 2, 4 and 5: the texts for the model about success, failure, crash and recursion, and
+/// that it can continue after each with the variables that it had.
 #[tokio::test(flavor = "multi_thread")]
 async fn s17_what_the_model_is_told() {
     let desk = Desk::new([

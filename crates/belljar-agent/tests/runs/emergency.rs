@@ -41,7 +41,7 @@ fn plan(completed: usize) -> Value {
     })
 }
 
-/// A reply that tells how far the plan is and goes on with a cell.
+/// A reply with the state of the plan and the next cell.
 fn step(completed: usize, code: &str) -> Scripted {
     Scripted::call(PLAN, plan(completed))
         .and_call("python", json!({"code": code, "tool_call_purpose": "继续"}))
@@ -162,7 +162,7 @@ async fn s1_emergency_planning() {
     assert_eq!(answer_of(&run), said);
     check_plan(&run);
 
-    // What was wrong with the second cell is told, and what the cells found.
+    // The error of the second cell is reported, and what the cells found.
     let failure = result(&run, 1, "python").text;
     assert!(
         failure.contains("UnicodeDecodeError: 'ascii' codec"),

@@ -53,7 +53,7 @@ async fn a_review_works_the_answer_out_again() {
 }
 
 /// Code that fails twice in the same way is taken out of the conversation, so that it is no example;
-/// what the model is told has the error alone.
+/// the message for the model has the error alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_failure_is_forgotten() {
     let failing = || code("total = 6 * int('seven')");

@@ -1,12 +1,12 @@
-//! What is left of a run when its host dies, and how it goes on.
+//! What is left of a run when its host dies, and how it resumes.
 
 use belljar_agent::{Effect, Run, RunEvent};
 use belljar_test_model::ScriptedModel;
 
 use crate::support::{Desk, answer, answer_of, code, drive, start};
 
-/// A host that dies at any event leaves a journal from which another goes on: the variables are
-/// there, nothing is done twice without being told, and the answer is the same.
+/// A host that dies at any event leaves a journal from which another resumes: the variables are
+/// there, nothing is done twice without a note, and the answer is the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_goes_on_from_every_event() {
     let model = ScriptedModel::react(|request| {

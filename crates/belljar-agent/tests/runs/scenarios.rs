@@ -160,7 +160,7 @@ async fn s15_s16_native_tools() {
     assert!(last.contains("Execute") && last.contains("Setup"), "{last}");
 }
 
-/// S2: an error is seen, its cause is found, and the run goes on with the state that it has.
+/// S2: an error is seen, its cause is found, and the run continues with the state that it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_an_error_is_seen_through() {
     let desk = Desk::new([

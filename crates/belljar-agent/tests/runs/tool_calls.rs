@@ -223,8 +223,8 @@ async fn numbers_23_to_28_are_explained() {
     assert_eq!(offered, ["python", "answer", PLAN, READ_FILE, COMPUTE]);
 }
 
-/// 29: after three steps that failed, each in another way, the model is told to go another way, as
-/// long as that goes on; in both languages.
+/// 29: after three steps that failed, each in another way, the model is asked to go another way, as
+/// long as that lasts; in both languages.
 #[tokio::test(flavor = "multi_thread")]
 async fn number_29_repeated_failures() {
     for (language, marker) in [

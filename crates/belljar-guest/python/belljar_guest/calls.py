@@ -1,8 +1,8 @@
 """Calls of a cell to tools of the host: many at once, from any thread and any event loop.
 
 Each call gets its number when it is made. Answers come over the session's one channel, in any order,
-and no thread is kept for them: of those who wait, one reads for all (the leader), and hands that on when
-it has its own answer. An event loop reads when the channel is readable and nobody leads.
+and no thread is kept for them: of the waiting threads, one reads for all (the leader), and hands that on
+when it has its own answer. An event loop reads when the channel is readable and nobody leads.
 """
 
 from belljar_guest import BUILTINS as __builtins__
@@ -103,7 +103,7 @@ class Calls:
     def begin(self):
         """A cell starts."""
         if self._pid != STATE.pid:
-            # In a copy or a fork: a thread that it does not have may have held it.
+            # In a checkpoint or a fork: a thread that it lacks may have held it.
             self._lock = _allocate_lock()
             self._pid = STATE.pid
         self._enter()

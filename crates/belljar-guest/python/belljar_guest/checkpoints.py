@@ -1,7 +1,7 @@
-"""Frozen copies of a session, made by fork: one of them becomes the session when it dies.
+"""Checkpoints of a session, made by fork: one of them becomes the session when it dies.
 
-A copy is the grandchild of the session, so that it is no child that the user's code could wait for;
-init takes it. It sleeps until the host wakes it, and then goes on where it was made.
+A checkpoint is the grandchild of the session, so that it is no child that the user's code could
+wait for; init adopts it. It is suspended until the host wakes it, and then continues where it was made.
 """
 
 from belljar_guest import BUILTINS as __builtins__
@@ -36,9 +36,9 @@ _modules = sys.modules
 
 
 def keep():
-    """Makes a copy.
+    """Makes a checkpoint.
 
-    In the session that goes on: the copy's process id, or 0 if it could not be made. In the copy,
+    In the session: the checkpoint's process id, or 0 if it could not be made. In the checkpoint,
     once it is woken: None.
     """
     randomness = _randomness()
@@ -53,7 +53,7 @@ def keep():
 
 
 def begin():
-    """Before a process is made that goes on as this session, or as another: no signal comes between."""
+    """Before a process is made that continues as this session, or as another: no signal comes between."""
     STATE.checkpointing = True
     return _sigmask(_SIG_SETMASK, _ALL)
 
@@ -138,7 +138,7 @@ def _drain(fd):
 
 
 def _randomness():
-    """Where the random numbers stand: a fork seeds them anew, and a copy is to go on with them."""
+    """The state of the random numbers: a fork reseeds them, and a checkpoint continues with them."""
     random = _modules.get("random")
     try:
         return None if random is None else random.getstate()
@@ -147,7 +147,7 @@ def _randomness():
 
 
 def lacks():
-    """How many threads and child processes a copy made now would not have."""
+    """How many threads and child processes a checkpoint made now would lack."""
     threads = processes = 0
     try:
         tasks = _listdir("/proc/self/task")

@@ -1,5 +1,5 @@
-"""Exceptions as the host is told them: type, message and traceback survive whatever the user's
-classes do while they are asked."""
+"""Exceptions as they are reported to the host: type, message and traceback survive whatever the
+user's classes do meanwhile."""
 
 from belljar_guest import BUILTINS as __builtins__
 
@@ -22,7 +22,7 @@ _Group = getattr(sys.modules["builtins"], "BaseExceptionGroup", None)
 
 _MAX_TEXT = 16 << 10
 _MAX_TRACEBACK = 64 << 10
-# Exceptions that belong to one, by cause, context or group, before only the outermost is told.
+# Exceptions that belong to one, by cause, context or group, before only the outermost is reported.
 _MAX_RELATED = 50
 _MAX_FRAMES = 400
 
@@ -80,7 +80,7 @@ def describe(error, filename, compiling=False, waiting_at=None):
         except KeyboardInterrupt:
             raise
         except BaseException:
-            pass  # a hostile class, a patched traceback module, too deep: told in our own words
+            pass  # a hostile class, a patched traceback module, too deep: reported in our own words
     if not text:
         text = _format_simply(error, full, value, related)
     return {

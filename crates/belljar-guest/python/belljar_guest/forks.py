@@ -1,8 +1,8 @@
 """Forks of a session: new sessions that start as copies of this one, on wires of their own.
 
-A fork stays in the namespaces of the session that it comes from. What is its own: the process, the
-cgroups, the wires, a workspace in a slot of its own, and rules of Landlock by which it reaches
-neither that session nor its other forks.
+A fork stays in the namespaces of its parent session. Its own are: the process, the cgroups, the
+wires, a workspace in its fork slot, and Landlock rules by which it reaches neither that session nor
+its other forks.
 """
 
 from belljar_guest import BUILTINS as __builtins__
@@ -56,8 +56,8 @@ _ABOVE = 512
 
 
 def fork(session, count):
-    """Makes forks on the descriptors that the host sends. None in the session that goes on; in a
-    fork what the host said of it."""
+    """Makes forks on the descriptors that the host sends. None in the session itself; in a fork the
+    host's message about it."""
     send({"type": "forking"})
     made = 0
     for _ in range(count):
@@ -98,7 +98,7 @@ def _receive():
 
 
 def _become_fork(session, setup, fds):
-    """In the fork. Any failure is told and ends it: it never goes on with a wall missing."""
+    """In the fork. Any failure is reported and ends it: it never runs with a wall missing."""
     control = fds[0]
     step = "descriptors"
     try:
@@ -173,7 +173,7 @@ def _copy(old, new):
         try:
             entries = _scandir(source)
         except FileNotFoundError:
-            continue  # threads and child processes of the session go on, and may remove it
+            continue  # threads and child processes of the session keep running, and may remove it
         with entries:
             for entry in entries:
                 there = target + "/" + entry.name

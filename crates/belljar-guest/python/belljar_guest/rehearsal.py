@@ -1,7 +1,7 @@
-"""What a pooled session does while it waits: the moves of a typical first cell.
+"""The rehearsal of a pooled session while it waits: the steps of a typical first cell.
 
-In a fresh fork every page that is written to must be copied first, which is most of what a first
-cell costs. A pooled session has the time to pay for that before anybody waits for it.
+In a fresh fork every page that is written to must be copied first, which is most of the cost of a
+first cell. A pooled session can pay for that before anybody waits for it.
 """
 
 from belljar_guest import BUILTINS as __builtins__
@@ -55,7 +55,7 @@ _MOVES = (
 
 
 def rehearse(session, rounds=1):
-    """Makes the moves in namespaces of their own; nothing of it stays visible.
+    """Performs the steps in namespaces of their own; nothing of it stays visible.
 
     The template does it too, some rounds of it: by then the interpreter has adapted its bytecode to
     what it sees, and a session that runs it need not write to those pages again.
@@ -76,7 +76,7 @@ def _move(session, cell, code):
 
 
 def settle(session):
-    """After a copy was made: the first moves of a cell, which copy pages, are made ahead of it.
+    """After a checkpoint was made: the first steps of a cell, which copy pages, are done ahead of it.
 
     As cell 0, so that an interrupt meant for the next one is kept for it.
     """

@@ -37,8 +37,8 @@ _set_blocking = os.set_blocking
 _register_at_fork = os.register_at_fork
 _now = time.monotonic
 
-# `auto`: a copy is made once the session was idle for so long, or between two cells that follow
-# each other at once, if the last copy is that old (in seconds).
+# `auto`: a checkpoint is made once the session was idle for so long, or between two cells that follow
+# each other at once, if the last checkpoint is that old (in seconds).
 _PAUSE_MS = 2
 _OLD = 0.05
 
@@ -78,7 +78,7 @@ class Session:
     def begin(self, control, interrupts, checkpoints):
         """In the session's own process: takes over its signals and channels."""
         self.checkpoints = checkpoints
-        self.kept_at = -_OLD  # when the last copy was made, in seconds
+        self.kept_at = -_OLD  # when the last checkpoint was made, in seconds
         STATE.pid = _getpid()
         STATE.thread = _get_ident()
         STATE.control = control
@@ -145,31 +145,31 @@ class Session:
         report = self.perform(self.cells, self.manifest, cell, nonce, code)
         if self.calls.limit:
             self.calls.end()
-        # `every`: the copy is there before anyone hears of the cell. `auto`: it is made while the
-        # caller thinks. A copy that is woken has nothing to answer: its cell was told long ago.
+        # `every`: the checkpoint is there before the cell is reported. `auto`: it is made while the
+        # caller is idle. A woken checkpoint has nothing to answer: its cell was reported long ago.
         if self.checkpoints == "every":
             if not self._keep(cell):
                 return
             self._answer(report)
         else:
             self._answer(report)
-            # A host with no time to spare says so: a copy costs several times what a small cell does.
+            # A host without time for it says so: a checkpoint costs several times what a small cell does.
             if self.checkpoints == "auto" and not busy and self._may_pause() and self._keep(cell):
                 settle(self)
 
     def _may_pause(self):
-        """Whether nobody waits for this session, or the last copy is old."""
+        """Whether nobody waits for this session, or the last checkpoint is old."""
         if _now() - self.kept_at > _OLD:
             return True
         return not self.reader.is_waited_for(_PAUSE_MS)
 
     def _keep(self, cell, asked=False):
-        """Makes a copy and tells the host; false in a copy that was woken."""
+        """Makes a checkpoint and reports it to the host; false in a woken checkpoint."""
         lacking = lacks()
         woken = False
         checkpoint = keep()
         while checkpoint is None:
-            # Its place among the copies is taken again before the next request is read.
+            # Its place among the checkpoints is taken again before the next request is read.
             woken = asked = True
             send({"type": "woke", "cell": cell, **lacking})
             checkpoint = keep()

@@ -148,7 +148,7 @@ def shield():
 
 
 def unshield():
-    """User code runs: its signals arrive and its timer goes on."""
+    """User code runs: its signals arrive and its timer continues."""
     if STATE.timer is not None:
         timer, STATE.timer = STATE.timer, None
         _setitimer(ITIMER_REAL, *timer)
@@ -227,9 +227,9 @@ def on_main_thread():
 def limited(seconds, action, *args):
     """`action(*args)`, ended with `Overtime` after `seconds`.
 
-    The timer goes on ticking after the first alarm, for code that swallows the exception. Code that
-    swallows them all, or never leaves C, is ended by the host's deadline. The user's own timer and
-    handler are put back.
+    The timer keeps ticking after the first alarm, for code that swallows the exception. Code that
+    swallows them all, or never leaves C, is killed at the host's deadline. The user's own timer and
+    handler are restored.
     """
     if STATE.alarm or not on_main_thread():
         # Inside another budget already, or on a thread where no signal arrives.

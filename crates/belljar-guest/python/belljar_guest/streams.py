@@ -32,7 +32,7 @@ _fflush.argtypes = [ctypes.c_void_p]
 _fflush.restype = ctypes.c_int
 
 # One wait, and all waits of one cell: a program that alternates a million times must not crawl. The
-# host reads within microseconds, but on a busy machine it may have to wait for a processor first.
+# host reads within microseconds, but on a busy machine it may have to wait for a CPU first.
 _WAIT = 0.2
 _WAIT_PER_CELL = 1.0
 

@@ -1,4 +1,4 @@
-"""The template: a warmed process that the host asks for forks.
+"""The template: a warmed process that forks sessions for the host.
 
 It talks over a SOCK_SEQPACKET socket: JSON messages, descriptors beside them. It runs no user code
 but the imports of the environment's packages, and has one thread.

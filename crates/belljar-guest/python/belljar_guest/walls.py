@@ -123,7 +123,7 @@ def mount(source, target, kind, flags=0, data=None):
 def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgroups, request):
     """Moves this process into a session's namespaces and under its filters, given as descriptors.
 
-    Any failure is told on `control` and ends the process: never run with a wall missing.
+    Any failure is reported on `control` and ends the process: never run with a wall missing.
     """
     step = "signals"
     try:
@@ -245,7 +245,7 @@ def _begin_in(workspace):
 
 
 def fault(control, detail):
-    """Tells the host that a wall could not be entered, and ends."""
+    """Reports to the host that a wall could not be entered, and ends."""
     try:
         head = to_json({"type": "fault", "detail": detail})
         os.write(control, frame_lengths(len(head), 0) + head)

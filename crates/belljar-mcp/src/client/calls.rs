@@ -19,7 +19,7 @@ use super::result::given;
 /// Calls of one server at once; more wait.
 const MAX_CALLS: usize = 16;
 
-/// The most characters of a server's words in an error.
+/// The most characters of a server's message in an error.
 const MAX_SAID: usize = 1000;
 
 /// What calls of a server's tools need.
@@ -48,7 +48,7 @@ impl Calls {
         }
     }
 
-    /// Performs one call. Giving it up tells the server so.
+    /// Performs one call. Dropping the future notifies the server of the cancellation.
     pub(super) async fn call(
         self,
         tool: String,
@@ -60,7 +60,7 @@ impl Calls {
         match timeout(self.limit, self.peer.call_tool_once(call)).await {
             Ok(Ok(CallToolResponse::Complete(result))) => given(result, schema.as_ref()),
             Ok(Ok(_)) => Err(ToolError(
-                "the tool wants something in return, which is not given".into(),
+                "the tool requests input from the client, which is not supported".into(),
             )),
             Ok(Err(error)) => Err(ToolError(self.why(error).await)),
             Err(_) => {
@@ -81,7 +81,7 @@ impl Calls {
         };
         let server = &self.server;
         if let Some(why) = process.given_up.get() {
-            return format!("the server `{server}` is not listened to any more: {why}");
+            return format!("the connection to the server `{server}` was closed: {why}");
         }
         match process.ending().await {
             Some(status) => format!("the server `{server}` has ended with {status}"),
@@ -96,13 +96,13 @@ pub(super) fn reason(error: ServiceError) -> String {
         ServiceError::McpError(error) => error.message.into_owned(),
         ServiceError::TransportSend(error) => innermost(&*error.error),
         ServiceError::TransportClosed => "the connection to the server has ended".into(),
-        ServiceError::UnexpectedResponse => "the server answered something else".into(),
+        ServiceError::UnexpectedResponse => "the server sent an unexpected answer".into(),
         other => other.to_string(),
     };
     words(&why, MAX_SAID)
 }
 
-/// The innermost cause, which says the most.
+/// The innermost cause, which is the most specific.
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {

@@ -1,12 +1,12 @@
-//! Why a server can't be used.
+//! Errors of connections to servers.
 
 use std::path::PathBuf;
 
 /// Why there is no connection to a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The settings can't be followed.
-    #[error("[mcp.{server}] of the settings: {why}")]
+    /// The settings are invalid.
+    #[error("`[mcp.{server}]` of the settings is invalid: {why}")]
     Settings {
         /// Its name.
         server: String,
@@ -15,7 +15,7 @@ pub enum ClientError {
     },
     /// Its program did not start, or ended.
     #[error(
-        "the MCP server `{server}` does not run: {why}\nhint: try its command by hand: {command}"
+        "the MCP server `{server}` does not run: {why}\nhint: try its command by hand: `{command}`"
     )]
     Start {
         /// Its name.
@@ -27,21 +27,21 @@ pub enum ClientError {
     },
     /// It did not answer in time.
     #[error(
-        "the MCP server `{server}` did not answer within {seconds} s, when it was asked {what}{said}\nhint: see whether it runs, or take [mcp.{server}] out of the settings"
+        "the MCP server `{server}` did not {what} within {seconds} s{said}\nhint: check that it runs, or remove `[mcp.{server}]` from the settings"
     )]
     Silent {
         /// Its name.
         server: String,
-        /// What it was asked.
+        /// The request.
         what: &'static str,
-        /// How long was waited.
+        /// The timeout.
         seconds: u64,
         /// What it wrote to standard error.
         said: String,
     },
     /// It could not be reached, or does not speak the protocol.
     #[error(
-        "the MCP server `{server}` can't be used: {why}\nhint: see whether it runs, and whether [mcp.{server}] names a server of the Model Context Protocol"
+        "the MCP server `{server}` cannot be used: {why}\nhint: check that it runs, and that `[mcp.{server}]` names a server of the Model Context Protocol"
     )]
     Unusable {
         /// Its name.
@@ -49,16 +49,16 @@ pub enum ClientError {
         /// What happened.
         why: String,
     },
-    /// It offers more than is taken.
-    #[error("the MCP server `{server}` offers more than is taken: {why}")]
+    /// Its tools exceed a limit.
+    #[error("the tools of the MCP server `{server}` exceed a limit: {why}")]
     TooMuch {
         /// Its name.
         server: String,
-        /// Of what.
+        /// The limit.
         why: String,
     },
     /// Its accepted tools can't be read or written.
-    #[error("the accepted tools of `{server}` in {}: {why}\nhint: look at them with `belljar mcp-servers`, and accept what it offers now: belljar mcp-servers accept {server}", path.display())]
+    #[error("the accepted tools of `{server}` in `{}` cannot be used: {why}\nhint: `belljar mcp-servers` shows its current tools, `belljar mcp-servers accept {server}` accepts them", path.display())]
     Pins {
         /// Its name.
         server: String,

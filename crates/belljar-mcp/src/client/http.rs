@@ -1,7 +1,7 @@
 //! Requests to a server over HTTP, whose answers are bounded.
 //!
-//! By hand for requests by POST, where the library has a client: that one reads a body of JSON as long
-//! as it is.
+//! By hand for POST requests, where the library has a client: that one reads a JSON body of any
+//! length.
 
 use std::collections::HashMap;
 use std::io;
@@ -82,7 +82,7 @@ impl Bounded {
     }
 }
 
-/// A server that knows no `server/discover` may refuse it in any words; the library then goes on with
+/// A server that knows no `server/discover` may refuse it in any words; the library then continues with
 /// `initialize`, if the refusal is an answer to the request.
 async fn refused(
     response: Response,
@@ -132,7 +132,7 @@ async fn answered(
                 Some(body) if has_too_many_values(&body) => fault(id, TOO_MANY_VALUES),
                 Some(body) => {
                     serde_json::from_slice(&secrets.scrub(body)).unwrap_or_else(|error| {
-                        fault(id, &format!("the answer can't be read: {error}"))
+                        fault(id, &format!("the answer cannot be read: {error}"))
                     })
                 }
             };
@@ -151,7 +151,7 @@ fn too_long() -> String {
     )
 }
 
-/// The whole of it; none if it is longer than that.
+/// The whole body; `None` if it exceeds the limit.
 async fn body(mut response: Response, most: usize) -> Result<Option<Vec<u8>>, Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(failed)? {
@@ -163,8 +163,8 @@ async fn body(mut response: Response, most: usize) -> Result<Option<Vec<u8>>, Er
     Ok(Some(body))
 }
 
-/// The events of one answer, all of them together within the bound of a message. Where they are not,
-/// the request is answered in the server's place.
+/// The events of one answer, all together within the limit of a message. If they exceed it, the
+/// request is answered with an error instead.
 fn events(
     response: Response,
     id: RequestId,
@@ -221,7 +221,7 @@ fn fault(id: RequestId, why: &str) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::internal_error(why.to_owned(), None), Some(id))
 }
 
-/// The innermost cause, which says the most; without the address, which may hold secrets.
+/// The innermost cause, which is the most specific; without the URL, which may hold secrets.
 fn failed(error: reqwest::Error) -> Error {
     let error = error.without_url();
     Error::Io(io::Error::other(innermost(&error)))

@@ -11,7 +11,7 @@ use super::offer::{Offer, words};
 use super::pins::Pins;
 use super::spec::ServerSpec;
 
-/// A part of what is said of a tool.
+/// A part of a tool definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Its description.
@@ -20,7 +20,7 @@ pub enum Part {
     Parameters,
     /// The schema of its results.
     Result,
-    /// What it does to the world.
+    /// Its hints about effects.
     Hints,
 }
 
@@ -31,11 +31,11 @@ pub enum Withheld {
     Unusable(String),
     /// The settings name other tools of the server.
     NotWanted,
-    /// It is not what was accepted.
+    /// It differs from what was accepted.
     Changed(Vec<Part>),
-    /// It was not there when the server's tools were accepted.
+    /// It is new since the server's tools were accepted.
     New,
-    /// It was accepted, or the settings name it, and the server doesn't offer it.
+    /// It was accepted, or the settings name it, but the server doesn't offer it.
     Missing,
 }
 
@@ -49,13 +49,13 @@ impl fmt::Display for Withheld {
                     Part::Description => "its description",
                     Part::Parameters => "its parameters",
                     Part::Result => "its result",
-                    Part::Hints => "what it says to do to the world",
+                    Part::Hints => "its hints about effects",
                 });
                 let parts: Vec<&str> = parts.collect();
                 write!(f, "changed since it was accepted: {}", parts.join(", "))
             }
             Self::New => f.write_str("new since the server's tools were accepted"),
-            Self::Missing => f.write_str("the server does not offer it any more"),
+            Self::Missing => f.write_str("the server no longer offers it"),
         }
     }
 }
@@ -63,19 +63,19 @@ impl fmt::Display for Withheld {
 /// A tool of a server, for people to look at.
 #[derive(Clone, Debug)]
 pub struct OfferedTool {
-    /// What the server calls it.
+    /// Its name on the server.
     pub name: String,
-    /// How code calls it, if it can.
+    /// Its Python signature, if code can call it.
     pub signature: Option<String>,
-    /// What it does, in the server's words, made plain.
+    /// The server's description, as plain text.
     pub description: String,
-    /// What it does to the world, as far as the server is believed.
+    /// Its effects, as far as the server is trusted.
     pub effects: ToolEffects,
-    /// Why it is not granted; else it is.
+    /// Why it is not granted; `None` if it is.
     pub withheld: Option<Withheld>,
 }
 
-/// What is granted, and what is not. Two tools that Python can't tell apart are neither of them.
+/// Decides which tools are granted. Two tools with the same Python name are both refused.
 pub(super) fn judge(
     server: &str,
     spec: &ServerSpec,
@@ -101,7 +101,7 @@ pub(super) fn judge(
             (Ok(offer), _) if names[offer.python.identifier()] > 1 => {
                 let name = offer.python.identifier();
                 Some(Withheld::Unusable(format!(
-                    "more than one would be `tools.{name}`"
+                    "more than one tool would be `tools.{name}`"
                 )))
             }
             (Ok(_), _) if !wanted(&tool.name) => Some(Withheld::NotWanted),

@@ -1,4 +1,4 @@
-//! What a server may send, and which of its messages are heard.
+//! Limits on what a server may send, and which of its messages are read.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ pub(super) const MAX_MESSAGE: usize = crate::lines::MAX_LINE;
 /// The most values of one message: each takes the memory of many bytes.
 const MAX_VALUES: usize = 500_000;
 
-/// How many messages may come that nobody asked for before an answer does.
+/// How many unsolicited messages may come before an answer does.
 const MAX_UNASKED: usize = 100_000;
 
 /// How many requests of a server are refused at once. More get no answer: it does not read.
 const MAX_REFUSALS: usize = 8;
 
-/// Whether JSON has more values than are taken.
+/// Whether JSON has more values than the limit.
 pub(super) fn has_too_many_values(json: &[u8]) -> bool {
     count_values(json) > MAX_VALUES
 }
 
-/// A transport that lets answers through and nothing else: what a server asks of us is refused, what it
-/// tells unasked is passed over.
+/// A transport that passes answers and nothing else: requests of a server are refused, its
+/// notifications are ignored.
 pub(super) struct ResponsesOnly<T> {
     transport: T,
-    /// `initialize`, until it is answered. A server that was slow to start may answer what was asked
-    /// before it, which the library would take for the answer to this.
+    /// `initialize`, until it is answered. A server that was slow to start may answer an earlier
+    /// request, which the library would take for the answer to this.
     opening: Option<RequestId>,
     unasked: usize,
     refusals: Arc<Semaphore>,
@@ -49,7 +49,7 @@ impl<T: Transport<RoleClient>> ResponsesOnly<T> {
         }
     }
 
-    /// Whether somebody waits for the answer to this.
+    /// Whether a request waits for this answer.
     fn take_awaited(&mut self, id: Option<&RequestId>) -> bool {
         let awaited = match (&self.opening, id) {
             (Some(opening), Some(id)) => opening == id,
@@ -66,7 +66,7 @@ impl<T: Transport<RoleClient>> ResponsesOnly<T> {
         let answer = if matches!(request.request, ServerRequest::PingRequest(_)) {
             ClientJsonRpcMessage::response(ClientResult::empty(()), request.id)
         } else {
-            let why = "this client gives nothing to servers";
+            let why = "this client does not answer requests of servers";
             let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None);
             ClientJsonRpcMessage::error(error, Some(request.id))
         };

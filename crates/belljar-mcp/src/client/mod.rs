@@ -1,8 +1,8 @@
 //! Tools of other programs: servers of the Model Context Protocol whose tools code in a run may call.
 //!
-//! A server is not believed. What it may send is bounded, whatever it is asked has a limit of time, what
-//! it asks of us is refused, its words are made plain before anyone sees them, and a tool of which it
-//! says something else than when it was accepted is not granted.
+//! A server is not trusted. Its messages have size limits, requests to it have timeouts, its
+//! requests to us are refused, and its texts are made plain before anyone sees them. A tool whose
+//! definition differs from the accepted one is not granted.
 
 mod calls;
 mod error;
@@ -35,7 +35,7 @@ use server::{Running, Server};
 use spec::ServerTransport;
 pub use spec::{Header, ServerSpec, Source};
 
-/// The most bytes of what is said of the tools that are granted.
+/// The most bytes of the definitions of granted tools.
 const MAX_GRANTED: usize = 1 << 20;
 
 /// A connection to a server. The server ends with it, if we started it.
@@ -52,15 +52,15 @@ pub struct Connection {
 pub enum Accept {
     /// Those that were accepted before; all, at the first time.
     AsBefore,
-    /// What the server offers now, from now on.
+    /// Those that the server offers now, from now on.
     Now,
 }
 
-/// Connects to a server of the settings, and holds its tools against those that were accepted, which
-/// are kept in the directory `pins`.
+/// Connects to a server of the settings, and compares its tools with the accepted ones, which are
+/// kept in the directory `pins`.
 ///
 /// # Errors
-/// [`ClientError`], if it is not there or not to be used. A tool that is not granted is no error.
+/// [`ClientError`], if it is missing or can't be used. A tool that is not granted is not an error.
 pub async fn connect(
     name: &str,
     spec: &ServerSpec,
@@ -96,8 +96,8 @@ pub async fn connect(
         return Err(ClientError::TooMuch {
             server: name.to_owned(),
             why: format!(
-                "{bytes} bytes of descriptions and schemas, where {MAX_GRANTED} are taken\n\
-                 hint: name the tools that you want in `tools` of [mcp.{name}]"
+                "{bytes} bytes of descriptions and schemas, at most {MAX_GRANTED}\n\
+                 hint: name the tools that you want in `tools` of `[mcp.{name}]`"
             ),
         });
     }
@@ -112,7 +112,7 @@ pub async fn connect(
     })
 }
 
-/// What was accepted of a server's tools. What it offers now, if that is to be, or nothing was before.
+/// The accepted tools of a server: its current ones if requested, or if none were accepted before.
 fn accepted(
     server: &str,
     directory: &Path,
@@ -146,7 +146,7 @@ impl Connection {
         &self.name
     }
 
-    /// The tools that are granted. Their calls fail once the connection is dropped.
+    /// The granted tools. Their calls fail once the connection is dropped.
     pub fn tools(&self) -> Vec<HostTool> {
         let tool = |offer: &Offer| {
             let calls = self.calls.clone();
@@ -159,19 +159,19 @@ impl Connection {
         granted(&self.tools).map(tool).collect()
     }
 
-    /// All of its tools, those that are granted and those that are not.
+    /// All of its tools, granted or not.
     pub fn offered(&self) -> impl Iterator<Item = &OfferedTool> {
         self.tools.iter().map(|(tool, _)| tool)
     }
 
-    /// The revision of the protocol that is spoken.
+    /// The protocol revision of the connection.
     pub fn revision(&self) -> String {
         let info = self.running.peer().peer_info();
         info.map(|info| words(info.protocol_version.as_str(), 20))
             .unwrap_or_default()
     }
 
-    /// Number of its process, if we started it.
+    /// The id of its process, if we started it.
     pub fn process_id(&self) -> Option<u32> {
         self.process.as_ref().map(|process| process.id())
     }

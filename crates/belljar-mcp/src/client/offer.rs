@@ -1,8 +1,8 @@
-//! A tool that a server offers, made one that can be granted; or why it can't be.
+//! From an offered tool of a server to one that can be granted, or the reason why not.
 //!
-//! What a server says of its tools goes to a model and to screens. So the words of its descriptions
-//! are made plain, each character that can't be seen is shown as `<U+202E>`, and they are cut. Names
-//! and values, which can't be changed without changing the tool, must be plain from the start.
+//! Tool definitions of a server go to a model and to screens. So its descriptions are made plain,
+//! invisible characters are shown as `<U+202E>`, and long ones are cut. Names and values, which
+//! can't be changed without changing the tool, must be plain from the start.
 
 use belljar_agent::ToolEffects;
 use belljar_protocol::{ToolStub, plain, visible};
@@ -23,7 +23,7 @@ const MAX_PART: usize = 500;
 /// A tool that can be granted.
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
-    /// What its server calls it.
+    /// Its name on the server.
     pub(super) tool: String,
     pub(super) stub: ToolStub,
     pub(super) effects: ToolEffects,
@@ -35,7 +35,7 @@ impl Offer {
         let name = &*tool.name;
         if !is_name(name) {
             return Err(format!(
-                "a name has 1 to {MAX_NAME} of the characters A-Z a-z 0-9 _ - . /"
+                "a name has 1 to {MAX_NAME} of the characters `A-Z a-z 0-9 _ - . /`"
             ));
         }
         let description = tool.description.as_deref().unwrap_or_default();
@@ -64,7 +64,7 @@ impl Offer {
     }
 }
 
-/// What it does to the world, as far as its server is believed.
+/// Its effects, as far as its server is trusted.
 fn effects(trusted: bool, hints: Option<&ToolAnnotations>) -> ToolEffects {
     let hints = hints.filter(|_| trusted);
     let says = |hint: fn(&ToolAnnotations) -> Option<bool>| hints.and_then(hint) == Some(true);
@@ -85,7 +85,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.contains(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// A server's words: plain, on lines, and no more than so many characters.
+/// A server's text: plain, on lines, and no more than so many characters.
 pub(super) fn words(text: &str, most: usize) -> String {
     let text = plain(text).replace('\t', " ");
     let lines: Vec<_> = text.trim().lines().map(visible).collect();
@@ -100,13 +100,15 @@ pub(super) fn words(text: &str, most: usize) -> String {
 fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
     let mut schema = Value::Object(schema.clone());
     if schema.to_string().len() > MAX_BYTES {
-        return Err(format!("a schema of it has more than {MAX_BYTES} bytes"));
+        return Err(format!(
+            "one of its schemas has more than {MAX_BYTES} bytes"
+        ));
     }
     clean(&mut schema)?;
     Ok(schema)
 }
 
-/// Makes the words in a schema plain, and looks that the rest is.
+/// Makes the texts in a schema plain, and checks that the rest is.
 fn clean(value: &mut Value) -> Result<(), String> {
     match value {
         Value::Object(members) => {
@@ -136,7 +138,7 @@ fn check_plain(text: &str) -> Result<(), String> {
     }
     let shown = words(&shown, 100);
     Err(format!(
-        "a schema of it has characters that can't be seen: {shown}"
+        "one of its schemas has invisible characters: {shown}"
     ))
 }
 
@@ -226,15 +228,15 @@ mod tests {
         for (schema, part) in [
             (
                 json!({"properties": {"a\u{202e}": {}}}),
-                "can't be seen: a<U+202E>",
+                "invisible characters: a<U+202E>",
             ),
             (
                 json!({"properties": {"a": {"enum": ["b\u{200b}"]}}}),
-                "can't be seen",
+                "invisible characters",
             ),
             (
                 json!({"properties": {"a": {"default": "\u{1b}[2J"}}}),
-                "can't be seen",
+                "invisible characters",
             ),
             (
                 json!({"properties": {"a-b": {}, "a_b": {}}}),
@@ -244,7 +246,7 @@ mod tests {
                 json!({"properties": {"北": {}}}),
                 "no name for the parameter",
             ),
-            (json!({"type": "array"}), "are no object"),
+            (json!({"type": "array"}), "are not an object"),
             (json!({"x": "y".repeat(MAX_BYTES)}), "more than 65536 bytes"),
         ] {
             let why = offer(true, json!({"name": "x", "inputSchema": schema})).unwrap_err();

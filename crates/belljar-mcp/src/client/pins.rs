@@ -1,5 +1,5 @@
-//! What a server's tools were when they were accepted. A server that is trusted today may say
-//! something else of its tools tomorrow, and a model would follow it.
+//! The accepted definitions of a server's tools. A server that is trusted today may change its
+//! definitions tomorrow, and a model would follow them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -19,13 +19,13 @@ use super::offer::is_name;
 /// The most bytes of a file of pins.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The tools of one server, as hashes of what it says of each.
+/// The tools of one server, as hashes of their definitions.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pins {
     tools: BTreeMap<String, Pin>,
 }
 
-/// A tool: SHA-256 of each part of what is said of it, in base64.
+/// A tool: SHA-256 of each part of its definition, in base64.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Pin {
     description: String,
@@ -43,7 +43,7 @@ impl Pins {
         Self { tools }
     }
 
-    /// What of a tool is not as it was; none if it was not there.
+    /// The changed parts of a tool; `None` if it is new.
     pub(super) fn changes(&self, tool: &Tool) -> Option<Vec<Part>> {
         let old = self.tools.get(&*tool.name)?;
         let new = Pin::from_tool(tool);
@@ -61,7 +61,7 @@ impl Pins {
         self.tools.keys().map(String::as_str)
     }
 
-    /// Those of a file; none if it is not there.
+    /// Those of a file; none if it does not exist.
     pub(super) fn load(path: &Path) -> io::Result<Option<Self>> {
         let size = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -73,7 +73,7 @@ impl Pins {
         Ok(Some(serde_json::from_slice(&fs::read(path)?)?))
     }
 
-    /// Writes them, for the user alone to read; whoever reads meanwhile sees the old ones.
+    /// Writes them, readable by the user alone; concurrent readers see the old ones.
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
         let directory = path.parent().unwrap_or(Path::new("/"));
         let mut builder = DirBuilder::new();
@@ -86,7 +86,7 @@ impl Pins {
     }
 }
 
-/// Where the pins of a server are.
+/// The file of a server's pins.
 pub(super) fn path(directory: &Path, server: &str) -> PathBuf {
     directory.join(format!("{server}.json"))
 }

@@ -23,24 +23,25 @@ use super::limits::{MAX_MESSAGE, has_too_many_values};
 use super::secrets::Secrets;
 use crate::lines::{Line, LineStreams, line_of};
 
-/// How much of the end of what it writes to standard error is kept.
+/// How much of the end of its standard error is kept.
 const MAX_SAID: usize = 2000;
 
-/// How much may come that is no message before one is.
+/// How much other output may come before a message.
 const MAX_NONSENSE: usize = 64 << 20;
 
-/// A server's process, which leads a group of its own. All of the group ends when this is dropped.
+/// A server's process, which leads a group of its own. The whole group is killed when this is
+/// dropped.
 pub(super) struct Process {
     child: Child,
     said: Arc<Mutex<Vec<u8>>>,
     secrets: Secrets,
-    /// Why we don't listen to it any more.
+    /// Why it is no longer read.
     pub(super) given_up: OnceLock<String>,
 }
 
 impl Process {
-    /// Starts it, without what is ours but for these variables, and away from where we stand: there may
-    /// be files of a project there that it would load.
+    /// Starts it, with only these variables of ours, and in another directory: the current one may
+    /// hold files of a project that it would load.
     pub(super) fn start(
         program: &Path,
         arguments: &[String],
@@ -81,12 +82,12 @@ impl Process {
         Ok((process, lines))
     }
 
-    /// Its number.
+    /// Its process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it does within a moment: its streams end a little before it.
+    /// Its exit status, if it ends within a moment: its streams end a little before it.
     pub(super) async fn ending(&self) -> Option<String> {
         for _ in 0..25 {
             if let Some(status) = self.status() {
@@ -97,8 +98,8 @@ impl Process {
         None
     }
 
-    /// How it ended, if it did. It is not reaped: until it is dropped, its number and that of its group
-    /// are no other's.
+    /// Its exit status, if it has ended. It is not reaped: until it is dropped, its id and that of
+    /// its group are not reused.
     fn status(&self) -> Option<String> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let id = Pid::from_child(&self.child);
@@ -110,7 +111,7 @@ impl Process {
         }
     }
 
-    /// The last that it wrote to standard error.
+    /// The end of its standard error.
     pub(super) fn said(&self) -> String {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let said = String::from_utf8_lossy(&said).trim().to_owned();
@@ -146,16 +147,16 @@ pub(super) struct ServerLines {
     streams: LineStreams,
     /// Requests without an answer yet.
     waiting: HashSet<RequestId>,
-    /// Answers that we give in the server's place, since its own can't be taken.
+    /// Answers that we give instead of the server, since its own are invalid.
     failed: VecDeque<ServerJsonRpcMessage>,
-    /// Bytes that were no message since the last one.
+    /// Bytes since the last message that were not a message.
     nonsense: usize,
     secrets: Secrets,
     process: std::sync::Weak<Process>,
 }
 
 impl ServerLines {
-    /// Whose answer it was is not known: none of those who wait gets one.
+    /// It is unknown whose answer it was: no waiting call gets one.
     fn fail_all(&mut self, why: &str) {
         let error = ErrorData::internal_error(why.to_owned(), None);
         let failed = |id| ServerJsonRpcMessage::error(error.clone(), Some(id));
@@ -189,13 +190,13 @@ impl ServerLines {
         };
         match serde_json::from_slice(line) {
             Ok(Head { id, method: None }) if self.waiting.remove(&id) => {
-                let why = format!("the server's answer can't be read: {error}");
+                let why = format!("the server's answer cannot be read: {error}");
                 let error = ErrorData::internal_error(why, None);
                 Some(ServerJsonRpcMessage::error(error, Some(id)))
             }
             _ => {
                 // Many print what they should log.
-                tracing::debug!(%error, "a line of the server that is no message");
+                tracing::debug!(%error, "a line of the server is not a message");
                 self.nonsense += line.len();
                 None
             }
@@ -257,7 +258,7 @@ impl Transport<RoleClient> for ServerLines {
                 Line::Broken(error) => self.give_up(format!("reading from it: {error}")),
             }
             if self.nonsense > MAX_NONSENSE {
-                self.give_up("it writes no end of what is no message".into());
+                self.give_up("it writes too many lines that are not messages".into());
                 return None;
             }
         }

@@ -1,4 +1,4 @@
-//! What a tool gave, as code in a session gets it.
+//! Results of tools, as code in a session gets them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use super::offer::words;
 
-/// The most characters of a tool's own words on why it failed.
+/// The most characters of a tool's error message.
 const MAX_ERROR: usize = 2000;
 
-/// The result of a call; `schema` is what the tool says of its results.
+/// The result of a call; `schema` is the tool's schema of its results.
 ///
-/// Structured content counts before all else. Without it: nothing is `None`; one text is a string, or
-/// what it says as JSON where the schema wants something else than a string; one image, sound or binary
-/// resource is kept; several contents are a list of strings, and of objects with `type`, `mime_type`
-/// and `data` (base64) for what is not text, or `uri` and `name` for a link.
+/// Structured content takes precedence. Without it: no content is `None`; one text is a string, or
+/// its JSON value if the schema wants something else than a string; one image, sound or binary
+/// resource is kept; several contents are a list of strings, and of objects with `type`,
+/// `mime_type` and `data` (base64) for what is not text, or `uri` and `name` for a link.
 pub(super) fn given(result: CallToolResult, schema: Option<&Value>) -> Result<Given, ToolError> {
     if result.is_error == Some(true) {
         return Err(failure(&result.content));
@@ -44,7 +44,7 @@ pub(super) fn given(result: CallToolResult, schema: Option<&Value>) -> Result<Gi
     }
 }
 
-/// The tool's own words.
+/// The tool's own message.
 fn failure(contents: &[ContentBlock]) -> ToolError {
     let texts = contents.iter().filter_map(|content| match content {
         ContentBlock::Text(text) => Some(text.text.as_str()),

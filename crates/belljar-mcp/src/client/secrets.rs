@@ -1,10 +1,10 @@
-//! What a server was given and must not come back from it: it would be in logs, in the journal, and
-//! before the eyes of a model.
+//! Secrets that were given to a server and must not come back from it: they would get into logs,
+//! into the journal, and to a model.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What is shorter is in too many words that are no secrets.
+/// Shorter ones are part of too many harmless words.
 const MIN: usize = 6;
 
 const INSTEAD: &[u8] = b"[key]";

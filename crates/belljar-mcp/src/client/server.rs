@@ -1,4 +1,4 @@
-//! Opening a connection to a server, and asking it for its tools.
+//! Opening a connection to a server, and listing its tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,22 +26,22 @@ use super::offer::words;
 use super::process::Process;
 use super::spec::ServerSpec;
 
-/// How long a server has to open a connection, by each of the two ways there are: `server/discover`,
-/// and where that is not answered, `initialize`.
+/// How long a server has to open a connection, by each of the two methods: `server/discover`, and
+/// if that is not answered, `initialize`.
 const OPENING: Duration = Duration::from_secs(10);
 
 /// How long it has to list its tools.
 const LISTING: Duration = Duration::from_secs(10);
 
-/// The most tools of a server, pages that they come in, and bytes of what is said of them.
+/// The most tools of a server, pages of them, and bytes of their definitions.
 const MAX_TOOLS: usize = 500;
 const MAX_PAGES: usize = 100;
 const MAX_LISTED: usize = 8 << 20;
 
-/// The most characters of a server's words in an error.
+/// The most characters of a server's message in an error.
 const MAX_SAID: usize = 1000;
 
-/// What a server is told of us.
+/// Our own description for a server.
 pub(super) struct Us;
 
 impl ClientHandler for Us {
@@ -104,7 +104,7 @@ impl Server<'_> {
         match timeout(2 * OPENING, opening).await {
             Ok(Ok(running)) => Ok(running),
             Ok(Err(error)) => Err(self.lost(process, &reason(error)).await),
-            Err(_) => Err(self.silent("to open a connection", 2 * OPENING, process)),
+            Err(_) => Err(self.silent("open a connection", 2 * OPENING, process)),
         }
     }
 
@@ -131,7 +131,7 @@ impl Server<'_> {
                 tools.extend(page.tools);
                 if tools.len() > MAX_TOOLS || bytes > MAX_LISTED {
                     return Err(too_much(format!(
-                        "at most {MAX_TOOLS} tools, and {MAX_LISTED} bytes of what is said of them"
+                        "at most {MAX_TOOLS} tools, and {MAX_LISTED} bytes of definitions"
                     )));
                 }
                 cursor = page.next_cursor;
@@ -142,10 +142,10 @@ impl Server<'_> {
             Err(too_much(format!("at most {MAX_PAGES} pages of tools")))
         };
         let listed = timeout(LISTING, listing).await;
-        listed.unwrap_or_else(|_| Err(self.silent("for its tools", LISTING, process)))
+        listed.unwrap_or_else(|_| Err(self.silent("list its tools", LISTING, process)))
     }
 
-    /// The connection broke: the program has ended, or speaks something else.
+    /// The connection broke: the program has ended, or speaks another protocol.
     async fn lost(&self, process: Option<&Process>, why: &str) -> ClientError {
         let Some(process) = process else {
             return self.unusable(why.to_owned());
@@ -173,7 +173,7 @@ impl Server<'_> {
         }
     }
 
-    /// A program that could not be started, or did not go on.
+    /// A program that could not be started, or ended.
     fn ended(&self, why: String) -> ClientError {
         ClientError::Start {
             server: self.name.to_owned(),
@@ -190,7 +190,7 @@ impl Server<'_> {
     }
 }
 
-/// The last words of a program.
+/// The last lines that a program wrote to standard error.
 fn said(process: &Process) -> String {
     match words(&process.said(), MAX_SAID) {
         said if said.is_empty() => String::new(),
@@ -206,7 +206,7 @@ fn reason(error: ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } => calls::innermost(&*error.error),
         // They hold the whole of what came.
         ClientInitializeError::ExpectedInitResponse(_)
-        | ClientInitializeError::ExpectedInitResult(_) => "it answers something else".into(),
+        | ClientInitializeError::ExpectedInitResult(_) => "it sent an unexpected answer".into(),
         other => other.to_string(),
     };
     words(&why, MAX_SAID)

@@ -1,4 +1,4 @@
-//! What the settings say of a server.
+//! The settings of a server.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,57 +12,56 @@ use serde::Deserialize;
 
 use super::secrets::Secrets;
 
-/// Seconds for a call where the settings don't say.
+/// Default timeout of a call, in seconds.
 const TIMEOUT: u32 = 60;
 
 /// The longest name of a server.
 const MAX_NAME: usize = 24;
 
-/// A server: a command that is started, or an address.
+/// A server: a command to start, or a URL.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// The program and its arguments: a name that is looked for in `PATH`, or a path that begins with
-    /// `/` or `~/`.
+    /// The program and its arguments: a name in `PATH`, or a path that begins with `/` or `~/`.
     #[serde(default)]
     pub command: Vec<String>,
-    /// Environment variables of the program, beside `PATH`, `HOME`, `LANG` and `TMPDIR`.
+    /// Environment variables of the program, in addition to `PATH`, `HOME`, `LANG` and `TMPDIR`.
     #[serde(default)]
     pub env: BTreeMap<String, Source>,
-    /// Where the server is, if it is not started.
+    /// The URL of the server, if it is not started.
     #[serde(default)]
     pub url: Option<String>,
     /// Headers of each request to it.
     #[serde(default)]
     pub headers: BTreeMap<String, Header>,
-    /// Whether it is believed when it says that a tool only looks, or that a repeated call does nothing
-    /// more.
+    /// Whether its hints are trusted: that a tool only reads, or that a repeated call has no
+    /// further effect.
     #[serde(default)]
     pub trusted: bool,
-    /// Which of its tools are granted; else all.
+    /// Which of its tools are granted; by default all.
     #[serde(default)]
     pub tools: Option<Vec<String>>,
     /// Whether the model can call its tools by itself too.
     #[serde(default)]
     pub direct: bool,
-    /// Seconds that a call may take; else 60.
+    /// Timeout of a call, in seconds; by default 60.
     #[serde(default)]
     pub timeout: Option<u32>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Source {
     /// `variable:NAME`: an environment variable of ours.
     Variable(String),
-    /// `file:PATH`: a file that holds it and nothing else.
+    /// `file:PATH`: a file that holds only the value.
     File(PathBuf),
     /// `text:…`: the text itself, which is no secret.
     Text(String),
 }
 
-/// The value of a header: `variable:NAME` or `file:PATH`, with `Bearer ` before it where the server
+/// The value of a header: `variable:NAME` or `file:PATH`, with `Bearer ` before it if the server
 /// wants that.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -79,7 +78,7 @@ impl TryFrom<String> for Source {
             Some(("variable", name)) if is_variable(name) => Ok(Self::Variable(name.into())),
             Some(("file", path)) => absolute(path)
                 .map(Self::File)
-                .ok_or_else(|| "a path begins with / or ~/".into()),
+                .ok_or_else(|| "a path begins with `/` or `~/`".into()),
             Some(("text", text)) => Ok(Self::Text(text.into())),
             // What was written is not repeated: it may be a key.
             _ => Err("write \"variable:NAME\", \"file:PATH\" or \"text:…\"".into()),
@@ -100,7 +99,7 @@ impl TryFrom<String> for Header {
             // What was written is not repeated: it may be a key.
             _ => Err(
                 "write \"variable:NAME\" or \"file:PATH\", or the same after \"Bearer \"; \
-                 a key itself doesn't belong into the settings"
+                 a key itself does not belong in the settings"
                     .into(),
             ),
         }
@@ -121,7 +120,7 @@ pub(super) enum ServerTransport {
 }
 
 impl ServerSpec {
-    /// What is wrong with a server's name, if something is.
+    /// Checks the name of a server.
     ///
     /// It has no `_` and nothing but ASCII: so the first `_` of `tools.server_tool` ends the server's
     /// name, and no two servers can have one name for two tools, nor names that look alike.
@@ -136,7 +135,7 @@ impl ServerSpec {
         ))
     }
 
-    /// What is wrong with it, if something is; secrets are not read for that.
+    /// Checks the settings; secrets are not read for that.
     pub fn check(&self, name: &str) -> Result<(), String> {
         Self::check_name(name)?;
         match (&self.command[..], &self.url) {
@@ -157,13 +156,15 @@ impl ServerSpec {
             }
         }
         if let Some(name) = self.env.keys().find(|name| !is_variable(name)) {
-            return Err(format!("`{name}` is no name of an environment variable"));
+            return Err(format!(
+                "`{name}` is not a valid name of an environment variable"
+            ));
         }
         if self
             .timeout
             .is_some_and(|seconds| !(1..=86_400).contains(&seconds))
         {
-            return Err("`timeout` is a number of seconds from 1 to 86400 (a day)".into());
+            return Err("`timeout` must be from 1 to 86400 seconds (a day)".into());
         }
         Ok(())
     }
@@ -195,7 +196,7 @@ impl ServerSpec {
         })
     }
 
-    /// What it is given that is for nobody else.
+    /// Its secrets.
     pub(super) fn secrets(&self) -> Secrets {
         let env = self.env.values();
         let given = env.chain(self.headers.values().map(|header| &header.source));
@@ -204,7 +205,7 @@ impl ServerSpec {
         Secrets::new(read.map(|text| text.trim().to_owned()))
     }
 
-    /// How long a call may take.
+    /// The timeout of a call.
     pub(super) fn call_timeout(&self) -> Duration {
         Duration::from_secs(self.timeout.unwrap_or(TIMEOUT).into())
     }
@@ -214,11 +215,11 @@ impl ServerSpec {
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .filter(|url| url.username().is_empty() && url.password().is_none())
-            .ok_or("`url` looks like https://host/mcp, without a name or password in it")?;
+            .ok_or("`url` must look like `https://host/mcp`, without user name and password")?;
         if !self.headers.is_empty() && url.scheme() == "http" && !is_loopback(&url) {
             let host = url.host_str().unwrap_or_default();
             return Err(format!(
-                "the `headers` would go unencrypted to {host}: use https"
+                "the `headers` would be sent unencrypted to `{host}`: use https"
             ));
         }
         for name in self.headers.keys() {
@@ -238,8 +239,9 @@ impl ServerSpec {
             } else {
                 key.expose().to_owned()
             };
-            let mut value = HeaderValue::from_str(&text)
-                .map_err(|_| format!("`headers.{name}`: it can't be sent"))?;
+            let mut value = HeaderValue::from_str(&text).map_err(|_| {
+                format!("`headers.{name}`: the value has characters that a header cannot have")
+            })?;
             value.set_sensitive(true);
             map.insert(header_name(name)?, value);
         }
@@ -252,10 +254,10 @@ impl Source {
         match self {
             Self::Variable(name) => std::env::var_os(name)
                 .filter(|value| !value.is_empty())
-                .ok_or_else(|| format!("the variable {name} is not set")),
+                .ok_or_else(|| format!("the variable `{name}` is not set")),
             Self::File(path) => std::fs::read_to_string(path)
                 .map(|text| text.trim().into())
-                .map_err(|error| format!("{}: {error}", path.display())),
+                .map_err(|error| format!("`{}`: {error}", path.display())),
             Self::Text(text) => Ok(text.into()),
         }
     }
@@ -265,9 +267,9 @@ impl Header {
     fn read(&self) -> Result<ApiKey, String> {
         match &self.source {
             Source::Variable(name) => ApiKey::from_variable(name)?
-                .ok_or_else(|| format!("the variable {name} is not set")),
+                .ok_or_else(|| format!("the variable `{name}` is not set")),
             Source::File(path) => ApiKey::from_file(path),
-            Source::Text(_) => Err("a key itself doesn't belong into the settings".into()),
+            Source::Text(_) => Err("a key itself does not belong in the settings".into()),
         }
     }
 }
@@ -277,7 +279,7 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(fits)
 }
 
-/// Those that the protocol itself writes are not the user's.
+/// Headers that the protocol itself sets can't be set by the user.
 fn header_name(name: &str) -> Result<HeaderName, String> {
     let own = [
         "accept",
@@ -289,7 +291,7 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
     HeaderName::try_from(name)
         .ok()
         .filter(|name| !own.contains(&name.as_str()) && !name.as_str().starts_with("mcp-"))
-        .ok_or_else(|| format!("`headers.{name}`: no header that can be set"))
+        .ok_or_else(|| format!("`headers.{name}`: this header cannot be set"))
 }
 
 fn find_program(program: &str) -> Result<PathBuf, String> {
@@ -300,7 +302,7 @@ fn find_program(program: &str) -> Result<PathBuf, String> {
         Some(PathBuf::from(program)).filter(|_| !program.is_empty())
     };
     found.ok_or_else(|| {
-        "the program of `command` is a name that is looked for in PATH, or a path that begins with / or ~/".into()
+        "the program of `command` must be a name in `PATH`, or a path that begins with `/` or `~/`".into()
     })
 }
 
@@ -337,11 +339,11 @@ mod tests {
                 json!({"command": ["a"], "url": "https://b/"}),
                 "either a `command`",
             ),
-            (json!({"command": ["./server"]}), "begins with / or ~/"),
-            (json!({"command": [""]}), "begins with / or ~/"),
+            (json!({"command": ["./server"]}), "begins with `/` or `~/`"),
+            (json!({"command": [""]}), "begins with `/` or `~/`"),
             (
                 json!({"command": ["a"], "env": {"A B": "text:x"}}),
-                "no name of an environment",
+                "not a valid name of an environment",
             ),
             (
                 json!({"command": ["a"], "env": {"A": "sk-secret"}}),
@@ -356,14 +358,14 @@ mod tests {
                 json!({"url": "https://b/", "env": {"A": "text:x"}}),
                 "`env` is for",
             ),
-            (json!({"url": "ftp://b/"}), "`url` looks like"),
+            (json!({"url": "ftp://b/"}), "`url` must look like"),
             (
                 json!({"url": "https://me:sk-secret@b/"}),
-                "`url` looks like",
+                "`url` must look like",
             ),
             (
                 json!({"url": "http://b/", "headers": {"x": "variable:K"}}),
-                "unencrypted to b",
+                "unencrypted to `b`",
             ),
             (
                 json!({"url": "https://b/", "headers": {"x": "text:sk-secret"}}),
@@ -375,7 +377,7 @@ mod tests {
             ),
             (
                 json!({"url": "https://b/", "headers": {"Mcp-Name": "variable:K"}}),
-                "no header",
+                "this header cannot be set",
             ),
             (json!({"command": ["a"], "cwd": "/"}), "unknown field"),
         ] {
@@ -407,7 +409,7 @@ mod tests {
         let mut spec: ServerSpec = serde_json::from_value(spec).unwrap();
         spec.check("host").unwrap();
         let why = spec.transport().err().unwrap();
-        assert_eq!(why, "`env.C`: the variable NOT_SET_ANYWHERE is not set");
+        assert_eq!(why, "`env.C`: the variable `NOT_SET_ANYWHERE` is not set");
         spec.env.remove("C");
         let Ok(ServerTransport::Start { environment, .. }) = spec.transport() else {
             panic!("no command");

@@ -1,7 +1,7 @@
 //! Belljar as a client of MCP servers, with servers on the other side that mean no good. With the
 //! official library's servers: `.ci/mcp-client`.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that can't continue fails")]
 
 mod http;
 mod lines;

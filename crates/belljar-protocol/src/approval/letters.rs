@@ -1,4 +1,4 @@
-//! Which characters are not what they look like.
+//! Deceptive characters: those that are not what they look like.
 //!
 //! Written by hand: crates for look-alike letters bring a table of ten thousand, of which code that is read by an
 //! English or Chinese speaker needs few.
@@ -115,7 +115,7 @@ fn is_latin(c: char) -> bool {
     matches!(c, 'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}')
 }
 
-/// A name that is not what it looks like.
+/// A deceptive name.
 pub(super) struct Disguise<'a> {
     pub(super) name: &'a str,
     /// In words.
@@ -124,7 +124,7 @@ pub(super) struct Disguise<'a> {
     letters: Vec<usize>,
 }
 
-/// The names of a line that are not what they look like.
+/// The deceptive names of a line.
 pub(super) fn disguises(line: &str) -> Vec<Disguise<'_>> {
     if line.is_ascii() {
         return Vec::new();

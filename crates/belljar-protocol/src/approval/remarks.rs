@@ -1,11 +1,11 @@
-//! What a person who reads a text should know of it first.
+//! Warnings for a person who reads a text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::letters::{Kind, disguises, kind};
 use super::{EMPTY_LINES, GAP, columns, counted, escape, is_blank, is_quiet, thousands};
 
-/// Lines and characters of a line past which their number is told.
+/// Lines, and characters of a line, above which their number is shown.
 const MANY_LINES: usize = 500;
 const LONG_LINE: usize = 400;
 /// The most names that a remark lists, and characters of one.

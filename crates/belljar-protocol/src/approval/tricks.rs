@@ -1,9 +1,9 @@
-//! What would deceive a person who reads code, for the tests of everything that shows code to be approved. The web
-//! interface reads the same file.
+//! Deceptive code, for the tests of everything that shows code for approval. The web interface
+//! reads the same file.
 
 use serde::Deserialize;
 
-/// A way to deceive, and how it is seen.
+/// A way to deceive, and how it is shown.
 #[derive(Deserialize)]
 pub(crate) struct Trick {
     pub(crate) name: String,

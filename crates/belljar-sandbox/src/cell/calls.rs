@@ -1,4 +1,4 @@
-//! Calls of tools that the running cell makes, as the host counts them.
+//! Tool calls of the running cell, as the host counts them.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use crate::session::Session;
 
 use super::CellDriver;
 
-/// The most calls that were not answered yet, and the bytes of their arguments. The guest keeps to
-/// the same bounds, so more than this is not an accident. Those that the code gave up count on: an
-/// event tells of each, which nobody may have read.
+/// The most unanswered calls, and the bytes of their arguments. The guest keeps to the same limits,
+/// so more than this is not an accident. Calls that the code cancelled still count: each has an
+/// event, which may be unread.
 const MAX_UNANSWERED: usize = 4096;
 const MAX_UNANSWERED_BYTES: usize = 8 << 20;
 
-/// Answers are taken from those who give them as long as no more than this waits to be sent.
+/// Answers are accepted as long as no more than this waits to be sent.
 const MAX_OUTGOING: usize = 4 << 20;
 
-/// The most characters of a tool's name that nobody knows.
+/// The most characters of the name of an unknown tool.
 const MAX_NAME: usize = 100;
 
 type Requests = (UnboundedSender<CallRequest>, UnboundedReceiver<CallRequest>);
 
 pub(super) struct Calls {
-    /// What callers want, who have the sender while calls are open; none where nobody answers.
+    /// Requests of callers, who have the sender while calls are open; none if nobody answers.
     requests: Option<Requests>,
     /// Number of the last one.
     made: u32,
@@ -59,7 +59,7 @@ impl Calls {
         self.made = waiting.made;
     }
 
-    /// What a caller wants next; never where nobody can.
+    /// The next request of a caller; never if there can be none.
     pub(super) async fn next_request(&mut self, outgoing: usize) -> CallRequest {
         if !self.open.is_empty()
             && outgoing <= MAX_OUTGOING
@@ -128,7 +128,7 @@ impl CellDriver<'_> {
         Ok(())
     }
 
-    /// The code in the session does not wait for it any more.
+    /// The code in the session no longer waits for it.
     pub(super) fn cancel_call(&mut self, number: u32) {
         // An answer may have crossed it on the way.
         if self.calls.open.remove(&number).is_some() {
@@ -142,14 +142,14 @@ impl CellDriver<'_> {
         }
     }
 
-    /// The cell is over, and its calls with it.
+    /// The cell is over, and so are its calls.
     pub(super) fn cancel_calls(&mut self) {
         for number in self.calls.open.keys().copied().collect::<Vec<_>>() {
             self.cancel_call(number);
         }
     }
 
-    /// Callers can say what they want while a call is open.
+    /// Callers can send requests while a call is open.
     fn offer_requests(&mut self) {
         let Some((sender, requests)) = &mut self.calls.requests else {
             return;
@@ -157,14 +157,14 @@ impl CellDriver<'_> {
         let mut offered = lock(&self.handle.calls);
         if self.calls.open.is_empty() {
             *offered = None;
-            // Who comes too late learns it by this.
+            // A late caller notices it by this.
             while requests.try_recv().is_ok() {}
         } else if offered.is_none() {
             *offered = Some(sender.clone());
         }
     }
 
-    /// What a caller wants of the cell while it has calls open.
+    /// Performs a caller's request while the cell has calls open.
     pub(super) async fn take_request(&mut self, request: CallRequest) {
         match request {
             CallRequest::Answer { call, frame, done } => {

@@ -1,12 +1,12 @@
-//! The time that a cell has.
+//! The time of a cell.
 
 use std::time::{Duration, Instant};
 
-/// A cell's time. While it has calls open it is processor time that counts, and not the wall's: a
-/// cell may wait for hours until somebody has decided, but not compute for hours meanwhile.
+/// A cell's time. While it has calls open, CPU time counts instead of wall time: a cell may wait
+/// for hours until somebody has decided, but not compute for hours meanwhile.
 pub(super) struct Clock {
     deadline: Instant,
-    /// Since when calls are open, and the processor time used by then.
+    /// Since when calls are open, and the CPU time used by then.
     waits: Option<(Instant, Duration)>,
 }
 
@@ -18,7 +18,7 @@ impl Clock {
         }
     }
 
-    /// Notes whether calls are open; `used` tells the processor time used so far.
+    /// Notes whether calls are open; `used` returns the CPU time used so far.
     pub(super) fn set_waits(&mut self, waits: bool, used: impl FnOnce() -> Duration) {
         match (waits, self.waits) {
             (true, None) => self.waits = Some((Instant::now(), used())),
@@ -55,7 +55,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let idle = clock.deadline(|| Duration::from_secs(5));
         assert!(idle >= start + Duration::from_millis(20));
-        // More than the wall's time is not counted, however many processors computed.
+        // No more than the wall time is counted, however many CPUs computed.
         assert_eq!(clock.deadline(|| Duration::from_secs(9)), start);
         clock.set_waits(false, || Duration::from_secs(5));
         let after = clock.deadline(|| Duration::from_secs(7));

@@ -1,4 +1,5 @@
-//! How a cell ended, made an outcome: from the guest's report, or from what is left of the guest.
+//! From the end of a cell to its outcome: from the guest's report, or from the remains of the
+//! guest.
 
 use std::time::Duration;
 
@@ -29,20 +30,20 @@ pub(super) struct Death {
     by_itself: bool,
     /// Whether init was gone before we ended it.
     init_died: bool,
-    /// The copy that is the session now, if one is.
+    /// The checkpoint that became the session, if one did.
     restored: Option<WokenCheckpoint>,
 }
 
 impl CellDriver<'_> {
-    /// Ends what is left of the session and reads its last words.
+    /// Kills the rest of the session, and reads its last output.
     pub(super) async fn reap(&mut self) -> Death {
-        // A process that is dying by itself gets the time to tell how.
+        // A process that is dying by itself gets the time to report how.
         let mut wait_status = self.guest.wait_status(LAST_WORDS).await;
         let by_itself = wait_status.is_some();
         let init_died = wait_status.is_some_and(|status| exit_or_signal(status) == Err(9))
             && self.handle.init_is_dying();
         if !by_itself {
-            // Before its init, which may be the one who tells how it ended.
+            // Before its init, which may be the one that reports how it ended.
             let _ = self.handle.interpreter().kill();
             wait_status = self.guest.wait_status(DEATH_TIME).await;
         }
@@ -78,7 +79,7 @@ impl CellDriver<'_> {
         }
     }
 
-    /// Goes back to before an all-or-nothing cell whose guest lives, if it did not succeed.
+    /// Restores the state before an all-or-nothing cell whose guest lives, unless it succeeded.
     pub(super) async fn undo(&mut self, report: &CellReport) -> Death {
         self.guest.checkpoint_set.state = self.cell;
         let (status, _) = self.verdict(report);
@@ -106,7 +107,7 @@ impl CellDriver<'_> {
         }
     }
 
-    /// What the session did on the network since the last cell ended, if it may reach any.
+    /// Network activity of the session since the last cell ended, if it may reach any.
     fn traffic(&mut self) -> Option<Traffic> {
         let now = self.handle.proxy()?.traffic();
         let before = std::mem::replace(&mut self.guest.traffic, now);
@@ -147,7 +148,7 @@ impl CellDriver<'_> {
         }
     }
 
-    /// What every outcome has; an exception, files and names are told by a guest that lives.
+    /// What every outcome has; a live guest adds an exception, files and names.
     fn outcome(
         mut self,
         status: Status,
@@ -217,7 +218,9 @@ impl CellDriver<'_> {
             return Ok(self.ended(status, cause, &death, durations, peak));
         }
         let Some(wait_status) = death.wait_status else {
-            return Err(Error::Ended("how its process ended is not known".into()));
+            return Err(Error::Ended(
+                "the exit status of its process is unknown".into(),
+            ));
         };
         let cause = match exit_or_signal(wait_status) {
             Ok(code) => Cause::Exit { code },
@@ -232,7 +235,7 @@ impl CellDriver<'_> {
             Err(9) if !self.guest.ready => {
                 return Err(Error::Ended("it was killed while it started".into()));
             }
-            // It let go of its channel and lived on, as a program that replaced itself does.
+            // It closed its channel and lived on, as a program that replaced itself does.
             Err(9) if !death.by_itself => Cause::Protocol {
                 detail: "the channel was closed, as by os.execv or os.close".into(),
             },
@@ -244,7 +247,7 @@ impl CellDriver<'_> {
         Ok(self.ended(Status::Crashed, cause, &death, durations, peak))
     }
 
-    /// What became of the variables of a process that is gone.
+    /// What became of the variables of a dead process.
     fn fate(&mut self, death: &Death) -> Fate {
         match death.restored {
             None => Fate::Lost,
@@ -276,15 +279,15 @@ impl CellDriver<'_> {
     }
 }
 
-/// What a copy does not have of the process that it stands for.
+/// What a restored checkpoint lacks of the process that it replaces.
 pub(crate) fn lacking(checkpoint: WokenCheckpoint) -> Vec<String> {
     let mut words = Vec::new();
     if checkpoint.threads > 0 {
-        words.push(format!("{} threads of before are gone", checkpoint.threads));
+        words.push(format!("{} earlier threads are gone", checkpoint.threads));
     }
     if checkpoint.processes > 0 {
         words.push(format!(
-            "{} child processes of before are gone",
+            "{} earlier child processes are gone",
             checkpoint.processes
         ));
     }

@@ -1,15 +1,15 @@
-//! What can go wrong with an environment: what happened, why, and what to do.
+//! Errors of environments: what failed, why, and a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A failure to build, find or describe an environment. Each message says what to do next.
+/// A failure to build, find or describe an environment. Most messages end with a `hint:` line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
     /// The name breaks the rules.
     #[error(
-        "'{name}' cannot be the name of an environment: use 1 to 64 of a-z, 0-9, '.', '_', '-', starting with a letter or a digit"
+        "`{name}` cannot be the name of an environment\nhint: use 1 to 64 of `a-z`, `0-9`, `.`, `_`, `-`, starting with a letter or a digit"
     )]
     InvalidName {
         /// The name as given.
@@ -18,7 +18,7 @@ pub enum EnvironmentError {
 
     /// A requirement that is not one.
     #[error(
-        "'{package}' is not a package requirement ({reason}): write it like numpy or 'numpy>=2'"
+        "`{package}` is not a package requirement: {reason}\nhint: write it like `numpy` or `numpy>=2`"
     )]
     InvalidPackage {
         /// The requirement as given.
@@ -28,15 +28,17 @@ pub enum EnvironmentError {
     },
 
     /// A preload entry that is not a module's name.
-    #[error("'{module}' is not the name of a Python module: write it like matplotlib.pyplot")]
+    #[error(
+        "`{module}` is not the name of a Python module\nhint: write it like `matplotlib.pyplot`"
+    )]
     InvalidModule {
         /// The entry as given.
         module: String,
     },
 
-    /// There is such an environment already.
+    /// The environment exists already.
     #[error(
-        "environment '{name}' exists already: choose another name, or run 'belljar env remove {name}' first"
+        "environment `{name}` exists already\nhint: choose another name, or run `belljar env remove {name}` first"
     )]
     AlreadyExists {
         /// The name that is taken.
@@ -45,18 +47,18 @@ pub enum EnvironmentError {
 
     /// There is no such environment.
     #[error(
-        "there is no environment '{name}' (known: {known}): run 'belljar env create {name}', or see 'belljar env list'"
+        "there is no environment `{name}` (known: {known})\nhint: run `belljar env create {name}`, or see `belljar env list`"
     )]
     NotFound {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are, for people.
+        /// The known names, for people.
         known: String,
     },
 
     /// The environment is on disk but cannot be used.
     #[error(
-        "environment '{name}' cannot be used: {reason}. Run 'belljar env remove {name}', then create it again"
+        "environment `{name}` cannot be used: {reason}\nhint: run `belljar env remove {name}`, then create it again"
     )]
     Broken {
         /// The environment.
@@ -67,7 +69,7 @@ pub enum EnvironmentError {
 
     /// It was written by a later version of Belljar.
     #[error(
-        "environment '{name}' has format {found}, but this belljar knows formats up to {known}: update belljar, or remove the environment and create it again"
+        "environment `{name}` has format {found}, but this version of Belljar supports formats up to {known}\nhint: update Belljar, or remove the environment and create it again"
     )]
     NewerFormat {
         /// The environment.
@@ -80,17 +82,17 @@ pub enum EnvironmentError {
 
     /// `uv` is not installed.
     #[error(
-        "environments are built with uv, and {reason}: install it with 'pip install uv' or your package manager, or set BELLJAR_UV to its path"
+        "environments are built with `uv`, and {reason}\nhint: install it with `pip install uv` or your package manager, or set `BELLJAR_UV` to its path"
     )]
     UvMissing {
-        /// Where it was looked for.
+        /// Why it was not found or could not be used.
         reason: String,
     },
 
-    /// `uv` could not do a step.
-    #[error("could not {step}: uv ended with {status} and said:\n{output}")]
+    /// A step of `uv` failed.
+    #[error("could not {step}: `uv` ended with {status} and printed:\n{output}")]
     Uv {
-        /// What it was to do.
+        /// The step.
         step: &'static str,
         /// How it ended.
         status: String,
@@ -100,7 +102,7 @@ pub enum EnvironmentError {
 
     /// `uv` wrote something we cannot read.
     #[error(
-        "could not read the locked packages at line {line} ({text}): this is a fault of belljar or an unknown version of uv; please report it"
+        "could not read line {line} of the locked packages: `{text}`\nhint: this is a bug of Belljar, or an unknown version of `uv`; please report it"
     )]
     Lock {
         /// The line in `requirements.lock`.
@@ -111,21 +113,21 @@ pub enum EnvironmentError {
 
     /// No Python to build on.
     #[error(
-        "no CPython 3.10 or later was found in PATH: install one (your package manager, or 'uv python install 3.12') or name one with --python PATH"
+        "no CPython 3.10 or later was found in `PATH`\nhint: install one (with your package manager, or `uv python install 3.12`), or name one with `--python PATH`"
     )]
     NoPython,
 
     /// There is no interpreter at that path.
-    #[error("there is no Python at {}: {reason}. Name an interpreter or the directory of a venv", path.display())]
+    #[error("there is no Python at `{}`: {reason}\nhint: name an interpreter or the directory of a venv", path.display())]
     PythonMissing {
         /// The path as given.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 
-    /// The interpreter did not answer when asked about itself.
-    #[error("{} does not work as a Python: {reason}. Try it by hand: '{} -I -c \"import sys\"'", path.display(), path.display())]
+    /// The probe of the interpreter failed.
+    #[error("`{}` does not work as a Python interpreter: {reason}\nhint: try it by hand: `{} -I -c \"import sys\"`", path.display(), path.display())]
     Probe {
         /// The interpreter.
         path: PathBuf,
@@ -134,7 +136,7 @@ pub enum EnvironmentError {
     },
 
     /// A Python that sessions cannot run.
-    #[error("{} is {found}, but sessions need CPython 3.10 or later: name another with --python PATH", path.display())]
+    #[error("`{}` is {found}, but sessions need CPython 3.10 or later\nhint: name another interpreter with `--python PATH`", path.display())]
     Unsupported {
         /// The interpreter.
         path: PathBuf,
@@ -144,7 +146,7 @@ pub enum EnvironmentError {
 
     /// Making this Python visible would show the whole host, or somebody's home.
     #[error(
-        "this Python needs {} ({need}), and sessions would see all of it because it is {place}: use a Python or venv in a directory of its own",
+        "this Python needs `{}` ({need}), which cannot be shown to sessions: it is {place}\nhint: use a Python or venv in a directory of its own",
         path.display()
     )]
     Exposed {
@@ -158,25 +160,27 @@ pub enum EnvironmentError {
 
     /// A module of the preload list cannot be imported.
     #[error(
-        "the packages are installed, but the preload list does not import, so nothing was kept: {output}\nAdd the missing package with --package, or leave the module out of --preload"
+        "a module of the preload list cannot be imported, so the environment was not created: {output}\nhint: add the missing package with `--package`, or leave the module out of `--preload`"
     )]
     Preload {
-        /// What Python said.
+        /// The output of Python.
         output: String,
     },
 
-    /// Nobody says where data belongs.
-    #[error("no data directory: neither BELLJAR_DATA_DIR nor HOME is set. Set one of them")]
+    /// No data directory is set.
+    #[error(
+        "there is no data directory: neither `BELLJAR_DATA_DIR` nor `HOME` is set\nhint: set one of them"
+    )]
     NoDataDirectory,
 
     /// A file operation failed.
-    #[error("could not {action} {}: {source}", path.display())]
+    #[error("could not {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,6 +1,6 @@
-//! What interpreters said of themselves, kept in the data directory so that each is asked once. An
-//! answer is taken for as long as the interpreter, its `pyvenv.cfg` and the directories that it
-//! imports from are as they were.
+//! Cached reports of interpreters, in the data directory, so that each is probed once. A report is
+//! valid as long as the interpreter, its `pyvenv.cfg` and the directories that it imports from are
+//! unchanged.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,19 +12,19 @@ use super::data_directory;
 use super::probe::Report;
 use super::store::sha256;
 
-/// How many are kept: those that are gone are not looked for, so now and then all are asked again.
+/// How many are kept: stale ones are not looked for, so now and then all are probed again.
 const MOST: usize = 200;
 
-/// What was kept of one interpreter.
+/// The cached report of one interpreter.
 #[derive(Serialize, Deserialize)]
 struct Known {
-    /// Of the question.
+    /// The hash of the probe.
     question: String,
     seen: Vec<(PathBuf, Option<Stamp>)>,
     report: Report,
 }
 
-/// By which a file or directory is known again: device, inode, size, and when it was changed last.
+/// Identifies a file or directory: device, inode, size, and modification time.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp(u64, u64, u64, i64, i64);
 
@@ -41,7 +41,7 @@ impl Stamp {
     }
 }
 
-/// The answer of an interpreter to this question, if it would answer the same now.
+/// The cached report of an interpreter for this probe, if it is still valid.
 pub(super) fn recall(interpreter: &Path, question: &str) -> Option<Report> {
     let kept = fs::read(file_of(interpreter)?).ok()?;
     let known: Known = serde_json::from_slice(&kept).ok()?;
@@ -50,7 +50,7 @@ pub(super) fn recall(interpreter: &Path, question: &str) -> Option<Report> {
         .then_some(known.report)
 }
 
-/// Keeps an answer. It is asked again where it can't be kept.
+/// Caches a report. If that fails, the interpreter is probed again.
 pub(super) fn remember(interpreter: &Path, question: &str, report: &Report) {
     // A script that starts one may start another the next time.
     let real = |path: &Path| path.canonicalize().ok();
@@ -82,7 +82,7 @@ pub(super) fn remember(interpreter: &Path, question: &str, report: &Report) {
         new.persist(file).ok().map(drop)
     };
     if write().is_none() {
-        tracing::debug!("what an interpreter said could not be kept");
+        tracing::debug!("the report of an interpreter could not be cached");
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<LockedPackage>, EnvironmentError> 
     {
         return Err(EnvironmentError::Lock {
             line: text.lines().count(),
-            text: format!("{} has no hash", last.name),
+            text: format!("`{}` has no hash", last.name),
         });
     }
     packages.sort();

@@ -51,7 +51,7 @@ const DEFAULT_PACKAGES: [&str; 11] = [
     "zhplot",
 ];
 
-/// The modules a template imports when nobody says otherwise, those of them that are installed.
+/// The default preload list of a template: those of these modules that are installed.
 ///
 /// A preloaded module costs its import once per template and its memory once per machine, but each
 /// megabyte of it also makes every fork slower, used or not. Measured on the 2-core build machine
@@ -86,7 +86,7 @@ const DEFAULT_PRELOAD: [&str; 9] = [
     "scipy",
 ];
 
-/// What an environment is to be built from.
+/// The specification of an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvironmentSpec {
     /// The environment's name: `[a-z0-9][a-z0-9._-]{0,63}`.
@@ -100,10 +100,10 @@ pub struct EnvironmentSpec {
 }
 
 impl EnvironmentSpec {
-    /// The name of the environment that is used when none is asked for.
+    /// The name of the environment that is used by default.
     pub const DEFAULT_NAME: &str = "default";
 
-    /// An environment with nothing in it but Python's own library.
+    /// An environment with Python's standard library alone.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -131,7 +131,7 @@ pub struct Environment {
     version: PythonVersion,
     packages: Vec<LockedPackage>,
     preload: Vec<String>,
-    /// Nobody chose the preload list: what can't be imported is left out.
+    /// The preload list is the default one: modules that can't be imported are left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     preload_is_usual: bool,
     fonts: Vec<PathBuf>,
@@ -142,9 +142,9 @@ impl Environment {
     /// Describes an interpreter that already exists. `path` is the interpreter or a venv's
     /// directory.
     ///
-    /// Nothing is locked here: the packages are those that happen to be installed, so they carry
-    /// no hashes. The preload list is the usual one, as far as the modules are installed; one that
-    /// can't be imported is left out, with a warning.
+    /// Nothing is locked here: the packages are those that happen to be installed, so they have no
+    /// hashes. The preload list is the default one, as far as the modules are installed; a module
+    /// that can't be imported is left out, with a warning.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -169,7 +169,7 @@ impl Environment {
         })
     }
 
-    /// The common part of both origins: what a look at the interpreter tells.
+    /// The common part of both origins: what a probe of the interpreter finds.
     fn from_report(
         name: String,
         report: &probe::Report,
@@ -190,7 +190,7 @@ impl Environment {
         })
     }
 
-    /// The environment's name, or `python:<path>` for one that was not built by us.
+    /// The environment's name, or `python:<path>` for an interpreter of the host.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -219,8 +219,8 @@ impl Environment {
         self.preload_is_usual
     }
 
-    /// The same environment with a shorter preload list: for a template that serves one session,
-    /// an import which that session does not use is time lost.
+    /// The same environment with a shorter preload list: for a template that serves one session, an
+    /// import that the session does not use is wasted time.
     #[must_use]
     pub fn preload_only(mut self, is_wanted: impl Fn(&str) -> bool) -> Self {
         self.preload.retain(|module| is_wanted(module));
@@ -274,7 +274,7 @@ impl TryFrom<String> for PythonVersion {
             (Some(Ok(major)), Some(Ok(minor)), Some(Ok(micro)), None) => {
                 Ok(Self(major, minor, micro))
             }
-            _ => Err(format!("'{text}' is not a Python version like 3.12.1")),
+            _ => Err(format!("`{text}` is not a Python version like `3.12.1`")),
         }
     }
 }

@@ -20,8 +20,8 @@ pub(super) fn check_name(name: &str) -> Result<(), EnvironmentError> {
     }
 }
 
-/// A dotted module name. It is handed to Python as data, never as code, but a typing error should
-/// be told before a build of minutes.
+/// A dotted module name. It is passed to Python as data, never as code, but a typing error should
+/// be reported before a build of minutes.
 pub(super) fn check_module(module: &str) -> Result<(), EnvironmentError> {
     let identifier = |part: &str| {
         let mut characters = part.chars();
@@ -52,7 +52,7 @@ pub(super) fn check_package(package: &str) -> Result<(), EnvironmentError> {
     if trimmed.is_empty() {
         invalid("it is empty")
     } else if trimmed.starts_with('-') {
-        invalid("options are not taken; indexes are set in uv's own configuration")
+        invalid("options are not allowed; set indexes in the configuration of `uv`")
     } else if trimmed.starts_with('#') {
         invalid("it is a comment")
     } else if package.contains(['\n', '\r', '\0']) {

@@ -125,7 +125,7 @@ fn hop_directories(executable: &Path) -> Result<Vec<PathBuf>, EnvironmentError> 
         };
         directories.push(directory.to_path_buf());
         match std::fs::read_link(&current) {
-            // The kernel goes on from where the link really lies.
+            // The kernel continues from where the link really is.
             Ok(target) => {
                 let base = directory
                     .canonicalize()

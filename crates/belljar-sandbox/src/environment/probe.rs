@@ -1,4 +1,4 @@
-//! Asking an interpreter what it is: one short run of it, one line of JSON back.
+//! Probing an interpreter: one short run of it, one line of JSON back.
 
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
@@ -16,13 +16,13 @@ const SCRIPT: &str = include_str!("probe.py");
 const MARK: &str = "belljar-probe:";
 /// An answer takes 50 ms, but a minute on a machine that has much else to do, or a slow disk.
 const DEADLINE: Duration = Duration::from_mins(1);
-/// After so long, a person is told what takes so long.
+/// After so long, a warning says what takes so long.
 const LONG: Duration = Duration::from_secs(5);
-/// How much of an interpreter's complaint is shown.
+/// How much of an interpreter's stderr is shown.
 const SHOWN_CHARACTERS: usize = 2000;
 
-/// What an interpreter said about itself. It is believed only as far as its own session goes:
-/// every path in it becomes at most a read-only view, after [`super::paths`] has looked at it.
+/// The report of an interpreter. It is trusted only for its own sessions: every path in it becomes
+/// at most a read-only view, after [`super::paths`] has checked it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Report {
     implementation: String,
@@ -137,11 +137,11 @@ pub(super) fn interpreter_of(path: &Path) -> Result<PathBuf, EnvironmentError> {
     if inside.is_file() {
         Ok(inside)
     } else {
-        Err(missing("the directory has no bin/python".to_owned()))
+        Err(missing("the directory has no `bin/python`".to_owned()))
     }
 }
 
-/// Asks the interpreter what it is, unless it is known, and checks that sessions can use it.
+/// Probes the interpreter, unless its report is cached, and checks that sessions can use it.
 pub(super) fn probe(path: &Path) -> Result<Report, EnvironmentError> {
     let interpreter = interpreter_of(path)?;
     let question = format!("{SCRIPT}{DEFAULT_PRELOAD:?}");
@@ -171,7 +171,7 @@ fn ask(interpreter: &Path) -> Result<Report, EnvironmentError> {
         failed(match failure {
             Failure::Io(error) => format!("it could not be started: {error}"),
             Failure::Deadline | Failure::Stopped => {
-                format!("it gave no answer within {} seconds", DEADLINE.as_secs())
+                format!("it did not answer within {} seconds", DEADLINE.as_secs())
             }
         })
     })?;
@@ -185,7 +185,7 @@ fn ask(interpreter: &Path) -> Result<Report, EnvironmentError> {
     parse(&finished.stdout).map_err(|reason| failed(format!("{reason}{}", said(&finished.stderr))))
 }
 
-/// Whether sessions can use what says this of itself.
+/// Checks that sessions can use the interpreter of this report.
 fn check(mut report: Report, interpreter: &Path) -> Result<Report, EnvironmentError> {
     let failed = |reason: String| EnvironmentError::Probe {
         path: interpreter.to_owned(),
@@ -208,13 +208,13 @@ fn check(mut report: Report, interpreter: &Path) -> Result<Report, EnvironmentEr
     report.checked_version = version;
     if !report.executable.is_absolute() {
         return Err(failed(
-            "it does not know its own path (sys.executable)".to_owned(),
+            "it does not know its own path (`sys.executable`)".to_owned(),
         ));
     }
     Ok(report)
 }
 
-/// The report in what an interpreter wrote; start-up files may have written lines of their own.
+/// The report in the output of an interpreter; start-up files may have written lines of their own.
 fn parse(stdout: &[u8]) -> Result<Report, String> {
     let text = String::from_utf8_lossy(stdout);
     let line = text
@@ -225,7 +225,7 @@ fn parse(stdout: &[u8]) -> Result<Report, String> {
     serde_json::from_str(line).map_err(|error| format!("its answer cannot be read: {error}"))
 }
 
-/// An interpreter's complaint as the tail of a sentence.
+/// The stderr of an interpreter, as the end of a sentence.
 fn said(stderr: &str) -> String {
     let text = stderr.trim();
     if text.is_empty() {
@@ -302,7 +302,7 @@ mod tests {
         assert!(message.contains("not executable"), "{message}");
 
         let message = probe(directory.path()).unwrap_err().to_string();
-        assert!(message.contains("no bin/python"), "{message}");
+        assert!(message.contains("no `bin/python`"), "{message}");
 
         let message = probe(&directory.path().join("absent"))
             .unwrap_err()

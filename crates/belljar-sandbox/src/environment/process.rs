@@ -31,7 +31,7 @@ pub(crate) struct Finished {
 pub(crate) enum Failure {
     Io(io::Error),
     Deadline,
-    /// Whoever watched it had seen enough.
+    /// Its watcher stopped it.
     Stopped,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn run_with_deadline(
     run_watched(command, deadline, |_| true)
 }
 
-/// The same, and past the moment at which `goes_on`, asked many times a second, says no.
+/// The same, and also stops it when `goes_on`, which is called many times a second, returns false.
 pub(crate) fn run_watched(
     command: &mut Command,
     deadline: Duration,
@@ -91,8 +91,8 @@ pub(crate) fn run_watched(
     })
 }
 
-/// Runs `command` to its end however long it takes, and hands on each line of its stderr as it
-/// comes. It stays in our process group, so that Ctrl-C in a terminal reaches it too.
+/// Runs `command` to its end however long it takes, and passes on each line of its stderr as it
+/// arrives. It stays in our process group, so that Ctrl-C in a terminal reaches it too.
 pub(super) fn run_and_follow(
     command: &mut Command,
     line_written: &mut dyn FnMut(&str),

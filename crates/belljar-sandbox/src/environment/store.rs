@@ -6,8 +6,8 @@
 //!   .building-<pid>/         a build that is under way, or was interrupted: swept by the next
 //!   default/
 //!     environment.json       what is below, written last
-//!     requirements.in        what was asked for
-//!     requirements.lock      what it resolved to, with hashes
+//!     requirements.in        the requested packages
+//!     requirements.lock      their resolved versions, with hashes
 //!     venv/
 //! ```
 //! A directory with a name is complete: readers need no lock.
@@ -35,7 +35,7 @@ const LOCK: &str = "requirements.lock";
 const STORE_LOCK: &str = ".lock";
 const BUILDING: &str = ".building-";
 const REMOVED: &str = ".removed-";
-/// Long enough for a slow disk, short enough that a preload that hangs is told.
+/// Long enough for a slow disk, short enough that a hanging preload is reported.
 const PRELOAD_DEADLINE: Duration = Duration::from_mins(2);
 
 /// What `environment.json` holds. Relative paths are beneath the environment's own directory, so
@@ -82,10 +82,10 @@ impl EnvironmentStore {
         &self.directory
     }
 
-    /// Builds an environment. It takes seconds to minutes; `progress` is told what is being done.
+    /// Builds an environment. It takes seconds to minutes; `progress` gets a line for each step.
     ///
-    /// It is there completely or not at all: a failed build leaves nothing behind, and the rest of
-    /// an interrupted one is swept by the next.
+    /// It exists completely or not at all: a failed build leaves nothing behind, and the next build
+    /// removes the remains of an interrupted one.
     pub fn create(
         &self,
         spec: &EnvironmentSpec,
@@ -112,7 +112,7 @@ impl EnvironmentStore {
         sweep(&directory);
         let place = directory.join(&spec.name);
         if place.exists() {
-            // Somebody else built it while we waited.
+            // Another process built it meanwhile.
             return Err(exists());
         }
         let building = Building::start(&directory)?;
@@ -127,8 +127,8 @@ impl EnvironmentStore {
         Ok(self.inspect()?.into_iter().flatten().collect())
     }
 
-    /// Every environment there is, in order of name; in the place of one that cannot be used, the
-    /// reason (which names it).
+    /// Every environment, in order of name; instead of one that cannot be used, the reason (which
+    /// names it).
     pub fn inspect(&self) -> Result<Vec<Result<Environment, EnvironmentError>>, EnvironmentError> {
         let names = self.names()?;
         Ok(names.iter().map(|name| self.load(name)).collect())
@@ -211,7 +211,7 @@ impl EnvironmentStore {
     }
 }
 
-/// Where data belongs.
+/// The data directory.
 pub(crate) fn data_directory() -> Result<PathBuf, EnvironmentError> {
     if let Some(root) = std::env::var_os("BELLJAR_DATA_DIR").filter(|root| !root.is_empty()) {
         return Ok(root.into());
@@ -256,7 +256,7 @@ fn hold_lock(directory: &Path, progress: &mut dyn FnMut(&str)) -> Result<File, E
     Ok(file)
 }
 
-/// Removes what interrupted builds and removals left. We hold the lock, so nobody is at work there.
+/// Removes remains of interrupted builds and removals. We hold the lock, so none of them is in use.
 fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -267,7 +267,7 @@ fn sweep(directory: &Path) {
             .to_str()
             .is_some_and(|name| name.starts_with(BUILDING) || name.starts_with(REMOVED));
         if leftover && let Err(error) = remove_all(&entry.path()) {
-            tracing::warn!(path = %entry.path().display(), %error, "could not sweep an interrupted build");
+            tracing::warn!(path = %entry.path().display(), %error, "an interrupted build could not be removed");
         }
     }
 }
@@ -320,7 +320,7 @@ impl Drop for Building {
         // After `move_to` there is nothing at this path any more.
         match remove_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %self.path.display(), %error, "could not remove a failed build");
+                tracing::warn!(path = %self.path.display(), %error, "a failed build could not be removed");
             }
             _ => {}
         }
@@ -390,7 +390,7 @@ fn build(
     write(&directory.join(RECORD), text.as_bytes())
 }
 
-/// Imports the preload list as a template will, so that a mistake in it is told now.
+/// Imports the preload list as a template will, so that a mistake in it is reported now.
 fn check_preload(python: &Path, preload: &[String]) -> Result<(), EnvironmentError> {
     const SCRIPT: &str = r#"
 import importlib, sys
@@ -400,7 +400,7 @@ for name in sys.argv[1:]:
     except BaseException as error:
         sys.exit(f"{name}: {type(error).__name__}: {error}")
 "#;
-    // Libraries that keep caches in the home directory (matplotlib) get a passing one.
+    // Libraries that keep caches in the home directory (matplotlib) get a temporary one.
     let scratch = tempfile::tempdir().map_err(EnvironmentError::io(
         "make a directory in",
         &std::env::temp_dir(),
@@ -436,9 +436,9 @@ fn load_from(place: &Path, name: &str) -> Result<Environment, EnvironmentError> 
         reason,
     };
     let path = place.join(RECORD);
-    let text = fs::read(&path).map_err(|error| broken(format!("{}: {error}", path.display())))?;
+    let text = fs::read(&path).map_err(|error| broken(format!("`{}`: {error}", path.display())))?;
     let unreadable =
-        |error: serde_json::Error| broken(format!("{} cannot be read: {error}", path.display()));
+        |error: serde_json::Error| broken(format!("`{}` cannot be read: {error}", path.display()));
     let RecordFormat { format } = serde_json::from_slice(&text).map_err(unreadable)?;
     if format > FORMAT {
         return Err(EnvironmentError::NewerFormat {
@@ -450,7 +450,7 @@ fn load_from(place: &Path, name: &str) -> Result<Environment, EnvironmentError> 
     let record: Record = serde_json::from_slice(&text).map_err(unreadable)?;
     if record.environment.name != name {
         return Err(broken(format!(
-            "it was built as '{}' and renamed by hand",
+            "it was built as `{}` and renamed by hand",
             record.environment.name
         )));
     }
@@ -458,12 +458,12 @@ fn load_from(place: &Path, name: &str) -> Result<Environment, EnvironmentError> 
     match environment.python.canonicalize() {
         Ok(found) if found == record.interpreter => Ok(environment),
         Ok(found) => Err(broken(format!(
-            "it was built on {}, but its python is now {}",
+            "it was built on `{}`, but its python is now `{}`",
             record.interpreter.display(),
             found.display()
         ))),
         Err(_) => Err(broken(format!(
-            "the Python that it was built on, {}, is gone",
+            "its Python, `{}`, is gone",
             record.interpreter.display()
         ))),
     }
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_what_is() {
+    fn a_missing_environment_is_reported_with_the_known_ones() {
         let (_root, store) = store_with("small");
         let message = store.load("big").unwrap_err().to_string();
         assert!(message.contains("known: small"), "{message}");

@@ -25,17 +25,17 @@ impl Uv {
     pub(crate) fn find() -> Result<Self, EnvironmentError> {
         let (program, whence) = match std::env::var_os("BELLJAR_UV") {
             Some(path) if !path.is_empty() => {
-                let whence = format!("BELLJAR_UV names {}, which", Path::new(&path).display());
+                let whence = format!("`BELLJAR_UV` names `{}`, which", Path::new(&path).display());
                 (PathBuf::from(path), whence)
             }
             _ => match find_in_path("uv") {
                 Some(path) => {
-                    let whence = format!("{}", path.display());
+                    let whence = format!("`{}`", path.display());
                     (path, whence)
                 }
                 None => {
                     return Err(EnvironmentError::UvMissing {
-                        reason: "there is no uv in PATH".to_owned(),
+                        reason: "there is no `uv` in `PATH`".to_owned(),
                     });
                 }
             },
@@ -48,7 +48,7 @@ impl Uv {
                 .map_err(|failure| match failure {
                 process::Failure::Io(error) => missing(format!("could not be started ({error})")),
                 process::Failure::Deadline | process::Failure::Stopped => {
-                    missing("gave no answer".to_owned())
+                    missing("did not answer".to_owned())
                 }
             })?;
         if !finished.status.success() {
@@ -184,8 +184,8 @@ impl Uv {
     }
 }
 
-/// Lines that tell how far it is. Not the hints for its own users, the list of every package, or
-/// the complaints that become part of the error.
+/// Progress lines. Not the hints for its own users, the list of every package, or the errors that
+/// become part of our error.
 fn is_news(line: &str) -> bool {
     const NEWS: [&str; 10] = [
         "Resolved",

@@ -1,12 +1,13 @@
-//! The server name in a TLS greeting (`ClientHello`).
+//! The server name in a TLS `ClientHello`.
 //!
-//! By hand, since the parsers there are take in all of TLS: this reads one message and one of its
-//! extensions. What it reads is hostile, so it is strict: whatever is not exactly a greeting is none.
+//! By hand, since existing parsers take in all of TLS: this reads one message and one of its
+//! extensions. Its input is hostile, so it is strict: whatever is not exactly a `ClientHello` is
+//! refused.
 
 use super::DeniedReason;
 use super::name::HostName;
 
-/// The longest greeting that is waited for, records and all. Real ones have one or two KiB.
+/// The longest `ClientHello`, records included. Real ones have one or two KiB.
 const HELLO_BYTES: usize = 16 << 10;
 const RECORD_HEADER_BYTES: usize = 5;
 const MESSAGE_HEADER_BYTES: usize = 4;
@@ -20,7 +21,7 @@ const SERVER_NAME: u16 = 0;
 /// ECH, and the draft before it. With these the server name in the open is only a cover.
 const ENCRYPTED_HELLO: [u16; 2] = [0xfe0d, 0xffce];
 
-/// A greeting as it arrives. Each byte is looked at once, however finely it is cut.
+/// A `ClientHello` as it arrives. Each byte is read once, however finely it is cut.
 #[derive(Debug, Default)]
 pub(super) struct Hello {
     /// All that arrived, to be passed on.
@@ -32,7 +33,7 @@ pub(super) struct Hello {
 }
 
 impl Hello {
-    /// Takes what was read. `None` as long as the greeting is not whole.
+    /// Takes what was read. `None` as long as the `ClientHello` is incomplete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Option<HostName>, DeniedReason> {
         self.received.extend_from_slice(bytes);
         while let Some(&[kind, major, _, high, low]) = self.received[self.taken..].first_chunk() {
@@ -130,7 +131,7 @@ fn server_name(body: &mut Reader<'_>) -> Option<Result<HostName, DeniedReason>> 
     let Some(name) = name else {
         return Some(Err(DeniedReason::NoServerName));
     };
-    // What is no name can't be the name of the host that was asked for.
+    // An invalid name can't be the name of the requested host.
     let name = std::str::from_utf8(name)
         .ok()
         .and_then(|text| HostName::parse(text).ok());

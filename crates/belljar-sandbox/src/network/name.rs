@@ -2,10 +2,10 @@
 
 use super::{Denial, DeniedReason};
 
-/// The longest name that the domain name system knows.
+/// The longest name in the domain name system.
 const NAME_BYTES: usize = 253;
 const LABEL_BYTES: usize = 63;
-/// How much of what a session calls a host is told.
+/// How much of the name that a session requested is reported.
 const TOLD_BYTES: usize = 255;
 
 /// A name that is safe to compare, to resolve and to show.
@@ -87,7 +87,7 @@ pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     Some((host, Some(port)))
 }
 
-/// A denial of what a session called a host, cleaned.
+/// A denial of the host that a session requested, cleaned.
 pub(super) fn denial(host: &str, port: u16, reason: DeniedReason) -> Denial {
     let mut host = host.as_bytes().escape_ascii().to_string();
     host.truncate(TOLD_BYTES);

@@ -7,9 +7,9 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// The hosts that a session may reach.
 ///
-/// An entry is a host name, with a port or without (then 80 and 443). `*.` before a name stands for
-/// its subdomains at any depth, and not for the name itself. Addresses are never allowed, and neither
-/// is a name that leads to a private one.
+/// An entry is a host name, with a port or without (then 80 and 443). `*.` before a name means its
+/// subdomains at any depth, but not the name itself. Addresses are never allowed, nor are names
+/// that resolve to private addresses.
 ///
 /// ```
 /// use belljar_sandbox::AllowList;
@@ -27,32 +27,32 @@ struct Entry {
     name: HostName,
     /// The subdomains of the name instead of the name.
     subdomains: bool,
-    /// The usual ones if `None`.
+    /// The default ports if `None`.
     port: Option<u16>,
 }
 
-/// An entry that no allow-list can have.
+/// An invalid entry of an allow-list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllowListError {
     /// An address, in any spelling.
-    #[error("`{0}` is an address; list the host by its name, since sessions can't use addresses")]
+    #[error("`{0}` is an address, which sessions cannot use\nhint: list the host by name")]
     Address(String),
     /// A name in another script.
-    #[error("`{0}` has letters outside ASCII; write the name in its `xn--…` form")]
+    #[error("`{0}` has letters outside ASCII\nhint: write the name in its `xn--…` form")]
     NotAscii(String),
     /// Everything, or everything below a top-level domain.
-    #[error("`{0}` covers too much; list each host, or the subdomains of one (`*.example.com`)")]
+    #[error("`{0}` is too wide\nhint: list each host, or the subdomains of one (`*.example.com`)")]
     TooWide(String),
     /// A name without a dot.
-    #[error("`{0}` is not a full name; write it with its domain (`host.example.com`)")]
+    #[error("`{0}` is not a fully qualified name\nhint: add its domain (`host.example.com`)")]
     NotFull(String),
     /// A port that does not exist.
     #[error("the port of `{0}` is not a number from 1 to 65535")]
     Port(String),
     /// Nothing that could be a host name.
     #[error(
-        "`{0}` is not a host name; write `example.com`, `example.com:8443` or `*.example.com`, without `https://` and path"
+        "`{0}` is not a host name\nhint: write `example.com`, `example.com:8443` or `*.example.com`, without `https://` and path"
     )]
     Name(String),
 }

@@ -143,14 +143,14 @@ async fn accept(listener: TcpListener, state: Arc<ProxyState>) {
             }
             Err(error) => {
                 // Out of descriptors, most likely: they come back.
-                tracing::debug!(%error, "a session's connection was not accepted");
+                tracing::debug!(%error, "a connection of a session could not be accepted");
                 sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-/// Why a session's request was not carried out, in words for the session.
+/// Why a request of a session was refused, in words for the session.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("{0}")]
@@ -159,7 +159,7 @@ enum Refusal {
     Malformed(&'static str),
     #[error("a body needs a Content-Length")]
     LengthRequired,
-    #[error("the head of the request did not come in time")]
+    #[error("the head of the request did not arrive in time")]
     Slow,
     #[error("the head of the request has more than 16 KiB")]
     TooLong,
@@ -244,7 +244,7 @@ impl ProxyState {
                 match read_hello(client, &rest, &target.host).await? {
                     Ok(first) => Upload { first, more: None },
                     Err(reason) => {
-                        // HTTP is over here: the refusal is told in TLS.
+                        // HTTP is over here: the refusal is sent as a TLS alert.
                         self.report(&target.denied(reason));
                         return Ok(client.write_all(&TLS_ALERT).await?);
                     }
@@ -311,7 +311,7 @@ impl ProxyState {
         let name = format!("{}.", target.host.as_str());
         let port = target.port;
         let place = Arc::clone(&self.lookups).acquire_owned().await;
-        // Not `lookup_host`: the place is taken as long as the thread is, also if nobody waits.
+        // Not `lookup_host`: the permit is held as long as the thread runs, also if nobody waits.
         let lookup = spawn_blocking(move || {
             let _place = place;
             (name.as_str(), port).to_socket_addrs()

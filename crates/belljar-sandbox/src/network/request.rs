@@ -63,7 +63,7 @@ impl Request {
         let (true, Some(method), Some(path), Some(version)) =
             (whole, head.method, head.path, head.version)
         else {
-            return Err(Fault::Malformed("this is no HTTP request"));
+            return Err(Fault::Malformed("this is not an HTTP request"));
         };
 
         let host = single(head.headers, "host")?;
@@ -135,7 +135,7 @@ fn split_absolute(text: &str) -> Result<(&str, String), Fault> {
     let scheme = text.get(..SCHEME.len());
     if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME)) {
         return Err(Fault::Malformed(
-            "this is a proxy: ask for http://host/path, or CONNECT host:port for TLS",
+            "this is a proxy: request http://host/path, or CONNECT host:port for TLS",
         ));
     }
     let rest = &text[SCHEME.len()..];

@@ -1,8 +1,8 @@
-//! Packages that a session gets while it lives.
+//! Packages that are installed into a live session.
 //!
-//! `uv` resolves them on the host and unpacks their wheels into a layer: a directory that is named by
-//! its contents, kept in the data directory, and shown read-only to the sessions that have it. The
-//! environment stays as it is. Nothing of a package runs on the host.
+//! `uv` resolves them on the host and unpacks their wheels into a layer: a directory named by its
+//! contents, kept in the data directory, and shown read-only to its sessions. The environment stays
+//! as it is. Nothing of a package runs on the host.
 
 mod requirement;
 mod store;
@@ -30,24 +30,24 @@ pub(crate) use suggest::suggestion;
 /// Where sessions see layers.
 const PLACE: &str = "/opt/packages";
 
-/// The most layers that are taken from a snapshot: each may be a run of uv.
+/// The most layers that are taken from a snapshot: each may be a run of `uv`.
 const MOST_LAYERS: usize = 64;
 
-/// Which packages a session may be given by [`Session::install`]. Wheels only, ever: to build a
-/// package from its sources is to run its code on the host.
+/// Which packages [`Session::install`] may install. Only wheels, always: to build a package from
+/// source would run its code on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Packages {
     /// None.
     #[default]
     Deny,
-    /// Those with these names, and what they depend on. See [`Packages::allow`].
+    /// These names, and their dependencies. See [`Packages::allow`].
     Allow(BTreeSet<String>),
     /// Any.
     Any,
 }
 
 impl Packages {
-    /// Those with these names, in any spelling, and what they depend on.
+    /// These names, in any spelling, and their dependencies.
     pub fn allow<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Self {
         let names = names.into_iter();
         Self::Allow(
@@ -57,7 +57,7 @@ impl Packages {
         )
     }
 
-    /// Whether a package of this name may be asked for.
+    /// Whether a package of this name may be requested.
     pub fn allows(&self, name: &str) -> bool {
         match self {
             Self::Deny => false,
@@ -67,13 +67,13 @@ impl Packages {
     }
 }
 
-/// Why packages were not installed. The session goes on as it is.
+/// Why packages were not installed. The session continues unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageError {
-    /// It is not a requirement that is taken.
+    /// It is not a valid requirement.
     #[error(
-        "`{}` is not a package requirement ({why}): write it like pandas or pandas>=2",
+        "`{}` is not a package requirement: {why}\nhint: write it like `pandas` or `pandas>=2`",
         belljar_protocol::visible(.text)
     )]
     Requirement {
@@ -83,14 +83,16 @@ pub enum PackageError {
         why: &'static str,
     },
     /// The session's policy does not allow it.
-    #[error("this session may not install `{0}`: its policy for packages does not allow it")]
+    #[error("`{0}` cannot be installed: the package policy of this session does not allow it")]
     Denied(String),
-    /// The engine was built without a policy for packages, so its sessions see none.
-    #[error("this engine shows no packages to its sessions: build it with a policy for packages")]
-    Off,
-    /// `uv` said no: no such package, no wheel for this Python, a conflict with the environment.
+    /// The engine was built without a package policy, so its sessions see no packages.
     #[error(
-        "the packages could not be installed: uv {status} and said:\n{output}\nhint: only wheels are installed, and the environment's own packages keep their versions; `belljar env create` builds an environment with others"
+        "packages cannot be installed: this engine has no package policy\nhint: build the engine with a package policy"
+    )]
+    Off,
+    /// `uv` failed: no such package, no wheel for this Python, a conflict with the environment.
+    #[error(
+        "the packages could not be installed: `uv` {status} and printed:\n{output}\nhint: only wheels are installed, and the environment's own packages keep their versions; `belljar env create` builds an environment with others"
     )]
     Uv {
         /// How it ended.
@@ -99,28 +101,28 @@ pub enum PackageError {
         output: String,
     },
     /// They are larger than a layer may be.
-    #[error("the packages are larger than {limit} bytes, and were not installed")]
+    #[error("the packages were not installed: they have more than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: u64,
     },
-    /// A package holds what no wheel has.
-    #[error("a package holds `{}`, which is not a plain file, and was not installed", belljar_protocol::visible(.0))]
+    /// A package contains something other than regular files.
+    #[error("the package was not installed: its `{}` is not a regular file", belljar_protocol::visible(.0))]
     Odd(String),
-    /// A package holds the metadata of another.
-    #[error("a package holds `{}`, which is the metadata of another package, and was not installed", belljar_protocol::visible(.0))]
+    /// A package contains the metadata of another.
+    #[error("the package was not installed: its `{}` is the metadata of another package", belljar_protocol::visible(.0))]
     Metadata(String),
     /// The host lacks `uv`, or a data directory.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     /// A file operation failed.
-    #[error("could not {action} {}: {source}", path.display())]
+    #[error("could not {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
@@ -136,12 +138,12 @@ impl PackageError {
     }
 }
 
-/// Packages that a session has been given.
+/// Packages of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Layer {
     /// The hash of all of its files.
     pub(crate) content: String,
-    /// What it holds.
+    /// Its packages.
     pub(crate) packages: Vec<LockedPackage>,
     /// Its directory in the store. Another store has another name for it.
     #[serde(skip)]
@@ -157,21 +159,21 @@ pub(crate) fn paths(handle: &SessionHandle, layers: &[Layer]) -> Vec<PathBuf> {
     layers.iter().map(|layer| place.join(&layer.name)).collect()
 }
 
-/// What the root of an engine's sessions shows of a store.
+/// The part of a store that the root of an engine's sessions shows.
 pub(crate) fn mount(store: &PackageStore) -> Result<(PathBuf, PathBuf), PackageError> {
     Ok((store.prepare()?, PathBuf::from(PLACE)))
 }
 
 impl Session {
-    /// Installs packages for this session alone; the next cell can import them. Returns those that
-    /// were added: none if the environment has them. Waits for a cell that runs.
+    /// Installs packages for this session alone; the next cell can import them. Returns the added
+    /// ones: none if the environment has them. Waits for a running cell.
     ///
-    /// What was installed once is there at once for every session of the same environment: see
+    /// Once installed, a package is available at once to every session of the same environment: see
     /// `docs/packages.md`.
     ///
     /// # Errors
-    /// [`Error::Packages`]: the policy does not allow one, there is none, it has no wheel, or its
-    /// versions conflict with the environment. Nothing is added then.
+    /// [`Error::Packages`]: the policy does not allow a package, it does not exist, it has no
+    /// wheel, or its versions conflict with the environment. Nothing is added then.
     pub async fn install(&self, requirements: &[Requirement]) -> Result<Vec<LockedPackage>, Error> {
         let (handle, mut guest) = self.wires().await?;
         let Some(layer) = provide(&handle, &guest, requirements.to_vec()).await? else {
@@ -201,7 +203,7 @@ async fn provide(
     blocking(move || store.provide(&environment, &layers, requirements)).await
 }
 
-/// Gives a new session the layers of a snapshot, which may be hostile. Returns what is missing.
+/// Adds the layers of a snapshot, which may be hostile, to a new session. Returns what is missing.
 pub(crate) async fn give_back(
     handle: &SessionHandle,
     guest: &mut Guest,
@@ -210,14 +212,14 @@ pub(crate) async fn give_back(
     let mut missing = Vec::new();
     if layers.len() > MOST_LAYERS {
         let more = layers.len() - MOST_LAYERS;
-        missing.push(format!("{more} more installs of the snapshot's session"));
+        missing.push(format!("{more} more installs of the saved session"));
     }
     for layer in layers.iter().take(MOST_LAYERS) {
         match find_again(handle, guest, layer).await {
             Ok(found) => guest.layers.extend(found),
             Err(error) => {
                 missing.extend(layer.packages.iter().map(|package| {
-                    format!("{} {}, not here: {error}", package.name, package.version)
+                    format!("{} {} is missing: {error}", package.name, package.version)
                 }));
             }
         }
@@ -238,8 +240,8 @@ async fn find_again(
         }
         _ => None,
     };
-    // What a layer holds is told by our own record, not by the snapshot. Of its packages one was
-    // asked for, and the others are what that one depends on.
+    // Our own record says what a layer holds, not the snapshot. One of its packages was requested,
+    // and the others are its dependencies.
     if let Some(known) = known
         && known
             .packages

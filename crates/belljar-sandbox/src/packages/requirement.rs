@@ -1,7 +1,7 @@
-//! What a package is asked for with: a name, extras and versions, and nothing that names a place.
+//! A request for a package: name, extras and versions, but no location.
 //!
-//! A part of PEP 508, by hand: a crate for the whole of it reads URLs, paths and markers too, all of
-//! which would have to be refused again.
+//! A part of PEP 508, by hand: a crate for all of it also reads URLs, paths and markers, which
+//! would have to be refused again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// The package's name as indexes compare it: small letters, `-` between words.
+    /// The name of the package in normal form: lower case, `-` between words.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -56,7 +56,7 @@ impl Requirement {
             };
         }
         if list.len() > MOST {
-            return Err(invalid(text, "it is too long a list"));
+            return Err(invalid(text, "the list is too long"));
         }
         list.iter()
             .filter(|part| !part.trim().is_empty())
@@ -64,14 +64,14 @@ impl Requirement {
             .collect()
     }
 
-    /// Whether it can only ever mean one version.
+    /// Whether it can only mean one version.
     pub(super) fn is_pinned(&self) -> bool {
         let versions = self.rest.rsplit(']').next().unwrap_or_default();
         versions.starts_with("==") && !versions.contains([',', '*'])
     }
 }
 
-/// What a cell says that it needs: the lists after `# requires:` in the comments before its first
+/// The requirements of a cell: the lists after `# requires:` in the comments before its first
 /// statement.
 ///
 /// ```
@@ -92,7 +92,7 @@ pub fn requires(code: &str) -> Result<Vec<Requirement>, PackageError> {
     Ok(all)
 }
 
-/// A name as indexes compare it.
+/// A name in normal form.
 pub(super) fn normalise(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
@@ -117,14 +117,14 @@ impl FromStr for Requirement {
         let end = trimmed.find(|c: char| !is_name_character(c));
         let (name, rest) = trimmed.split_at(end.unwrap_or(trimmed.len()));
         if !is_name(name) {
-            return Err(wrong("it has to start with a package's name"));
+            return Err(wrong("it must start with the name of a package"));
         }
         let mut rest = rest.trim_start();
         let mut out = String::new();
         if let Some(inner) = rest.strip_prefix('[') {
             let (extras, after) = inner
                 .split_once(']')
-                .ok_or_else(|| wrong("its extras have no end"))?;
+                .ok_or_else(|| wrong("its extras are not closed"))?;
             let extras: Vec<&str> = extras.split(',').map(str::trim).collect();
             if !extras.iter().copied().all(is_name) {
                 return Err(wrong("its extras are not names"));
@@ -135,7 +135,7 @@ impl FromStr for Requirement {
         if !rest.is_empty() {
             let versions: Option<Vec<String>> = rest.split(',').map(version).collect();
             let versions = versions.ok_or_else(|| {
-                wrong("after the name only versions may stand; no options, paths, URLs or markers")
+                wrong("only versions may follow the name; no options, paths, URLs or markers")
             })?;
             out.push_str(&versions.join(","));
         }

@@ -2,15 +2,14 @@
 //!
 //! ```text
 //! <root>/packages/
-//!   secret                   what the names of layers are made with
+//!   secret                   the key for the names of layers
 //!   layers/<name>/           shown to sessions, who can open a layer but not list them
-//!   records/<content>.json   what a layer holds; written before the layer has its name
+//!   records/<content>.json   contents of a layer; written before the layer has its name
 //!   requests/<hash>.json     which layer was the answer to a request, and when
-//!   staging/                 what uv is at work on
+//!   staging/                 unfinished work of uv
 //!   uv/                      uv's cache, on the same disk, so that files are linked and not copied
 //! ```
-//! Nothing is synced to disk: a layer that is from before the last boot is hashed again when it is
-//! first used.
+//! Nothing is synced to disk: a layer from before the last boot is hashed again at its first use.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -35,13 +34,13 @@ use crate::environment::{Environment, EnvironmentError, LockedPackage, Uv, data_
 /// The most bytes of one layer.
 const LAYER_BYTES: u64 = 4 << 30;
 
-/// How long an answer holds that another day could be another.
+/// How long the answer to a request without exact versions is valid.
 const ANSWER_AGE: Duration = Duration::from_hours(24);
 
-/// What is left in `staging` for so long belongs to nobody any more.
+/// Age at which files in `staging` count as abandoned.
 const STALE: Duration = Duration::from_hours(24);
 
-/// Where the packages of sessions are kept, and where they come from.
+/// The store of packages, and where they come from.
 #[derive(Clone, Debug)]
 pub struct PackageStore {
     directory: PathBuf,
@@ -50,18 +49,18 @@ pub struct PackageStore {
     uv: Arc<OnceLock<Uv>>,
 }
 
-/// What is known of a layer.
+/// The record of a layer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     packages: Vec<LockedPackage>,
-    /// The boot in which its files were last seen to be whole.
+    /// The boot in which its files were last verified.
     boot: String,
 }
 
 /// The answer to a request.
 #[derive(Debug, Serialize, Deserialize)]
 struct Resolution {
-    /// None where the environment has all of it.
+    /// None if the environment has all of it.
     content: Option<String>,
     pinned: bool,
 }
@@ -82,16 +81,16 @@ impl PackageStore {
         Ok(Self::open(data_directory()?))
     }
 
-    /// Packages come from these alone: addresses of indexes, and directories with wheels. Otherwise
-    /// they come from where uv's environment variables say (`UV_DEFAULT_INDEX`, `UV_FIND_LINKS`, …),
-    /// or from `PyPI`.
+    /// Packages come from these alone: URLs of indexes, and directories with wheels. By default
+    /// they come from the sources in uv's environment variables (`UV_DEFAULT_INDEX`,
+    /// `UV_FIND_LINKS`, …), or from `PyPI`.
     #[must_use]
     pub fn indexes<T: Into<String>>(mut self, indexes: impl IntoIterator<Item = T>) -> Self {
         self.indexes = Some(indexes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The most bytes that the files of one install may have: 4 GiB unless said otherwise.
+    /// The most bytes of all files of one install: 4 GiB by default.
     #[must_use]
     pub fn layer_bytes(mut self, bytes: u64) -> Self {
         self.layer_bytes = bytes;
@@ -112,8 +111,8 @@ impl PackageStore {
         fs::set_permissions(&self.directory, private)
             .map_err(PackageError::io("close", &self.directory))?;
         let layers = self.layers();
-        // A layer is opened by whoever knows its name, and nobody lists them: a session does not
-        // learn what others have installed. The owner neither, who may be the sessions' user.
+        // A layer can be opened by its name, but layers can't be listed: a session doesn't see what
+        // others have installed. Not even by the owner, who may be the sessions' user.
         fs::create_dir_all(&layers)
             .and_then(|()| fs::set_permissions(&layers, fs::Permissions::from_mode(0o311)))
             .map_err(PackageError::io("make", &layers))?;
@@ -157,8 +156,8 @@ impl PackageStore {
         })
     }
 
-    /// A layer with what is asked for and what that depends on, beside what the environment and the
-    /// session's layers have. None where they have all of it.
+    /// A layer with the requested packages and their dependencies, in addition to the environment
+    /// and the session's layers. None if these have all of it.
     pub(super) fn provide(
         &self,
         environment: &Environment,
@@ -174,8 +173,8 @@ impl PackageStore {
         }
         let installed = match (self.install(environment, layers, &requirements), known) {
             (Err(error), Some((answer, false))) => {
-                // It was good yesterday; an index that can't be reached is no reason to refuse it.
-                tracing::warn!(%error, "packages were not looked for anew");
+                // It was valid yesterday; an unreachable index is no reason to refuse it.
+                tracing::warn!(%error, "the newest versions of packages could not be looked up");
                 return Ok(answer);
             }
             (installed, _) => installed?,
@@ -188,7 +187,7 @@ impl PackageStore {
         Ok(installed)
     }
 
-    /// The answer to a request that was made before, and whether it still holds.
+    /// The recorded answer to a request, and whether it is still valid.
     fn answer(&self, request: &Path) -> Option<(Option<Layer>, bool)> {
         let answer: Resolution = read(request)?;
         // One from the future is as good as new: the clock was set back since.
@@ -209,7 +208,7 @@ impl PackageStore {
     ) -> Result<Option<Layer>, PackageError> {
         let staging = self.directory.join("staging");
         let work = TempDir::new_in(&staging).map_err(PackageError::io("make", &staging))?;
-        // Tells a sweep that somebody works there, whatever time its clock has.
+        // Shows a cleanup that the directory is in use, whatever its clock says.
         let lock = File::open(work.path()).and_then(|lock| lock.lock().map(|()| lock));
         let _lock = lock.map_err(PackageError::io("lock", work.path()))?;
         let target = work.path().join("layer");
@@ -248,7 +247,7 @@ impl PackageStore {
         self.publish(&target, content, packages).map(Some)
     }
 
-    /// Gives a layer its name in one step; whoever is second uses that of the first.
+    /// Gives a layer its name in one step; the second writer uses the layer of the first.
     fn publish(
         &self,
         target: &Path,
@@ -283,7 +282,7 @@ impl PackageStore {
         })
     }
 
-    /// What uv shall take as installed.
+    /// What uv must treat as installed.
     fn present(&self, environment: &Environment, layers: &[Layer]) -> Vec<Present> {
         let (major, minor, _) = environment.version();
         let prefix = environment.python().parent().and_then(Path::parent);
@@ -314,7 +313,7 @@ impl PackageStore {
                 let metadata = metadata.and_then(|path| fs::read(path.join("METADATA")).ok());
                 Present {
                     pin: format!("{}=={}", package.name, package.version),
-                    // Where it lies elsewhere, that it is there has to do.
+                    // If it is elsewhere, its presence has to suffice.
                     metadata: metadata.unwrap_or_else(|| {
                         let (name, version) = (&package.name, &package.version);
                         format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n").into()
@@ -356,7 +355,7 @@ impl PackageStore {
             .join(format!("{content}.json"))
     }
 
-    /// The name of a layer, which nobody can guess who knows what is in it.
+    /// The name of a layer, which can't be guessed from its contents.
     fn name(&self, content: &str) -> io::Result<String> {
         let secret = fs::read(self.directory.join("secret"))?;
         let mut name = Sha256::new();
@@ -365,7 +364,7 @@ impl PackageStore {
         Ok(hexadecimal(&name.finalize()))
     }
 
-    /// Removes what interrupted installs left.
+    /// Removes remains of interrupted installs.
     fn sweep(&self) {
         let entries = fs::read_dir(self.directory.join("staging"))
             .into_iter()
@@ -403,8 +402,8 @@ fn lay_out(target: &Path, constraints: &Path, present: &[Present]) -> io::Result
     fs::write(constraints, pins.join("\n"))
 }
 
-/// The packages in a layer: of those that uv says it installed, each once. A wheel may hold the metadata of
-/// another package, by which it would pass for one that was never asked for.
+/// The packages in a layer: those that uv reported as installed, each once. A wheel may hold the
+/// metadata of another package, and could pass for a package that was never requested.
 fn contents(
     target: &Path,
     mut installed: BTreeMap<String, String>,

@@ -1,12 +1,12 @@
-//! Which package has a module that was not found.
+//! The package of a module that was not found.
 
 use belljar_protocol::ExceptionInfo;
 
 use super::Packages;
 use super::requirement::normalise;
 
-/// Modules that are called otherwise than their package. Of those with the same name, the ones that
-/// are often asked for: an unknown name is not suggested, since anybody can register it.
+/// Modules whose name differs from that of their package, and common ones with the same name. An
+/// unknown name is not suggested, since anybody can register it.
 const KNOWN: [(&str, &str); 62] = [
     ("attr", "attrs"),
     ("bs4", "beautifulsoup4"),
@@ -72,7 +72,7 @@ const KNOWN: [(&str, &str); 62] = [
     ("xlsxwriter", "xlsxwriter"),
 ];
 
-/// The package to install where a module was not found, if it is known and the policy allows it.
+/// The package to install for a missing module, if it is known and the policy allows it.
 pub(crate) fn suggestion(exception: &ExceptionInfo, policy: &Packages) -> Option<String> {
     if exception.type_name != "ModuleNotFoundError" {
         return None;

@@ -103,7 +103,7 @@ impl Walk {
         Ok(())
     }
 
-    /// False when there is no room for it.
+    /// False if it exceeds the limit.
     fn file(&mut self, path: &Path, name: &str, executable: bool) -> io::Result<bool> {
         let mut file = File::open(path)?;
         let mut content = Sha256::new();

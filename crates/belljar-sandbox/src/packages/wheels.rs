@@ -15,7 +15,7 @@ use crate::environment::{Failure, Uv, run_watched};
 /// How long fetching and unpacking may take.
 const DEADLINE: Duration = Duration::from_mins(10);
 
-/// Lines of uv's complaint that are passed on.
+/// Lines of uv's stderr that are passed on.
 const LINES: usize = 20;
 
 /// What uv may write beside the layer itself: indexes' answers, its locks.
@@ -52,7 +52,7 @@ pub(super) struct Installing<'a> {
     pub(super) limit: u64,
 }
 
-/// Whether a variable tells uv where packages come from.
+/// Whether a variable sets where uv gets packages.
 pub(super) fn names_an_index(variable: &str) -> bool {
     // Names and passwords have the index's own name in theirs: UV_INDEX_<NAME>_PASSWORD.
     variable.starts_with("UV_INDEX")
@@ -66,7 +66,7 @@ pub(super) fn names_an_index(variable: &str) -> bool {
 }
 
 impl Installing<'_> {
-    /// Returns the names and versions of what uv says it installed.
+    /// Returns the names and versions that uv reported as installed.
     pub(super) fn run(&self, uv: &Uv) -> Result<BTreeMap<String, String>, PackageError> {
         let mut command = uv.command();
         command
@@ -155,9 +155,9 @@ fn written(pid: u32) -> u64 {
     line.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// The end of what uv said, some of which may be a package's own words.
+/// The end of uv's output, parts of which may come from a package.
 fn last_lines(output: &str) -> String {
-    // Before its complaint it tells which Python it has found.
+    // Before its errors it prints which Python it has found.
     let output = plain(&output[output.find("error:").unwrap_or(0)..]);
     let lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")

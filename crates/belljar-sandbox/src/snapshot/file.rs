@@ -1,8 +1,8 @@
 //! A snapshot as a file: how it is written, and how it is read when it may be damaged or hostile.
 //!
-//! In this order: [`MAGIC`] and the format's version; the variables, which only a guest can read; the
-//! workspace's files; the header, as JSON; three lengths; the SHA-256 of all that. The header comes
-//! late because the guest tells what it saved after it has, and nothing is written twice.
+//! In this order: [`MAGIC`] and the format's version; the variables, which only a guest can read;
+//! the workspace's files; the header, as JSON; three lengths; the SHA-256 of all that. The header
+//! comes late because the guest reports what it saved at the end, and nothing is written twice.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,8 @@ const MAX_CHUNK: u32 = 1 << 20;
 const COPIED: u32 = 64 << 10;
 /// More entries than any workspace has by default.
 const MAX_ENTRIES: usize = 200_000;
-/// The most files that are listed as left out: the list is held while a session sleeps, and stands in answers.
+/// The most files that are listed as left out: the list is held while a session is hibernated, and
+/// is part of responses.
 const MAX_LEFT_OUT: usize = 1000;
 
 const FILE: u8 = 0;
@@ -63,7 +64,7 @@ pub(crate) struct Header {
     pub(crate) python: (u8, u8, u8),
     pub(crate) environment: String,
     pub(crate) packages: Vec<LockedPackage>,
-    /// What the session was given beside the environment's.
+    /// Packages that were installed into the session.
     #[serde(default)]
     pub(crate) layers: Vec<Layer>,
     /// How many cells had run.
@@ -88,7 +89,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Where there is an allowance, what is written is taken from it.
+    /// The allowance that written bytes are charged to, if there is one.
     pub(crate) fn create(to: &Path, disk: Option<&Arc<DiskAllowance>>) -> io::Result<Self> {
         let directory = match to.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -117,7 +118,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds the workspace's files, which may change meanwhile. Returns how many, and which not.
+    /// Adds the workspace's files, which may change meanwhile. Returns their number, and those left
+    /// out.
     pub(crate) fn write_files(
         &mut self,
         workspace: &Beneath,
@@ -145,9 +147,7 @@ impl Writer {
                     .map_err(Error::io("writing the snapshot"))?,
                 EntryKind::Other => leave_out("not a regular file".into()),
                 EntryKind::File if entry.size > room => {
-                    leave_out(format!(
-                        "the files would be over the limit of {limit} bytes"
-                    ));
+                    leave_out(format!("the files would exceed the limit of {limit} bytes"));
                 }
                 EntryKind::File => match workspace.read(&entry.path) {
                     Ok(file) => {
@@ -216,8 +216,8 @@ impl Writer {
         self.written
     }
 
-    /// Writes the rest, waits for the disk, and gives the file its name. Returns its size, and what
-    /// it takes of an allowance.
+    /// Writes the rest, syncs the file, and gives it its name. Returns its size, and its share of
+    /// an allowance.
     pub(crate) fn finish(
         mut self,
         header: &Header,
@@ -253,7 +253,7 @@ pub(crate) struct Reader {
     pub(super) room: Option<SemaphorePermit<'static>>,
 }
 
-/// The length of a snapshot's header, as its end tells it.
+/// The length of a snapshot's header, according to its end.
 pub(super) fn header_length(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
     let Some(at) = file.metadata()?.len().checked_sub(32 + 8) else {
@@ -281,7 +281,7 @@ impl Reader {
         if version != VERSION {
             return Err(SnapshotError::Version(version));
         }
-        let cut = SnapshotError::Damaged("it is cut short");
+        let cut = SnapshotError::Damaged("it is truncated");
         let body = metadata.len().checked_sub(HEAD + TRAILER).ok_or(cut)?;
 
         file.seek(SeekFrom::Start(HEAD + body))?;
@@ -294,7 +294,7 @@ impl Reader {
             .checked_add(files)
             .and_then(|sum| sum.checked_add(header));
         if sum != Some(body) || header > MAX_HEADER {
-            return Err(SnapshotError::Damaged("its lengths don't fit"));
+            return Err(SnapshotError::Damaged("its lengths are inconsistent"));
         }
         if hash(&mut file, HEAD + body + LENGTHS)? != expected {
             return Err(SnapshotError::Damaged("its checksum is wrong"));
@@ -302,7 +302,7 @@ impl Reader {
 
         file.seek(SeekFrom::Start(HEAD + variables + files))?;
         let header = serde_json::from_reader(BufReader::new((&file).take(header)))
-            .map_err(|_| SnapshotError::Damaged("its header can't be read"))?;
+            .map_err(|_| SnapshotError::Damaged("its header cannot be read"))?;
         Ok(Self {
             file,
             header,
@@ -360,7 +360,7 @@ impl Reader {
         Ok(files)
     }
 
-    /// The file, for who writes the files into the workspace.
+    /// The file, for the writer of the workspace's files.
     pub(crate) fn source(&self) -> io::Result<File> {
         self.file.try_clone()
     }
@@ -380,7 +380,7 @@ impl Reader {
     }
 }
 
-const BAD_FILES: SnapshotError = SnapshotError::Damaged("its list of files can't be read");
+const BAD_FILES: SnapshotError = SnapshotError::Damaged("its list of files cannot be read");
 
 fn number(bytes: &[u8]) -> u64 {
     let fold = |n, byte: &u8| n << 8 | u64::from(*byte);

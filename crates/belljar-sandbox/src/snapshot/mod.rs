@@ -39,22 +39,22 @@ pub(crate) use file::Reader;
 /// Bytes of variables that are sent to a guest at once.
 const PART: usize = 8 << 20;
 
-/// Why a snapshot can't be loaded. Nothing has been opened then, and no session is left.
+/// Why a snapshot can't be loaded. Its variables were not opened then, and no session is left.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
     /// The file is something else.
     #[error("this file is not a snapshot")]
     NotASnapshot,
-    /// It has a format that this version does not know.
-    #[error("the snapshot has format {0}, which this version of Belljar does not know")]
+    /// It has a format that this version does not support.
+    #[error("the snapshot has format {0}, which this version of Belljar does not support")]
     Version(u32),
-    /// It is not as it was written.
+    /// It was changed after it was written.
     #[error("the snapshot is damaged: {0}")]
     Damaged(&'static str),
     /// Pickles of code are only good for the same minor version of Python.
     #[error(
-        "the snapshot is of Python {}.{}, and this environment has {}.{}; load it in an environment with the former",
+        "the snapshot was made by Python {}.{}, but this environment has Python {}.{}\nhint: load it in an environment with the same Python version",
         .snapshot.0, .snapshot.1, .here.0, .here.1
     )]
     Python {
@@ -63,59 +63,59 @@ pub enum SnapshotError {
         /// The version of the engine's environment.
         here: (u8, u8, u8),
     },
-    /// The new session died, or did not answer, while it opened the variables.
-    #[error("the session that opened the snapshot was lost: {0}")]
+    /// The new session died, or did not answer, while it loaded the variables.
+    #[error("the session ended while it loaded the snapshot: {0}")]
     Lost(String),
     /// It could not be read.
-    #[error("the snapshot can't be read: {0}")]
+    #[error("the snapshot cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What went into a snapshot.
+/// What a snapshot contains.
 #[derive(Clone, Debug)]
 pub struct SnapshotReport {
     /// Size of the file.
     pub bytes: u64,
-    /// Every name of the namespace; those that were not saved say why.
+    /// Every name of the namespace, with a reason if it was not saved.
     pub names: Vec<SavedName>,
-    /// How many files of the workspace it has.
+    /// The number of files of the workspace in it.
     pub files: usize,
-    /// Which it has not.
+    /// Files that it lacks.
     pub files_left_out: Vec<FileLeftOut>,
     /// The Python package that pickled the variables: `cloudpickle`, or `pickle` in environments
-    /// without it, which saves nothing that cells have defined.
+    /// without it, which saves nothing that is defined in cells.
     pub library: String,
-    /// How many threads the program had, which no snapshot holds.
+    /// The number of threads of the program, which no snapshot holds.
     pub threads: u32,
-    /// How many child processes it had.
+    /// The number of its child processes.
     pub processes: u32,
 }
 
-/// What came out of a snapshot.
+/// What was loaded from a snapshot.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
-    /// Every name that the namespace had; those that did not come back say why.
+    /// Every name of the saved namespace, with a reason if it was not loaded.
     pub names: Vec<LoadedName>,
-    /// How many files the workspace has got back.
+    /// The number of restored files.
     pub files: usize,
     /// Files that the snapshot does not have.
     pub files_left_out: Vec<FileLeftOut>,
-    /// How many cells had run; the next one has the number after that.
+    /// The number of cells that had run; the next one has the number after that.
     pub cells: u32,
-    /// Packages that are not here, or not in the version that was there.
+    /// Packages that are missing here, or have another version.
     pub packages: Vec<String>,
 }
 
 impl Session {
     /// Writes a snapshot: the variables, one by one, the sources of the cells, and the workspace's
-    /// files. What can't be saved is left out and told; the session goes on as it is. A cell that
-    /// runs is waited for.
+    /// files. What can't be saved is left out and reported; the session continues unchanged. Waits
+    /// for a running cell.
     ///
-    /// To pickle a value, its class's own code may run. A session that does not answer for as long
-    /// as a cell may run has then ended.
+    /// Pickling a value may run code of its class. A session that does not answer within the time
+    /// limit of a cell is ended.
     pub async fn snapshot(&self, to: &Path) -> Result<SnapshotReport, Error> {
         let (lifecycle, to) = (Arc::clone(self.lifecycle()), to.to_owned());
-        // In a task, so that a caller who gives up leaves no guest in the middle of its answer.
+        // In a task, so that a caller who gives up leaves no guest in the middle of an answer.
         let snapshot = tokio::spawn(async move {
             let (handle, mut guest) = lifecycle.wires().await?;
             handle.check()?;
@@ -127,7 +127,8 @@ impl Session {
     }
 }
 
-/// Writes a snapshot. Where only the file fails, the session goes on. Also what it takes of an allowance of disk.
+/// Writes a snapshot. If only the file fails, the session continues. Also returns its share of a
+/// disk allowance.
 pub(crate) async fn write(
     handle: &Arc<SessionHandle>,
     guest: &mut Guest,
@@ -194,8 +195,8 @@ pub(crate) async fn write(
 }
 
 impl Engine {
-    /// A new session that goes on from a snapshot, and which of its names came back. The file is
-    /// checked first; its variables are opened by the new session alone, behind its walls.
+    /// Starts a new session from a snapshot; also returns which of its names were loaded. The file
+    /// is checked first; only the new session opens its variables, behind its walls.
     pub async fn load(
         &self,
         snapshot: &Path,
@@ -213,12 +214,12 @@ impl Engine {
     }
 }
 
-/// Headers of this size and more are read within a bound of all together: whoever wrote the file chose what they hold.
+/// Headers of at least this size share a memory limit: whoever wrote the file chose what they hold.
 const LARGE_HEADER: u64 = 1 << 20;
-/// So many of these: one of the longest, or several.
+/// The limit: one of the longest, or several.
 static HEADERS: Semaphore = Semaphore::const_new(64);
 
-/// Opens a snapshot, if it is as it was written.
+/// Opens a snapshot, if it is intact.
 pub(crate) async fn open_snapshot(path: PathBuf) -> Result<Reader, Error> {
     let of = path.clone();
     let header = blocking(move || Ok(header_length(&of).map_err(SnapshotError::from)?)).await?;
@@ -232,7 +233,7 @@ pub(crate) async fn open_snapshot(path: PathBuf) -> Result<Reader, Error> {
     Ok(reader)
 }
 
-/// Lets a new session go on from a snapshot.
+/// Loads a snapshot into a new session.
 pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<LoadReport, Error> {
     let AwakeSession { handle, guest } = awake;
     let workspace = Arc::clone(handle);
@@ -265,7 +266,7 @@ pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<Loa
             error => error,
         })?;
     report.names = compare(saved, loaded, why);
-    // Tracebacks tell cells by their numbers, so none is given twice.
+    // Tracebacks identify cells by their numbers, so none is used twice.
     guest.cells = report.cells;
     guest.checkpoint_set.state = report.cells;
     Ok(report)
@@ -296,15 +297,15 @@ fn differences(header: &Header, here: &Environment) -> Vec<String> {
         .filter_map(|package| match here.get(package.name.as_str()) {
             Some(version) if *version == package.version => None,
             Some(version) => Some(format!(
-                "{} {}, here {version}",
+                "{} {} is {version} here",
                 package.name, package.version
             )),
-            None => Some(format!("{} {}, not here", package.name, package.version)),
+            None => Some(format!("{} {} is missing", package.name, package.version)),
         })
         .collect()
 }
 
-/// What became of each name that the namespace had.
+/// The result for each name of the saved namespace.
 fn compare(saved: Vec<SavedName>, loaded: Vec<LoadedName>, why: Option<String>) -> Vec<LoadedName> {
     let mut loaded: HashMap<String, Option<String>> = loaded
         .into_iter()
@@ -324,7 +325,7 @@ fn compare(saved: Vec<SavedName>, loaded: Vec<LoadedName>, why: Option<String>) 
         .collect()
 }
 
-/// A conversation that runs user code (that of the classes of what is saved), so it has deadlines.
+/// An exchange that runs user code (of the classes of the saved values), so it has deadlines.
 struct Talk<'a> {
     guest: &'a mut Guest,
     cgroup: Option<&'a SessionCgroup>,
@@ -393,8 +394,8 @@ fn broken(detail: &str) -> Error {
 /// What was saved, and the sources of the cells.
 type Saved = (SavedNames, BTreeMap<String, String>);
 
-/// Lets the guest save its names, and hands their bytes on. Who takes them may give up; the guest is
-/// heard to its end all the same, since its next answer must be one to another question.
+/// Makes the guest save its names, and passes on their bytes. The receiver may give up; the guest
+/// is still read to its end, since its next answer must belong to another request.
 async fn save(
     guest: &mut Guest,
     handle: &SessionHandle,
@@ -425,12 +426,12 @@ async fn save(
                     .map_err(|_| broken("sources that can't be read"))?;
                 return Ok((saved, sources));
             }
-            _ => return Err(broken("an answer to another question")),
+            _ => return Err(broken("an answer to another request")),
         }
     }
 }
 
-/// Lets a new guest open the variables.
+/// Makes a new guest load the variables.
 async fn open(
     guest: &mut Guest,
     handle: &SessionHandle,
@@ -464,7 +465,7 @@ async fn open(
         match talk.receive().await? {
             (GuestFrame::Loading, _) => {}
             (GuestFrame::Loaded { names, why }, _) => return Ok((names, why)),
-            _ => return Err(broken("an answer to another question")),
+            _ => return Err(broken("an answer to another request")),
         }
     }
 }

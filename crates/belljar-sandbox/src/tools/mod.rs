@@ -1,5 +1,5 @@
-//! The tools that are granted to a session: by which names code calls them, and whether a call is one
-//! that they take. The host's own list is what counts, whatever the guest makes of it.
+//! The tools that are granted to a session: their Python names, and the check of calls. The host's
+//! own list decides, whatever the guest says.
 
 mod python;
 mod schema;
@@ -21,7 +21,7 @@ pub use signature::ToolSignature;
 const MAX_TOOLS: usize = 1000;
 const MAX_BYTES: usize = 4 << 20;
 
-/// The most bytes of the arguments of one call, as JSON; what is larger goes by a file.
+/// The most bytes of the arguments of one call, as JSON; larger values are passed as files.
 pub(crate) const MAX_ARGUMENTS: usize = 256 << 10;
 
 /// The tools of one session.
@@ -34,7 +34,7 @@ pub(crate) struct Toolset {
 }
 
 impl Clone for Toolset {
-    /// What is revoked later from one is not from the other.
+    /// Revoking a tool in one does not affect the other.
     fn clone(&self) -> Self {
         Self {
             schemas: self.schemas.clone(),
@@ -46,7 +46,7 @@ impl Clone for Toolset {
 
 impl Toolset {
     /// # Errors
-    /// [`Error::Tools`] where one can't be offered, or two would have the same name in Python.
+    /// [`Error::Tools`] if one can't be granted, or two would have the same name in Python.
     pub(crate) fn new(tools: &[ToolStub]) -> Result<Self, Error> {
         let mut toolset = Self::default();
         let mut names: HashMap<String, &str> = HashMap::new();
@@ -76,7 +76,7 @@ impl Toolset {
         &self.stubs
     }
 
-    /// The arguments of a call, if it is one that may be made.
+    /// The arguments of a call, if it is allowed.
     pub(crate) fn arguments(
         &self,
         tool: &str,
@@ -107,8 +107,8 @@ impl Toolset {
 }
 
 impl Session {
-    /// Takes a tool away from the session: calls of it are denied from now on, those of a cell that
-    /// runs too. Forks made before keep it.
+    /// Revokes a tool: calls of it are denied from now on, also those of a running cell. Forks made
+    /// before keep it.
     pub fn revoke(&self, tool: &str) {
         let tools = &self.lifecycle().tools;
         tools.revoked().insert(tool.to_owned());

@@ -15,13 +15,13 @@ const KEYWORDS: [&str; 35] = [
     "with", "yield",
 ];
 
-/// How deep annotations tell of types within types.
+/// How deep annotations describe nested types.
 const DEPTH: usize = 3;
 
 /// The most values that an annotation lists.
 const MAX_LISTED: usize = 12;
 
-/// What the guest is told of a tool, or why it can't be offered.
+/// The definition of a tool for the guest, or why it can't be granted.
 pub(super) fn stub(tool: &ToolStub) -> Result<GuestTool, String> {
     let name = &tool.name;
     let identifier =
@@ -34,7 +34,7 @@ pub(super) fn stub(tool: &ToolStub) -> Result<GuestTool, String> {
         .get("type")
         .is_some_and(|of| of.as_str() != Some("object"))
     {
-        return Err(format!("the arguments of `{name}` are no object"));
+        return Err(format!("the arguments of `{name}` are not an object"));
     }
     let parameters = parameters(schema).map_err(|why| format!("`{name}`: {why}"))?;
     let open = match schema.get("additionalProperties") {
@@ -86,7 +86,7 @@ fn parameters(schema: &Value) -> Result<Vec<GuestParameter>, String> {
     Ok(parameters)
 }
 
-/// A name that Python can say; none where nothing of it is left.
+/// A valid Python name; none if nothing of it is left.
 fn identifier(name: &str) -> Option<String> {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() { c } else { '_' }

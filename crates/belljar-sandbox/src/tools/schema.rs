@@ -1,10 +1,10 @@
-//! Whether a value fits a JSON Schema, as far as a caller's mistakes go: `type`, `enum`, `const`,
-//! `required`, `properties`, `additionalProperties: false`, `items`. What else a schema says is for
-//! the tool to look at; a whole validator would be a larger thing to trust than any tool.
+//! Whether a value matches a JSON Schema, as far as mistakes of callers go: `type`, `enum`,
+//! `const`, `required`, `properties`, `additionalProperties: false`, `items`. The tool checks the
+//! rest; a full validator would be a larger thing to trust than any tool.
 
 use serde_json::Value;
 
-/// What is wrong with the value; `at` is where it stands.
+/// What is wrong with the value; `at` is its place.
 pub(super) fn mismatch(value: &Value, schema: &Value, at: &str) -> Option<String> {
     let place = if at.is_empty() { "they" } else { at };
     if let Some(types) = schema.get("type") {

@@ -1,4 +1,4 @@
-//! How code in a session calls a tool, for those who tell others of it or look at code.
+//! Signatures of tools, for describing tools and for checking code.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub struct ToolSignature {
 
 impl ToolSignature {
     /// # Errors
-    /// [`Error::Tools`] where Python can't call it; no session can be granted such a tool.
+    /// [`Error::Tools`] if Python can't call it; no session can be granted such a tool.
     pub fn new(stub: &ToolStub) -> Result<Self, Error> {
         let tool = python::stub(stub).map_err(Error::Tools)?;
         let schema = stub.parameters.clone();
@@ -51,12 +51,12 @@ impl ToolSignature {
         &self.tool.identifier
     }
 
-    /// Its parameters in their order, those that are required first.
+    /// Its parameters in their order, required ones first.
     pub fn parameters(&self) -> &[GuestParameter] {
         &self.tool.parameters
     }
 
-    /// Whether it takes arguments by other names too.
+    /// Whether it accepts arguments with other names too.
     pub fn is_open(&self) -> bool {
         self.tool.open
     }
@@ -67,7 +67,7 @@ impl ToolSignature {
         schema::mismatch(value, schema, &format!("`{}`", parameter.identifier))
     }
 
-    /// Whether the module `tools` has a name that is no tool.
+    /// Whether the module `tools` has a name that is not a tool.
     pub fn is_reserved(name: &str) -> bool {
         name.starts_with("__") || python::RESERVED.contains(&name)
     }

@@ -119,7 +119,7 @@ async fn heavy_a7b_deep_directories() {
         "A7b",
         Severity::HostDos,
         "10,000 directories, each in the one before",
-        "cells and listing go on working; closing the session takes no longer than else",
+        "cells and listing keep working; closing the session takes no longer than else",
     )
     .await;
     let session = case.session().await;

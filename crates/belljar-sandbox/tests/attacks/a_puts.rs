@@ -152,7 +152,7 @@ async fn a21_files_changed_on_their_way() {
         "A21",
         Severity::HostDos,
         "a thread empties, removes and links every file that the host is writing",
-        "what is written is charged to the session, whatever becomes of its name; the host goes on",
+        "what is written is charged to the session, whatever becomes of its name; the host continues",
     )
     .await;
     let session = Arc::new(case.session_with(little_memory()).await);
@@ -265,7 +265,7 @@ async fn a24_signals_for_the_writer() {
         "A24",
         Severity::HostDos,
         "a cell looks for the process that writes the host's files, and stops all that it can",
-        "it sees none; puts go on",
+        "it sees none; puts continue",
     )
     .await;
     let session = case.session().await;

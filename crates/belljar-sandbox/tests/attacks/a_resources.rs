@@ -1,4 +1,4 @@
-//! A: exhaustion of processes, processors and the kernel's other services.
+//! A: exhaustion of processes, CPUs and the kernel's other services.
 
 use belljar_sandbox::Limits;
 use belljar_sandbox::protocol::{Cause, Fate, Status};
@@ -113,7 +113,7 @@ async fn heavy_a10a_all_cpus() {
         "A10a",
         Severity::PeerDos,
         "64 processes and as many threads that compute without end",
-        "together they get the processors of one session; the sibling does not notice",
+        "together they get the CPUs of one session; the sibling does not notice",
     )
     .await;
     let session = case
@@ -137,7 +137,7 @@ burn()
 ";
     let outcome = case.fails(&session, timed(code, seconds(3.0))).await;
     assert_eq!(outcome.cause, Cause::WallTime { limit_ms: 3000 });
-    // One processor, and what the last period may have run over.
+    // One CPU, and what the last period may have run over.
     let durations = outcome.durations;
     assert!(
         durations.cpu_us <= durations.total_us * 12 / 10,
@@ -366,7 +366,7 @@ async fn a14_colliding_hashes() {
         "A14",
         Severity::SelfDos,
         "a dict whose keys all have the same hash",
-        "the session's own processor time is used up, and no other's: typed as a timeout; variables are kept",
+        "the session's own CPU time is used up, and no other's: typed as a timeout; variables are kept",
     )
     .await;
     let session = case

@@ -228,7 +228,7 @@ async fn b8_stops_itself() {
         "B8",
         Severity::SelfDos,
         "os.kill(os.getpid(), SIGSTOP)",
-        "the time goes on: ended at its limit and the grace; the session is lost",
+        "the time keeps running: ended at its limit and the grace; the session is lost",
     )
     .await;
     let session = case.session_with(impatient()).await;
@@ -305,7 +305,7 @@ async fn b10_uninterruptible() {
     )
     .await;
     let session = case.session_with(impatient()).await;
-    // The child goes on in the interpreter's own memory; its parent never runs again.
+    // The child continues in the interpreter's own memory; its parent never runs again.
     let code = r"
 import ctypes, platform, time
 number = 220 if platform.machine() == 'aarch64' else 56

@@ -191,7 +191,7 @@ async fn c6b_broken_driver() {
         "C6b",
         Severity::Integrity,
         "overwrite the driver: its state, its modules, its objects in memory",
-        "the session is lost and says how, or goes on; no success that was none, no other session notices",
+        "the session is lost and says how, or continues; no success that was none, no other session notices",
     )
     .await;
     let limits = Limits {
@@ -216,7 +216,7 @@ async fn c6b_broken_driver() {
         assert_eq!(outcome.state, Fate::Lost);
         sessions.push(session);
     }
-    // Without any of its modules' names the driver can't go on.
+    // Without any of its modules' names the driver can't continue.
     let session = case.session_with(limits).await;
     let code = r"
 import sys

@@ -190,7 +190,7 @@ async fn c9c_repr_that_raises() {
         "C9c",
         Severity::SelfDos,
         "a __repr__ that raises, exits, interrupts, recurses, or returns no text",
-        "the display says what happened; the cell and the session go on",
+        "the display says what happened; the cell and the session continue",
     )
     .await;
     let session = case.session().await;

@@ -50,7 +50,7 @@ pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
     results.into_iter().flatten().collect()
 }
 
-/// The channel was broken: told as that, and the session has ended.
+/// The channel was broken: reported as that, and the session has ended.
 pub(crate) fn broken(outcome: &Outcome, code: &str) -> String {
     let Cause::Protocol { detail } = &outcome.cause else {
         panic!("{code}\n{outcome:#?}");
@@ -81,7 +81,7 @@ async fn d1_patched_modules() {
         "D1",
         Severity::Integrity,
         "print, open, json, socket, threading, sys.stdout and all of os, time, io, struct replaced by functions that fail",
-        "the driver has its own references: values, exceptions, output and the manifest are told as before",
+        "the driver has its own references: values, exceptions, output and the manifest are reported as before",
     )
     .await;
     let patch = r#"
@@ -141,7 +141,7 @@ async fn d2a_forged_frames() {
     .await;
     let (report, answer, none) = (
         "a report about cell",
-        "an answer to a question nobody asked",
+        "an unsolicited answer",
         "not a frame",
     );
     let frames = [

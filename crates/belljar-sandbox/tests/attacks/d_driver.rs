@@ -27,7 +27,7 @@ async fn d7_output_after_the_cell() {
         "D7",
         Severity::Integrity,
         "a thread prints and displays after its cell has ended",
-        "it is told with the session's next cell, marked as written between the cells; displays are dropped; no other session sees any",
+        "it is reported with the session's next cell, marked as written between the cells; displays are dropped; no other session sees any",
     )
     .await;
     let session = case.session().await;
@@ -69,7 +69,7 @@ async fn d8_children_and_the_channel() {
         "D8",
         Severity::Integrity,
         "children by subprocess, by os.fork, by posix_spawn and by fork and exec look for the control channel",
-        "none has descriptor 3 or 4; what a child writes there fails, and the parent's cell goes on",
+        "none has descriptor 3 or 4; what a child writes there fails, and the parent's cell continues",
     )
     .await;
     let session = case.session().await;

@@ -11,7 +11,7 @@ use crate::d_channel::{all, forging};
 use crate::harness::{Case, Severity};
 use crate::support::{eventually, forget_highest_resident, highest_resident, template};
 
-/// Runs a cell and returns all that was told of it.
+/// Runs a cell and returns all events of it.
 async fn told(session: &Session, cell: impl Into<Cell>) -> (Vec<Event>, Outcome) {
     let mut run = session.run(cell);
     let mut events = Vec::new();
@@ -23,7 +23,7 @@ async fn told(session: &Session, cell: impl Into<Cell>) -> (Vec<Event>, Outcome)
     }
 }
 
-/// What was told of a stream while the cell ran.
+/// What was streamed while the cell ran.
 fn live(events: &[Event], of: Stream) -> String {
     let texts = events.iter().filter_map(|event| match event {
         Event::Output { stream, text } if *stream == of => Some(text.as_str()),
@@ -255,7 +255,7 @@ async fn e9a_pictures() {
         "E9a",
         Severity::HostDos,
         "a PNG that says it has 100,000 × 100,000 pixels, one of 20 MB, an SVG with an entity bomb and a script, HTML of 5 MB",
-        "what fits arrives as the bytes it is, and nothing decodes it; what is over 8 MiB (pictures) or 1 MiB (markup) is left out, and that is told",
+        "what fits arrives as the bytes it is, and nothing decodes it; what is over 8 MiB (pictures) or 1 MiB (markup) is left out, and that is reported",
     )
     .await;
     let session = case.session().await;
@@ -308,7 +308,7 @@ async fn e9b_thousands_of_displays() {
         "E9b",
         Severity::HostDos,
         "10,000 displays; 32 MB of displays; the same past the driver, on its channel",
-        "64 displays and 24 MiB of a cell are taken and the rest is told as left out; past the driver, 100 and 32 MiB, then the channel counts as broken",
+        "64 displays and 24 MiB of a cell are taken and the rest is reported as left out; past the driver, 100 and 32 MiB, then the channel counts as broken",
     )
     .await;
     let session = case.session().await;
@@ -382,7 +382,7 @@ async fn e9c_displays_that_lie() {
             let Cause::Protocol { detail } = &outcome.cause else {
                 panic!("{parts}: {outcome:#?}");
             };
-            let known = ["a display whose parts don't fit", "not a frame: "];
+            let known = ["a display whose parts do not match", "not a frame: "];
             assert!(known.iter().any(|words| detail.starts_with(words)), "{detail}");
             assert_eq!(outcome.displays, []);
             session.close().await.unwrap();

@@ -124,7 +124,7 @@ async fn f23_the_page_cache() {
         .control(&with_path(&format!("import os\n{evict}")))
         .await;
     assert_eq!(control.code, Some(0), "{control:?}");
-    // An ordinary user is told of each file of others that all of it is in memory.
+    // To an ordinary user the kernel reports each file of others as entirely in memory.
     if belljar_walls::has_admin_capability() {
         assert_eq!(cached(path), 0);
     }

@@ -32,7 +32,7 @@ async fn there() {
 
 /// How to make a host that lacks something.
 enum Host<'a> {
-    /// A shell script of the root of new user and mount namespaces, which goes on with `exec "$@"`.
+    /// A shell script of the root of new user and mount namespaces, which continues with `exec "$@"`.
     Script(&'a str),
     /// The kernel refuses this call (number, error) where argument & mask == value.
     Deny {
@@ -164,7 +164,11 @@ async fn g18d_without_cgroups() {
         "a host without cgroups (/sys/fs/cgroup is empty)",
         "no session; the error says that limits can't be kept, and how to get a scope",
         Host::Script("mount -t tmpfs none /sys/fs/cgroup; exec \"$@\""),
-        &["can't limit", "cgroup", "systemd-run --user --scope"],
+        &[
+            "cannot enforce the limits",
+            "cgroup",
+            "systemd-run --user --scope",
+        ],
     )
     .await;
 }
@@ -178,7 +182,7 @@ async fn g18e_cgroups_not_delegated() {
         Host::Script(
             "grep -E ' cgroup2? ' /proc/mounts | while read _ place _; do mount -o remount,bind,ro $place; done; exec \"$@\"",
         ),
-        &["can't limit", "/sys/fs/cgroup", "Read-only", "systemd-run --user --scope"],
+        &["cannot enforce the limits", "/sys/fs/cgroup", "Read-only", "systemd-run --user --scope"],
     )
     .await;
 }

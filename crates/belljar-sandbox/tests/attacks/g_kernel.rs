@@ -164,7 +164,7 @@ async fn g4_io_uring() {
         "G4",
         Severity::Escape,
         "io_uring_setup, io_uring_enter, io_uring_register",
-        "EPERM; the process goes on",
+        "EPERM; the process continues",
     )
     .await;
     let code = with_calls!(

@@ -274,7 +274,7 @@ async fn h5b_limits_of_init() {
         "H5b",
         Severity::SelfDos,
         "prlimit, sched_setaffinity, setpriority on init",
-        "EPERM for limits; accepted: processors and priority of the session's own init, which hardly runs; the session goes on and ends as always",
+        "EPERM for limits; accepted: CPUs and priority of the session's own init, which hardly runs; the session continues and ends as always",
     )
     .await;
     let session = case.session().await;

@@ -44,7 +44,7 @@ enum On {
     New,
     /// Forks of sessions that have ended.
     Forks,
-    /// Sessions that were restored from a frozen copy.
+    /// Sessions that were restored from a checkpoint.
     Restored,
 }
 

@@ -140,7 +140,7 @@ async fn heavy_l2_a_million_calls() {
     .await;
     let limits = Limits {
         calls: 2000,
-        // The denied ones take seconds of a processor that others use too.
+        // The denied ones take seconds of a CPU that others use too.
         wall_time: seconds(100.0),
         ..Limits::default()
     };
@@ -204,7 +204,7 @@ async fn l14_a_cell_is_ended_in_a_call() {
         "L14",
         Severity::Integrity,
         "a cell is interrupted, or its session closed, while it waits in a call; it swallows the interrupt and calls on",
-        "it ends within its bound, its calls are told as cancelled, and no later answer is taken",
+        "it ends within its bound, its calls are reported as cancelled, and no later answer is accepted",
     )
     .await;
     let limits = Limits {

@@ -269,7 +269,7 @@ fn threads() -> usize {
 }
 
 /// Entries of /dev/shm and of the directory for temporary files that may be ours: those of this
-/// user that carry our name or that of this process. (The engine's directories are told apart.)
+/// user that carry our name or that of this process. (The engine's directories are distinguished.)
 fn temporary() -> BTreeSet<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let ours = format!("-{}-", std::process::id());

@@ -149,7 +149,7 @@ async fn a_forked_child_is_not_the_session() {
     assert_eq!(printed(&session, "print(pid > 0)").await, "True\n");
 }
 
-/// D7: what a thread prints after its cell is told with the next one, and said to be late.
+/// D7: what a thread prints after its cell is reported with the next one, and marked as late.
 #[tokio::test]
 async fn late_output_is_marked() {
     let session = session().await;

@@ -97,7 +97,7 @@ async fn state_outlives_every_death() {
     }
 }
 
-/// A restored session goes on as any other: it is interrupted, dies again with the true reason, has
+/// A restored session continues as any other: it is interrupted, dies again with the true reason, has
 /// its random numbers and its files; what ran beside it is gone, and told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_session_is_a_session() {
@@ -108,7 +108,7 @@ async fn a_restored_session_is_a_session() {
     assert_eq!(outcome.state, Fate::Restored { cell: 1 }, "{outcome:?}");
     let lacking = outcome.notes.join("; ");
     assert!(
-        lacking.contains("1 threads") && lacking.contains("1 child processes"),
+        lacking.contains("1 earlier threads") && lacking.contains("1 earlier child processes"),
         "{lacking}"
     );
     // Two processes and the copy: no sleep.
@@ -194,7 +194,7 @@ async fn going_back_to_a_name() {
         );
         let error = session.restore("two").await.unwrap_err();
         assert!(
-            error.to_string().contains("under the name `two`"),
+            error.to_string().contains("no such checkpoint: `two`"),
             "{error}"
         );
         // The name of a copy of before is used again. A crash goes back to the newest copy.
@@ -242,7 +242,7 @@ async fn named_checkpoints_are_counted() {
     assert_eq!(printed(&session, "print(x)").await, "5\n");
 }
 
-/// What a copy holds alone is told: nothing of the data at first, all of it once the session wrote.
+/// The private memory of a checkpoint is reported: nothing of the data at first, all of it once the session wrote.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_of_a_checkpoint_is_reported() {
     let session = session(Checkpoints::Off).await;
@@ -326,7 +326,7 @@ async fn a_checkpoint_outlives_the_memory_kill() {
     assert_eq!(printed(&session, "print(len(data))").await, "167772160\n");
 }
 
-/// A session that has no room for a process more says so and goes on.
+/// A session at its process limit says so and continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_checkpoint_that_can_not_be_made() {
     let session = session(Checkpoints::Off).await;
@@ -443,7 +443,7 @@ os.kill(os.getpid(), 9)";
     assert_eq!(printed(&session, count).await, "1 True\n");
 }
 
-/// The default, also for pooled sessions. Without walls there are none, and who insists is told.
+/// The default, also for pooled sessions. Without walls there are none, and a request for one is an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn checkpoints_are_made_by_default() {
     for pooled in [0, 1] {

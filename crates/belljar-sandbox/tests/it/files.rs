@@ -170,7 +170,7 @@ async fn a_shared_session_is_ended() {
     running.next().await.unwrap().unwrap();
     session.end();
     let ended = tokio::time::timeout(std::time::Duration::from_secs(5), running.outcome());
-    let ended = ended.await.expect("the cell goes on");
+    let ended = ended.await.expect("the cell continues");
     assert!(!ended.is_ok_and(|outcome| outcome.is_success()));
     assert!(matches!(session.run("1").await, Err(Error::Ended(_))));
 }

@@ -120,12 +120,12 @@ async fn fifty_forks_know_nothing_of_each_other() {
         printed(&session, "print(len(common), os.listdir())").await,
         "1000 []\n"
     );
-    // As many as there are slots, and then a word about it.
+    // All fork slots, and then an error.
     let rest = session.fork(13).await.unwrap();
     let Err(Error::Fork(why)) = session.fork(1).await else {
         panic!("a 64th fork");
     };
-    assert!(why.contains("drop one"), "{why}");
+    assert!(why.contains("namespace group is full"), "{why}");
     drop(rest);
     assert_eq!(
         printed(&fork(&session).await, "print(common[-1])").await,
@@ -263,7 +263,7 @@ async fn asked(run: &mut belljar_sandbox::CellRun) -> CallId {
     }
 }
 
-/// Fork at a call: each goes on from the same line with the same locals and another answer.
+/// Fork at a call: each continues from the same line with the same locals and another answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_forked_in_a_call() {
     let options = SessionOptions {

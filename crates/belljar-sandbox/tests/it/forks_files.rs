@@ -83,8 +83,8 @@ async fn eventually_printed(session: &Session, code: &str, expected: &str) {
     assert_eq!(printed(session, code).await, expected);
 }
 
-/// What the session itself can't read is told by name; nothing is left of the fork, nor of those
-/// that were to be made with it, and the session goes on.
+/// A file that the session itself can't read is reported by name; nothing is left of the fork, nor of those
+/// that were to be made with it, and the session continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_may_not_be_read_is_told() {
     let session = session().await;

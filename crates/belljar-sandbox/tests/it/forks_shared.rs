@@ -112,7 +112,7 @@ async fn shared_mappings_and_the_layout_are_shared() {
     );
 }
 
-/// Priority and processors of another can be changed: slower, not more.
+/// Priority and CPUs of another can be changed: slower, not more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_can_be_made_slower_by_its_namespace_group() {
     let (session, fork) = session_with_fork("").await;

@@ -139,7 +139,7 @@ async fn forks_of_forks_go_fifteen_deep() {
         match last.fork(1).await {
             Ok(mut forks) => line.push(forks.remove(0)),
             Err(Error::Fork(why)) => {
-                assert_eq!(why, "forks of forks are at most 15 deep");
+                assert_eq!(why, "forks of forks can be at most 15 levels deep");
                 break;
             }
             Err(error) => panic!("{error}"),

@@ -1,4 +1,4 @@
-//! Sessions that sleep: a snapshot instead of processes, until somebody wants them.
+//! Hibernated sessions: a snapshot instead of processes, until the next use.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -17,9 +17,9 @@ use crate::support::{
     processes_below, seconds, session, traces, without_checkpoints,
 };
 
-const HIBERNATED: &str = "and was started anew: what was not a variable or a file of the workspace is gone (/tmp, environment variables, the current directory)";
+const HIBERNATED: &str = "and was restarted: only variables and files of the workspace were saved, not /tmp, environment variables and the current directory";
 
-/// What the engine's directory holds of sessions that sleep.
+/// Files of hibernated sessions in the engine's directory.
 fn hibernated_snapshots() -> BTreeSet<PathBuf> {
     let directories = traces(std::process::id()).directories;
     let entries = directories.iter().flat_map(|path| path.read_dir().unwrap());
@@ -87,12 +87,12 @@ async fn a_session_hibernates_and_wakes() {
     assert_eq!((outcome.cell, outcome.state), (2, Fate::Kept));
     assert_eq!(
         told(&outcome)[0],
-        format!("the session slept after cell 1 {HIBERNATED}")
+        format!("the session hibernated after cell 1 {HIBERNATED}")
     );
     assert_eq!(session.id(), id);
     assert!(!session.is_hibernated());
     assert!(hibernated_snapshots().is_empty());
-    // It is told once.
+    // It is reported once.
     let outcome = good(&session, "1").await;
     assert_eq!((outcome.cell, outcome.notes), (3, vec![]));
     let error = session.run("twice(None)").await.unwrap();
@@ -121,21 +121,23 @@ async fn what_is_lost_is_told() {
     assert_eq!(outcome.stdout.text, "1 True\n");
     let mut lines = told(&outcome);
     let pickling = |name: &str, kind: &str| {
-        format!("the name `{name}` is gone: not saved: TypeError: cannot pickle '{kind}' object")
+        format!(
+            "the variable `{name}` is gone: not saved: TypeError: cannot pickle '{kind}' object"
+        )
     };
     let first = [
-        format!("the session slept after cell 1 {HIBERNATED}"),
-        "1 threads of before are gone".into(),
-        "1 child processes of before are gone".into(),
-        "checkpoints of before are gone: `mine`".into(),
-        "output of threads and child processes after the last cell is gone".into(),
-        "the files with the whole of long outputs are gone".into(),
+        format!("the session hibernated after cell 1 {HIBERNATED}"),
+        "1 earlier threads are gone".into(),
+        "1 earlier child processes are gone".into(),
+        "earlier checkpoints are gone: `mine`".into(),
+        "output of threads and child processes after the last cell was lost".into(),
+        "the files with the full text of long outputs are gone".into(),
         pickling("generator", "generator"),
         pickling("lock", "_thread.lock"),
     ];
     assert_eq!(lines.drain(..first.len()).collect::<Vec<_>>(), first);
     for (line, name) in lines.iter().zip(["file", "thread", "child"]) {
-        let start = format!("the name `{name}` is gone: not saved: TypeError: ");
+        let start = format!("the variable `{name}` is gone: not saved: TypeError: ");
         assert!(line.starts_with(&start), "{line}");
     }
     assert!(
@@ -149,7 +151,7 @@ async fn what_is_lost_is_told() {
     ));
 }
 
-/// Whatever is asked of it; and what it lost is told by the next outcome all the same.
+/// Any request wakes it; and the next outcome reports its losses all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_question_wakes_it() {
     let session = session().await;
@@ -206,7 +208,7 @@ async fn every_question_wakes_it() {
     assert!(
         outcome
             .notes
-            .contains(&"checkpoints of before are gone: `here`".into()),
+            .contains(&"earlier checkpoints are gone: `here`".into()),
         "{:?}",
         outcome.notes
     );
@@ -227,7 +229,10 @@ async fn a_crash_after_waking_costs_nothing_more() {
         hibernate_session(&session).await;
         let crash = session.run("x = 3; import os; os.abort()").await.unwrap();
         assert_eq!(crash.state, Fate::Restored { cell: 2 });
-        assert!(crash.notes[0].contains("slept after cell 2"), "{crash:?}");
+        assert!(
+            crash.notes[0].contains("hibernated after cell 2"),
+            "{crash:?}"
+        );
         assert_eq!(printed(&session, "print(x)").await, "2\n");
     }
     // Without copies it is lost, as it would have been.
@@ -241,7 +246,7 @@ async fn a_crash_after_waking_costs_nothing_more() {
     assert!(matches!(session.hibernate().await, Err(Error::Ended(_))));
 }
 
-/// Again and again: numbers of cells go on, and it has the limits that it was asked for with.
+/// Again and again: cell numbers continue, and it has its own limits.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_hibernates_many_times() {
     let limits = Limits {
@@ -374,7 +379,7 @@ async fn forks_and_their_parents_do_not_hibernate() {
         Err(Error::NotHibernated(why)) => why,
         other => panic!("{other:?}"),
     };
-    assert_eq!(why(session.hibernate().await), "it has forks that live");
+    assert_eq!(why(session.hibernate().await), "it has live forks");
     assert_eq!(why(fork.hibernate().await), "it is a fork");
     assert_eq!(printed(&session, "print(x)").await, "1\n");
     assert_eq!(printed(&fork, "print(x)").await, "1\n");
@@ -463,7 +468,7 @@ async fn nothing_is_left_of_a_hibernated_session() {
     .await;
 }
 
-/// A sleeping session needs no handle of its engine.
+/// A hibernated session needs no handle of its engine.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_wakes_without_its_engines_handle() {
     let session = session().await;

@@ -71,7 +71,7 @@ async fn heavy_killing_template_and_init_leaves_nothing() {
         if let Some(victim) = victim {
             kill(victim);
         }
-        // Whatever happened, it is told: never a hang, never a false success, and never blamed
+        // Whatever happened, it is reported: never a hang, never a false success, and never blamed
         // on the program.
         match tokio::time::timeout(seconds(20.0), busy)
             .await
@@ -189,7 +189,7 @@ async fn heavy_ten_gigabytes_of_output() {
     assert!(most < before + (16 << 10), "{before} kB grew to {most} kB");
 }
 
-/// A heap of 2 GB: cells go on at once, and the host does not hold it.
+/// A heap of 2 GB: cells continue at once, and the host does not hold it.
 #[tokio::test]
 async fn heavy_two_gigabytes_of_heap() {
     let limits = Limits {

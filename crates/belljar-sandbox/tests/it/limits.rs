@@ -18,7 +18,7 @@ fn small() -> Limits {
     }
 }
 
-/// Each limit ends in an ordinary exception, and the session goes on.
+/// Each limit ends in an ordinary exception, and the session continues.
 #[tokio::test]
 async fn env_5_limits_are_exceptions() {
     let session = session_with(small()).await;
@@ -70,7 +70,7 @@ async fn env_5_fork_bomb() {
     session.close().await.unwrap();
 }
 
-/// The quota on processors holds for all of a session's processes together.
+/// The CPU limit holds for all of a session's processes together.
 #[tokio::test]
 async fn env_5_cpus() {
     let limits = Limits {

@@ -171,7 +171,7 @@ async fn env_5_a_kill_that_always_works() {
     }
 }
 
-/// ENV-5: processor time can be limited apart from wall time.
+/// ENV-5: CPU time can be limited apart from wall time.
 #[tokio::test]
 async fn env_5_cpu_time() {
     let limits = Limits {

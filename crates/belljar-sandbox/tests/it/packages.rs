@@ -160,7 +160,7 @@ async fn checkpoints_forks_and_hibernated_sessions_keep_their_packages() {
     let (loaded, report) = engine.load(&file, options.clone()).await.unwrap();
     assert!(report.packages.is_empty(), "{report:?}");
     good(&loaded, ALL).await;
-    // Where it may not be had, it is told.
+    // If it may not be installed, it is reported.
     let options = SessionOptions {
         packages: Packages::Deny,
         ..options
@@ -168,7 +168,7 @@ async fn checkpoints_forks_and_hibernated_sessions_keep_their_packages() {
     let (loaded, report) = engine.load(&file, options).await.unwrap();
     assert_eq!(report.packages.len(), 3, "{report:?}");
     assert!(
-        report.packages[0].starts_with("alpha-one 1.0, not here: "),
+        report.packages[0].starts_with("alpha-one 1.0 is missing: "),
         "{report:?}"
     );
     assert!(!loaded.run(ALL).await.unwrap().is_success());
@@ -287,7 +287,7 @@ async fn errors_say_what_uv_said() {
         "{error}"
     );
     assert!(error.contains("only wheels"), "{error}");
-    // The session goes on.
+    // The session continues.
     good(&session, "1").await;
     // A disk that can't be written to.
     let staging = shop.path("data/packages/staging");

@@ -176,7 +176,7 @@ sys.modules["belljar_guest.manifest"].Manifest.names = lambda self: forged
     assert_eq!(shown.chars().count(), 80);
 }
 
-/// What a session uses is told also while a cell runs, and not while it sleeps.
+/// The use of a session is reported also while a cell runs, and not while it is hibernated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_tells_what_it_uses() {
     let session = session().await;

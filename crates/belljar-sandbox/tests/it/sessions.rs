@@ -75,7 +75,7 @@ async fn ses_3_output_of_every_kind() {
     assert!(!outcome.stdout.text.contains("err") && !outcome.stderr.text.contains("out"));
 }
 
-/// SES-3: output is told while the cell runs.
+/// SES-3: output is streamed while the cell runs.
 #[tokio::test]
 async fn ses_3_output_is_streamed() {
     let session = session().await;
@@ -357,7 +357,7 @@ async fn manifest_and_changes() {
     );
 }
 
-/// Pooled sessions are started ahead, are no more than asked for, and look like any other session.
+/// Pooled sessions are started ahead, are no more than configured, and look like any other session.
 #[tokio::test(flavor = "multi_thread")]
 async fn pooled_sessions_are_ordinary() {
     let engine = builder(crate::support::data_environment())

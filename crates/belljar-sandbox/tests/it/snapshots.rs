@@ -242,7 +242,7 @@ async fn two_hundred_names_with_an_exact_report() {
         printed(&session, "print(next(generator), lock.locked())").await,
         "0 False\n"
     );
-    // Cells go on counting, so that tracebacks show the lines of the cells that they name.
+    // Cell numbers continue, so that tracebacks show the lines of the cells that they name.
     let outcome = loaded.run("\n\nfails()").await.unwrap();
     assert_eq!(outcome.cell, 5);
     let traceback = outcome.exception.unwrap().traceback;
@@ -399,7 +399,7 @@ async fn time_and_size_have_bounds() {
     assert!(matches!(error, Error::Ended(_)), "{error:?}");
 }
 
-/// A disk that can't take it is told, and the session goes on.
+/// A full disk is reported, and the session continues.
 #[tokio::test]
 async fn a_place_that_can_not_be_written() {
     let session = session().await;

@@ -44,7 +44,7 @@ async fn tenants_have_templates_of_their_own() {
     assert_eq!(seen.len(), 3, "{seen:?}");
 }
 
-/// What it takes to start the sessions of a tenant is taken from its share of the processors, its template's forks too.
+/// Starting the sessions of a tenant is charged to its share of the CPUs, its template's forks too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_template_works_on_its_tenants_share() {
     let engine = engine();
@@ -195,7 +195,7 @@ async fn a_stopped_template_is_missed_while_nobody_starts() {
 }
 
 /// Behind a spawner that is stopped nothing starts: new walls are raised. What lives or sleeps behind the old
-/// ones goes on, and they go with the last of it.
+/// ones continues, and they end with the last of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_spawner_gets_new_walls() {
     let before = traces(std::process::id());

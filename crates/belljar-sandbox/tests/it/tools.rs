@@ -135,7 +135,7 @@ async fn a_call_gives_its_result() {
         run.next().await,
         Some(Ok(Event::Started { cell: 1 }))
     ));
-    // What was printed before it is told before it.
+    // Output before it is reported before it.
     assert!(matches!(run.next().await, Some(Ok(Event::Output { .. }))));
     let (call, arguments) = called(&mut run).await;
     assert_eq!((call.cell, call.number), (1, 1));
@@ -204,12 +204,12 @@ async fn calls_are_awaited() {
     ] {
         assert_eq!(served(&session, code).await, expected, "{code}");
     }
-    // Who forgets to await is told so.
+    // A missing `await` is reported.
     let code = "import asyncio\nawait asyncio.sleep(0)\nfor x in tools.echo([1]): pass";
     let outcome = serve(&session, code, echoed).await;
     let message = outcome.exception.unwrap().value;
     assert!(message.contains("`await`"), "{message}");
-    // Given up by the code: the host hears of it, and the rest goes on.
+    // Cancelled by the code: the host is notified, and the rest continues.
     let code = "try:\n    await asyncio.wait_for(tools.echo(1), 0.05)\nexcept asyncio.TimeoutError:\n    print('too late', await tools.echo(2))";
     let mut run = session.run(calling(code));
     let (first, _) = called(&mut run).await;
@@ -415,7 +415,7 @@ async fn stubs_say_what_they_take() {
         assert!(outcome.is_success(), "{code}: {outcome:?}");
         assert_eq!(seen, expected, "{code}");
     }
-    // Names that can't be told apart, or said, are an error when the session is asked for.
+    // Names that are equal or invalid in Python are an error at the start of the session.
     let engine = Engine::builder(bare_environment()).build();
     for (names, words) in [
         (
@@ -474,7 +474,7 @@ async fn results_have_their_forms() {
         outcome.stdout.text, "ResultFile tool_results/4-1.json 3145728 3145730 x\n",
         "{outcome:?}"
     );
-    // Where there is no room for one, the code is told.
+    // If there is no space for one, the code gets an error.
     let small = SessionOptions {
         limits: Limits {
             workspace_bytes: 1 << 20,
@@ -560,7 +560,7 @@ async fn calls_end_with_their_cell() {
         run.outcome().await.unwrap().stdout.text,
         "['the cell that made this call has ended', 'RuntimeError'] 3\n"
     );
-    // Futures of a loop that goes on in the next cell.
+    // Futures of a loop that continues in the next cell.
     let mut run = session.run(calling(
         "left = tools.echo(1)\nimport asyncio\nawait asyncio.sleep(0)",
     ));

@@ -462,7 +462,7 @@ fn plain_requests_are_not_smuggled() {
     });
 }
 
-/// A session that says little, and slowly, is told that it is too late.
+/// A session that says little, and slowly, gets a timeout.
 #[test]
 fn slow_heads_and_greetings_end() {
     in_namespace("slow_heads_and_greetings_end", |_world| async move {

@@ -34,7 +34,7 @@ async fn run(session: &Session, code: &str) -> (Outcome, Vec<(String, u16, Denie
     panic!("no outcome");
 }
 
-/// I4, I5, I7: what is allowed works with plain `urllib`; everything else fails and is told; there
+/// I4, I5, I7: what is allowed works with plain `urllib`; everything else fails and is reported; there
 /// is no way around the proxy.
 #[test]
 fn sessions_reach_what_is_allowed_and_nothing_else() {
@@ -94,7 +94,7 @@ fn sessions_reach_what_is_allowed_and_nothing_else() {
     );
 }
 
-/// A denial between two cells is told with the next one, and a flood of them is counted.
+/// A denial between two cells is reported with the next one, and a flood of them is counted.
 #[test]
 fn denials_of_threads_are_told_later_and_floods_are_bounded() {
     in_namespace(
@@ -122,14 +122,14 @@ fn denials_of_threads_are_told_later_and_floods_are_bounded() {
             // Told or counted: none is lost.
             assert_eq!(counted, 400);
             assert_eq!(told + unreported, 400);
-            assert!(unreported > 0, "all were told");
+            assert!(unreported > 0, "all were reported");
             engine.shutdown().await;
         },
     );
 }
 
-/// A fork has its namespace group's list, proxy and counters. What it is denied is told to the session that
-/// the namespace group began with, and there is no other way out for it, either.
+/// A fork has the list, proxy and counters of its namespace group. Its denials go to the session that
+/// the group began with, and there is no other way out for it, either.
 #[test]
 fn forks_share_the_list_and_the_proxy() {
     in_namespace(

@@ -27,7 +27,7 @@ pub(crate) fn in_namespace<F: Future<Output = ()>>(test: &str, body: impl FnOnce
     if env::var_os(INSIDE).is_some() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            // Those who count threads wait for the end of the ones that look names up.
+            // Tests that count threads wait for the end of the ones that look names up.
             .thread_keep_alive(Duration::from_millis(100))
             .build()
             .unwrap();

@@ -44,7 +44,7 @@ pub(crate) fn with_clock(test: &str, set: Set, body: impl AsyncFnOnce(Clock)) {
     if let Some(file) = std::env::var_os(FILE) {
         return tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            // Those who count threads wait for the end of the ones that block.
+            // Tests that count threads wait for the end of the ones that block.
             .thread_keep_alive(Duration::from_millis(100))
             .build()
             .unwrap()

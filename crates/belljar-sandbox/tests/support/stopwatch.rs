@@ -23,7 +23,7 @@ impl Stopwatch {
     }
 }
 
-/// By all processors since the start, in steps of 10 ms.
+/// By all CPUs since the start, in steps of 10 ms.
 fn stolen() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let all = stat.lines().next().unwrap_or_default();

@@ -143,12 +143,12 @@ impl Hierarchies {
 pub struct MemoryRoom {
     /// The lowest of their limits, in bytes.
     pub limit: u64,
-    /// What can be had until one of them is reached; what is cached of files can be given up for it.
+    /// What is available until one of them is reached; cached files can be dropped for it.
     pub available: u64,
 }
 
 impl MemoryRoom {
-    /// As it is now; `None` where no cgroup has a limit.
+    /// A reading; `None` if no cgroup has a limit.
     pub fn now() -> Option<Self> {
         Self::within(&Hierarchies::of_this_process().memory())
     }
@@ -226,7 +226,7 @@ pub(super) fn make_v2_tree(candidates: &[PathBuf], name: &str) -> Result<PathBuf
     }))
 }
 
-/// Lets the children of a cgroup have the controllers.
+/// Enables the controllers for the children of a cgroup.
 pub(super) fn delegate(directory: &Path) -> Result<(), CgroupError> {
     let control = directory.join("cgroup.subtree_control");
     let on = fs::read_to_string(&control).unwrap_or_default();

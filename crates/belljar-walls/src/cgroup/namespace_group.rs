@@ -1,7 +1,7 @@
-//! The cgroup above those of a session and its forks.
+//! The cgroup above those of a session and its forks (a namespace group).
 //!
-//! Where processes come into a cgroup by a move, the kernel does not look at its limit on processes: so there is one
-//! above, which whoever is moved about below it does not get past.
+//! If a process is moved into a cgroup, the kernel does not check its limit on processes. So there
+//! is one above, which moves below it can't exceed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{CgroupError, FAST, Version, hierarchies, refused};
 
-/// A session and its forks: together they have as many processes as their limits allow together.
+/// A session and its forks: together they can have as many processes as their limits add up to.
 #[derive(Debug)]
 pub(super) struct NamespaceGroupCgroup {
     version: Version,
     directory: PathBuf,
     /// The limit of each of them.
     processes: u64,
-    /// Whether the processors are divided here, too.
+    /// Whether CPUs are divided here, too.
     has_share: bool,
     members: Mutex<Members>,
 }
@@ -80,7 +80,7 @@ impl NamespaceGroupCgroup {
         None
     }
 
-    /// Its share of the processors is that of its busy members, or what those have who start.
+    /// Its CPU share is that of its busy members, or that of members which start.
     pub(super) fn change_busy(&self, change: impl FnOnce(u64) -> u64) {
         let mut members = self.members();
         members.busy = change(members.busy);

@@ -125,7 +125,7 @@ pub(super) const POLICY: &[Row] = rows! {
         0x8933, // SIOCGIFINDEX: socket.if_nametoindex
         0x8000_6601, // FS_IOC_GETFLAGS, 32 bit: lsattr
         0x8008_6601, // FS_IOC_GETFLAGS
-        0x4004_9409, // FICLONE: cp, which goes on without
+        0x4004_9409, // FICLONE: cp, which works without it
         0x4020_940d, // FICLONERANGE
     ]]), "questions about descriptors; no terminal is driven, no keys are typed (TIOCSTI)";
 
@@ -207,7 +207,7 @@ pub(super) const POLICY: &[Row] = rows! {
 
     // Processes and threads, all within the session's pid namespace.
     SYS_clone only!(EPERM: [0 & NAMESPACES => [0]]), "threads and fork; no namespaces";
-    SYS_clone3 Verdict::Answer(libc::ENOSYS), "its flags are in memory, where no filter can read them: the C library goes on with clone";
+    SYS_clone3 Verdict::Answer(libc::ENOSYS), "its flags are in memory, where no filter can read them: the C library falls back to clone";
     SYS_execve ALLOW, "subprocess";
     SYS_execveat ALLOW, "os.execve of a descriptor";
     SYS_exit ALLOW, "threads";
@@ -263,7 +263,7 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_futex_waitv ALLOW, "locks";
     SYS_sched_yield ALLOW, "threads";
     SYS_sched_getaffinity ALLOW, "os.sched_getaffinity, OpenBLAS";
-    SYS_sched_setaffinity ALLOW, "numeric libraries bind threads; within the session's processors";
+    SYS_sched_setaffinity ALLOW, "numeric libraries bind threads; within the session's CPUs";
     SYS_sched_getscheduler ALLOW, "os.sched_getscheduler";
     SYS_sched_getparam ALLOW, "threads' attributes";
     SYS_sched_get_priority_max ALLOW, "threads' attributes";

@@ -157,7 +157,7 @@ fn l9_a_run_has_no_more_rights_than_a_session() {
     let told = model.requests().pop().unwrap().json().to_string();
     for part in [
         "Output of cell 1:\\nnot reached\\ntools: False",
-        "this session may not install `six`",
+        "`six` cannot be installed",
     ] {
         assert!(told.contains(part), "no {part:?} in {told}");
     }
@@ -232,7 +232,7 @@ fn l9_runs_at_once_are_bounded_and_cancelled() {
     let refused = answer(&mut client);
     assert_eq!(refused["id"], 5, "{refused}");
     assert!(
-        text(&refused["result"]).contains("4 runs go on already"),
+        text(&refused["result"]).contains("4 runs are active already"),
         "{refused}"
     );
     client.send(
@@ -279,7 +279,7 @@ fn l9_runs_in_all_are_bounded() {
     client.run("x = 1");
     let result = client.call("ask_agent", &json!({"task": "Once more."}));
     assert!(
-        text(&result).contains("There may be 1 sessions at once"),
+        text(&result).contains("At most 1 sessions can live at once"),
         "{result}"
     );
     assert_eq!(model.requests().len(), asked);

@@ -165,7 +165,7 @@ fn l5_what_a_client_shows_is_whole_and_without_disguise() {
     assert!(!message.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{1b}']));
     for part in [
         "\\u{202e}harmless\\u{2066}\\u{1b}[8m",
-        "- look out: 2 bidirectional controls",
+        "- warning: 2 bidirectional controls",
         "10003 │ y = 2⟨500 spaces⟩; os.system('true')",
         "10004 │ print('end\\u{200b}')",
     ] {

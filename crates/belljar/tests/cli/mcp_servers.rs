@@ -101,7 +101,7 @@ fn one_that_can_not_be_used_does_not_hide_the_others() {
     );
     ended
         .says("the MCP server `broken` does not run: No such file or directory")
-        .says("hint: try its command by hand: no-such-program-here");
+        .says("hint: try its command by hand: `no-such-program-here`");
 }
 
 /// L8: what lies in a project's directory names no server.

@@ -127,7 +127,7 @@ fn environments_are_made_used_and_removed() {
         .exits_with(0)
         .says("Removed");
     let ended = run(&["env", "remove", "mine"]).exits_with(2);
-    ended.says("there is no environment 'mine'");
+    ended.says("there is no environment `mine`");
 }
 
 #[test]

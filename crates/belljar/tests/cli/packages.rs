@@ -58,7 +58,7 @@ fn what_code_requires_is_installed_where_the_policy_allows_it() {
     let shop = Shop::new();
     let denied = shop.run(&["exec", CODE]).exits_with(2);
     denied
-        .says("may not install `alpha-one`")
+        .says("`alpha-one` cannot be installed")
         .says("--packages");
     assert!(!shop.scratch.path("data/packages").exists());
     for policy in ["any", "alpha-one", "Alpha_One, other"] {
@@ -69,7 +69,7 @@ fn what_code_requires_is_installed_where_the_policy_allows_it() {
             .says("[installed alpha-one 1.0, beta-two 1.0]");
     }
     let other = shop.run(&["exec", "--packages", "beta-two", CODE]);
-    other.exits_with(2).says("may not install `alpha-one`");
+    other.exits_with(2).says("`alpha-one` cannot be installed");
     let wrong = shop.run(&["exec", "--packages", "any", "# requires: -r file\n1"]);
     wrong.exits_with(2).says("is not a package requirement");
     let wrong = shop.run(&["exec", "--packages", "../x", "1"]);

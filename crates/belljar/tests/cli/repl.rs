@@ -115,8 +115,8 @@ fn repl_outlives_a_crash_and_goes_back() {
     assert_eq!(lines[6..], ["1", "2"]);
     let ended = ended
         .says("SIGSEGV")
-        .says("no copy is kept of the state after cell 99")
-        .says("no copy is kept under the name `soon`")
+        .says("no such checkpoint: cell 99")
+        .says("no such checkpoint: `soon`")
         .says("a number means a cell");
     ended.says("write it as `/checkpoint NAME`");
 }

@@ -146,7 +146,10 @@ fn run_says_what_is_wrong() {
             &["run", "Hello"][..],
             "error: no model is set\nhint: give one as PROVIDER/MODEL with --model",
         ),
-        (&["run", "--model", "gpt", "Hello"], "`gpt` names no model"),
+        (
+            &["run", "--model", "gpt", "Hello"],
+            "`gpt` is not the name of a model",
+        ),
         (
             &["run", "--model", "openia/x", "Hello"],
             "did you mean `openai`?",

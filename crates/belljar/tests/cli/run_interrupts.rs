@@ -88,7 +88,7 @@ fn two_interrupts_end_the_run() {
     assert!(began.elapsed() < Duration::from_mins(1), "{rest}");
     for part in [
         "[ending the run]",
-        "did not heed",
+        "did not react to the stop",
         "[not answered: it was stopped]",
     ] {
         assert!(rest.contains(part), "no {part:?} in {rest}");

@@ -32,7 +32,7 @@ fn an_unknown_environment_says_how_to_make_it() {
         &["repl", "--env", "nowhere"],
     ] {
         let ended = scratch.belljar(command).exits_with(2).prints("");
-        let ended = ended.says("there is no environment 'nowhere'").says("bare");
+        let ended = ended.says("there is no environment `nowhere`").says("bare");
         ended.says("belljar env create nowhere");
     }
 }
@@ -41,7 +41,7 @@ fn an_unknown_environment_says_how_to_make_it() {
 fn an_interpreter_that_is_missing_says_what_to_name() {
     let ended = Scratch::new().belljar(&["exec", "--python", "/nowhere/python", "1"]);
     let ended = ended.exits_with(2).says("/nowhere/python");
-    ended.says("Name an interpreter or the directory of a venv");
+    ended.says("name an interpreter or the directory of a venv");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_seed_that_can_not_be_bound_is_refused() {
 fn hosts_that_can_not_be_allowed_are_refused() {
     let scratch = Scratch::new();
     for (host, remedy) in [
-        ("10.0.0.1", "list the host by its name"),
+        ("10.0.0.1", "list the host by name"),
         ("*", "list each host"),
         ("exämple.com", "xn--"),
     ] {

@@ -30,7 +30,7 @@ _Word = PlainValidator(_word)
 
 
 Capability = Annotated[Literal["files_read", "files_written", "network", "processes", "deletions", "installs", "unknown"], _Word]
-"""What code can do."""
+"""A capability of code."""
 
 
 class Finding(Model):
@@ -40,24 +40,24 @@ class Finding(Model):
     """The line, counted from 1 by line feeds."""
 
     capability: Capability
-    """What it can do."""
+    """The capability."""
 
     what: str
-    """What stands there: the function by its full name, and the text that it is given."""
+    """The code there: the function by its full name, and the text that it is given."""
 
 
 class Risk(Model):
-    """What a cell may do."""
+    """The capabilities of a cell."""
 
     findings: list[Finding]
-    """Where that was seen, by line. What is found several times stands at its first line."""
+    """The findings, by line. What is found several times is listed at its first line."""
 
     imports: list[str]
     """The modules that it imports: of dotted names the first part."""
 
 
 class Subject(Model):
-    """What is to be approved.
+    """The subject of an approval.
 
     - `cell`: That a cell runs.
     - `call`: That a tool is called: by code which runs, or by the model itself.
@@ -69,7 +69,7 @@ class Subject(Model):
     """All of it. Told with `cell`."""
 
     risk: Risk | None = None
-    """What it may do. Told with `cell`."""
+    """Its capabilities. Told with `cell`."""
 
     number: int | None = None
     """Its number among the calls of the cell, from 1; 0 for a call of the model. Told with `call`."""
@@ -85,64 +85,66 @@ class ShownPart(Model):
     """A piece of a row."""
 
     text: str
-    """To be shown as it is: letters, signs and single spaces, and nothing that acts on other text."""
+    """Text to be shown unchanged: letters, signs and single spaces, and nothing that acts on other
+    text.
+    """
 
     odd: bool | None = None
-    """Whether it stands for something that can't be seen or deceives, as `\\u{202e}`, or for much of the same, as
-    `⟨40 empty lines⟩`.
+    """Whether it replaces something invisible or deceptive, as `\\u{202e}`, or a long repetition,
+    as `⟨40 empty lines⟩`.
     """
 
 
 class ShownRow(Model):
-    """A line as a person sees it, or a part of a long one, or several that have nothing on them."""
+    """A line as a person sees it, or a part of a long one, or several blank ones."""
 
     line: int | None = None
-    """The number of the line that begins here; nothing where a row continues the one before it."""
+    """The number of the line that begins here; none if the row continues the one before it."""
 
     parts: list[ShownPart]
-    """What stands there, from left to right."""
+    """Its parts, from left to right."""
 
 
 class ShownSubject(ShownMethods, Model):
-    """What a person sees of what is to be approved: all of it, with what would hide or deceive written out."""
+    """The view of what is to be approved: complete, with deceptive characters escaped."""
 
     tool: str | None = None
     """The tool, for a call."""
 
     findings: list[Finding]
-    """What the code may do."""
+    """Its capabilities."""
 
     remarks: list[str]
-    """What to look out for, each in a few words. Ordinary code and arguments have nothing."""
+    """Warnings, each in a few words. Ordinary code and arguments have none."""
 
     rows: list[ShownRow]
     """The code, or the arguments as JSON, row by row."""
 
 
 class Approval(Model):
-    """What a person is asked."""
+    """A request for approval."""
 
     id: str
-    """Names it within its run."""
+    """Its id within its run."""
 
     step: int
-    """The step that it belongs to."""
+    """Its step."""
 
     call: int
-    """The place of the call in the step."""
+    """The index of the call in the step."""
 
     subject: Subject
     """What is to be approved."""
 
     hash: str
-    """SHA-256 of the exact bytes of it: a decision is for these, and for nothing else."""
+    """SHA-256 of its exact bytes: a decision is for these, and for nothing else."""
 
     shown: ShownSubject
-    """What a person is to see of it. Whoever asks a person shows this, and nothing else of it."""
+    """The view for a person. Whoever asks a person shows this, and nothing else of it."""
 
 
 ArtifactChange = Annotated[Literal["created", "changed"], _Word]
-"""What happened to a file."""
+"""A change of a file."""
 
 
 class Artifact(Model):
@@ -155,11 +157,11 @@ class Artifact(Model):
     """Bytes."""
 
     change: ArtifactChange
-    """What happened to it."""
+    """The change."""
 
 
 class Budget(Model):
-    """What a run may use. Whatever is reached first ends it."""
+    """The budget of a run. The first part that is used up ends it."""
 
     steps: int | None = None
     """Turns of the model: 20."""
@@ -171,18 +173,16 @@ class Budget(Model):
     """Money, in the currency of the profile's prices."""
 
     seconds: int | None = None
-    """Seconds that the model and the tools take together."""
+    """Seconds of the model and the tools together."""
 
     calls: int | None = None
-    """Calls of tools: 100."""
+    """Tool calls: 100."""
 
     cell_calls: int | None = None
-    """Calls of tools that the code of cells makes: 10,000. What is called beyond it is refused; the
-    run goes on.
-    """
+    """Tool calls by code of cells: 10,000. Further calls are denied; the run continues."""
 
     repeats: int | None = None
-    """Times that it may be taken back because it went in circles: 2."""
+    """Rollbacks by loop detection: 2."""
 
 
 BudgetPart = Annotated[Literal["steps", "tokens", "money", "seconds", "calls"], _Word]
@@ -190,11 +190,11 @@ BudgetPart = Annotated[Literal["steps", "tokens", "money", "seconds", "calls"], 
 
 
 class CallDenial(Model):
-    """Why the host denied a call without asking anybody.
+    """Why the host denied a call by itself.
 
     - `not_granted`: The tool is not granted to this session.
-    - `nobody_answers`: Whoever runs the cell does not answer calls.
-    - `arguments`: The arguments are not what the tool takes.
+    - `nobody_answers`: The caller of the cell does not answer calls.
+    - `arguments`: The arguments don't match the tool's schema.
     """
 
     reason: Annotated[Literal["not_granted", "nobody_answers", "arguments"], _Word]
@@ -204,17 +204,17 @@ class CallDenial(Model):
 
 
 class CallId(Model):
-    """Which call it is: no two of one session are the same."""
+    """The id of a call, unique in its session."""
 
     cell: int
-    """Number of the cell that makes it."""
+    """Number of its cell."""
 
     number: int
     """Its number in the cell, counted from 1 in the order in which the code makes calls."""
 
 
 class Traffic(Model):
-    """What was sent to the network and got from it."""
+    """Network activity."""
 
     connections: int
     """Connections made to servers."""
@@ -226,14 +226,14 @@ class Traffic(Model):
     """Bytes received from servers."""
 
     denials: int
-    """What was denied."""
+    """Denials."""
 
     denials_unreported: int
-    """How many of the denials were only counted, because their channel was full."""
+    """Denials that were only counted, because their channel was full."""
 
 
 Walls = Annotated[Literal["full", "unfiltered", "none"], _Word]
-"""What stood between the cell and the host."""
+"""The isolation of the cell."""
 
 
 Status = Annotated[Literal["success", "failure", "timeout", "crashed"], _Word]
@@ -243,17 +243,17 @@ Status = Annotated[Literal["success", "failure", "timeout", "crashed"], _Word]
 class Cause(Model):
     """Why it ended.
 
-    - `completed`: Nothing was left to run.
+    - `completed`: All statements ran.
     - `exception`: An exception came out of the code.
     - `syntax`: The code did not compile; nothing ran.
     - `exit`: `sys.exit` (the session lives on) or `os._exit` (it does not; see `Outcome.state`).
     - `interrupted`: The caller interrupted it.
     - `wall_time`: It ran longer than its limit.
-    - `cpu_time`: It used more processor time than its limit.
-    - `memory`: The kernel ended it because the session's memory was used up.
-    - `signal`: A signal ended it.
-    - `output_limit`: It wrote more than a cell may write.
-    - `protocol`: What its process sent to the host was not a valid answer.
+    - `cpu_time`: It used more CPU time than its limit.
+    - `memory`: The kernel killed it because the session's memory was used up.
+    - `signal`: A signal killed it.
+    - `output_limit`: It exceeded the output limit of a cell.
+    - `protocol`: Its process sent an invalid message to the host.
     """
 
     kind: Annotated[Literal["completed", "exception", "syntax", "exit", "interrupted", "wall_time", "cpu_time", "memory", "signal", "output_limit", "protocol"], _Word]
@@ -274,7 +274,7 @@ class Cause(Model):
     """Its name, such as `SIGSEGV`. Told with `signal`."""
 
     detail: str | None = None
-    """What was wrong. Told with `protocol`."""
+    """The protocol error. Told with `protocol`."""
 
 
 class Fate(Model):
@@ -282,17 +282,17 @@ class Fate(Model):
 
     - `kept`: They are as the cell left them.
     - `restored`: They are as they were after the named cell.
-    - `lost`: They are gone; the session has ended.
+    - `lost`: They are lost; the session has ended.
     """
 
     fate: Annotated[Literal["kept", "restored", "lost"], _Word]
 
     cell: int | None = None
-    """The cell after which they were kept; 0 before the first one. Told with `restored`."""
+    """The cell; 0 before the first one. Told with `restored`."""
 
 
 class ExceptionInfo(Model):
-    """An exception as Python told it."""
+    """An exception of Python."""
 
     type: str
     """Name of its type, with the module unless that is `builtins` or `__main__`."""
@@ -304,17 +304,17 @@ class ExceptionInfo(Model):
     """`repr()` of it."""
 
     traceback: str
-    """The traceback without the machinery's own frames."""
+    """The traceback without Belljar's own frames."""
 
     line: int | None = None
     """The line of this cell where it came from."""
 
 
 class Output(Model):
-    """What was written to one stream."""
+    """The output of one stream."""
 
     text: str
-    """The text, cut in the middle with a mark where it was too long."""
+    """The text, cut in the middle with a mark if it was too long."""
 
     bytes: int
     """Bytes that were written."""
@@ -323,10 +323,10 @@ class Output(Model):
     """Bytes that `text` leaves out."""
 
     file: str | None = None
-    """Where the whole is kept while the session lives, if `text` is not all."""
+    """The file with the full text while the session lives, if `text` is cut."""
 
     file_truncated: bool | None = None
-    """Whether that file has all of it."""
+    """Whether that file is complete."""
 
 
 class DisplayData(Model):
@@ -373,29 +373,29 @@ class NameInfo(Model):
 
 
 class Changes(Model):
-    """What a cell did to the namespace."""
+    """Changes of a cell to the namespace."""
 
     added: list[NameInfo] = Field(default_factory=list)
-    """Names that are new."""
+    """New names."""
 
     changed: list[NameInfo] = Field(default_factory=list)
     """Names bound to another value, or whose length or shape changed."""
 
     removed: list[str] = Field(default_factory=list)
-    """Names that are gone."""
+    """Removed names."""
 
 
 class Durations(Model):
-    """Where the time went."""
+    """Durations of a cell."""
 
     total_us: int
     """From the request to the outcome, as the host saw it."""
 
     run_us: int
-    """From the first to the last statement, as the guest saw it; 0 if it never said."""
+    """From the first to the last statement, as the guest measured it; 0 if it did not report it."""
 
     cpu_us: int
-    """Processor time of everything in the session, as the kernel counted it."""
+    """CPU time of everything in the session, according to the kernel."""
 
 
 class Outcome(OutcomeMethods, Model):
@@ -405,12 +405,10 @@ class Outcome(OutcomeMethods, Model):
     """Number of the cell in its session, counted from 1."""
 
     network: Traffic | None = None
-    """What its session sent to the network and got from there since the last outcome, where it
-    may reach any.
-    """
+    """Network activity of the session since the last outcome, if it may reach any hosts."""
 
     walls: Walls | None = None
-    """What stood between it and the host; told where that is less than everything."""
+    """Its isolation; left out if all walls were up."""
 
     status: Status
     """How it ended."""
@@ -422,19 +420,19 @@ class Outcome(OutcomeMethods, Model):
     """What became of the variables."""
 
     exit_code: int
-    """0 where the process lives on; its exit code, or minus the signal's number, where it died."""
+    """0 if the process lives on; otherwise its exit code, or minus the number of the signal."""
 
     exception: ExceptionInfo | None = None
-    """The exception, where one came out of the code."""
+    """The exception, if one came out of the code."""
 
     package: str | None = None
-    """The package that has the module which was not found, where the session may install it."""
+    """The package of a module that was not found, if the session may install it."""
 
     stdout_output: Output = Field(alias="stdout")
-    """What was written to descriptor 1."""
+    """Output to descriptor 1."""
 
     stderr_output: Output = Field(alias="stderr")
-    """What was written to descriptor 2."""
+    """Output to descriptor 2."""
 
     transcript: str
     """Both, in the order they were written, as a terminal would show them."""
@@ -446,18 +444,18 @@ class Outcome(OutcomeMethods, Model):
     """Files the cell created or changed."""
 
     changes: Changes = Field(default_factory=Changes)
-    """What it did to the namespace."""
+    """Changes to the namespace."""
 
     notes: list[str] = Field(default_factory=list)
-    """What was left out of this outcome, and why; and what the session lacks since it was restored,
-    or since it slept before this cell.
+    """Notes: what was left out of this outcome, and why; and what the session lacks since it was
+    restored, or since it hibernated before this cell.
     """
 
     durations: Durations
-    """Where the time went."""
+    """Durations."""
 
     peak_memory_bytes: int | None = None
-    """The most memory the session held during the cell, where the kernel tells."""
+    """Peak memory of the session during the cell, if the kernel reports it."""
 
 
 class CallView(Model):
@@ -524,20 +522,20 @@ CheckpointPolicy = Annotated[Literal["off", "auto", "every"], _Word]
 
 
 DeniedReason = Annotated[Literal["not_listed", "address_literal", "invalid_name", "refused_address", "host_mismatch", "not_tls", "no_server_name", "server_name_mismatch", "encrypted_hello"], _Word]
-"""Why a session did not get what it asked for. Shown after the host, as in `Denial`."""
+"""Why a network request was denied. Shown after the host, as in `Denial`."""
 
 
 class Denial(Model):
-    """Something that a session asked for and did not get."""
+    """A denied network request of a session."""
 
     host: str
-    """The host that was asked for: printable ASCII, other bytes as `\\xNN`, at most 255 bytes."""
+    """The requested host: printable ASCII, other bytes as `\\xNN`, at most 255 bytes."""
 
     port: int
-    """The port that was asked for."""
+    """The requested port."""
 
     reason: DeniedReason
-    """Why not."""
+    """The reason."""
 
 
 class EditPreview(Model):
@@ -551,7 +549,7 @@ Stream = Annotated[Literal["stdout", "stderr"], _Word]
 
 
 class StartedEvent(Model):
-    """The cell was handed to the guest."""
+    """The guest has received the cell."""
 
     type: Literal["started"]
 
@@ -568,7 +566,7 @@ class OutputEvent(Model):
     """Where it was written."""
 
     text: str
-    """The text; invalid UTF-8 stands as `\\xNN`."""
+    """The text; invalid UTF-8 becomes `\\xNN`."""
 
 
 class TruncatedEvent(Model):
@@ -577,7 +575,7 @@ class TruncatedEvent(Model):
     type: Literal["truncated"]
 
     stream: Stream
-    """The stream that said too much."""
+    """The stream."""
 
 
 class DisplayEvent(Display):
@@ -592,7 +590,7 @@ class CalledEvent(Model):
     type: Literal["called"]
 
     call: CallId
-    """Which call it is, to answer by."""
+    """The id of the call, for the answer."""
 
     tool: str
     """The tool, which is granted to the session."""
@@ -602,37 +600,41 @@ class CalledEvent(Model):
 
 
 class CallDeniedEvent(Model):
-    """Code of the cell called a tool that it may not call, or not so; it was told so at once."""
+    """Code of the cell called a tool that it may not call, or with wrong arguments; the call was
+    denied at once.
+    """
 
     type: Literal["call_denied"]
 
     call: CallId
-    """Which call it was."""
+    """The id of the call."""
 
     tool: str
-    """What it called, in its words, cut short."""
+    """The requested name, shortened."""
 
     why: CallDenial
     """Why it was denied."""
 
 
 class CallCancelledEvent(Model):
-    """Nobody waits for the answer to this call any more: the code gave it up, or the cell ended."""
+    """No code waits for the answer to this call any more: it cancelled the call, or the cell
+    ended.
+    """
 
     type: Literal["call_cancelled"]
 
     call: CallId
-    """Which call it was."""
+    """The id of the call."""
 
 
 class DeniedEvent(Denial):
-    """The session asked for something on the network that its policy does not allow."""
+    """The session requested something on the network that its policy does not allow."""
 
     type: Literal["denied"]
 
 
 class OutcomeEvent(Outcome):
-    """The cell is over."""
+    """The cell has ended."""
 
     type: Literal["outcome"]
 
@@ -653,7 +655,7 @@ EVENTS: dict[str, type[Model]] = {
 class Seen(Model):
     """Where a value was seen.
 
-    - `output`: In what a tool gave.
+    - `output`: In the result of a tool.
     - `task`: In the task itself.
     """
 
@@ -673,13 +675,13 @@ class Seen(Model):
 
 
 class Evidence(Model):
-    """A number, or a text in quotes, that stands in an answer."""
+    """A number or a quoted text in an answer."""
 
     value: str
     """As it stands in the answer."""
 
     seen: Seen | None = None
-    """Where it was seen; nowhere if that is not there."""
+    """Where it was seen; left out if nowhere."""
 
 
 class ExampleFile(Model):
@@ -715,9 +717,9 @@ class ExitReason(Model):
     """Why a run ended.
 
     - `answered`: The model answered.
-    - `model_failed`: The model could not be asked.
-    - `not_understood`: What the model wrote could not be understood, several times in a row.
-    - `repetition`: It did the same again and again.
+    - `model_failed`: The request to the model failed.
+    - `not_understood`: The model's replies could not be understood, several times in a row.
+    - `repetition`: It repeated the same actions.
     - `budget`: A part of the budget was used up.
     - `stopped`: The caller ended it.
     """
@@ -838,7 +840,7 @@ class Interrupted(Model):
 
 
 Language = Annotated[Literal["english", "chinese"], _Word]
-"""A language for text that meets people or models."""
+"""A language of text for people or models."""
 
 
 class Reason(Model):
@@ -898,7 +900,7 @@ class NotKept(Model):
     """Its path in the workspace."""
 
     why: str
-    """Why it is not there."""
+    """Why it is missing."""
 
 
 class ParentView(Model):
@@ -911,7 +913,7 @@ class ParentView(Model):
 
 
 Policy = Annotated[Literal["never", "risky", "always"], _Word]
-"""When a person is asked: the later, the more often."""
+"""When approval is needed, from the weakest to the strictest."""
 
 
 Quota = Annotated[Literal["sessions", "runs", "creates_per_second", "requests_per_second", "memory_bytes", "disk_bytes", "cpu_ms", "output_bytes", "egress_bytes", "events", "tokens", "money_micros"], _Word]
@@ -992,10 +994,10 @@ class Spent(Model):
     """Turns of the model."""
 
     input_tokens: int
-    """Tokens that the model read."""
+    """Input tokens."""
 
     output_tokens: int
-    """Tokens that it wrote."""
+    """Output tokens."""
 
     money: float
     """Money."""
@@ -1007,13 +1009,13 @@ class Spent(Model):
     """Milliseconds of tools."""
 
     calls: int
-    """Calls of tools."""
+    """Tool calls."""
 
     cell_calls: int | None = None
-    """Calls of tools that the code of cells made."""
+    """Tool calls by code of cells."""
 
     repeats: int
-    """Times that it was taken back."""
+    """Rollbacks."""
 
 
 class RunView(RunBrief):

@@ -680,31 +680,31 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description What a person is asked. */
+        /** @description A request for approval. */
         Approval: {
-            /** @description Names it within its run. */
+            /** @description Its id within its run. */
             id: string;
             /**
              * Format: uint32
-             * @description The step that it belongs to.
+             * @description Its step.
              */
             step: number;
             /**
              * Format: uint32
-             * @description The place of the call in the step.
+             * @description The index of the call in the step.
              */
             call: number;
             /** @description What is to be approved. */
             subject: components["schemas"]["Subject"];
-            /** @description SHA-256 of the exact bytes of it: a decision is for these, and for nothing else. */
+            /** @description SHA-256 of its exact bytes: a decision is for these, and for nothing else. */
             hash: string;
-            /** @description What a person is to see of it. Whoever asks a person shows this, and nothing else of it. */
+            /** @description The view for a person. Whoever asks a person shows this, and nothing else of it. */
             shown: components["schemas"]["ShownSubject"];
         };
-        /** @description What a person is asked for in a run. */
+        /** @description The approval policy of a run. */
         Approvals: {
             /**
-             * @description Whatever the others don't name.
+             * @description For everything that the others don't name.
              * @default never
              */
             policy: components["schemas"]["Policy"];
@@ -712,7 +712,7 @@ export interface components {
             tools?: {
                 [key: string]: components["schemas"]["Policy"];
             };
-            /** @description What the code of a cell may do. */
+            /** @description For code, by capability. */
             capabilities?: {
                 [key: string]: components["schemas"]["Policy"];
             };
@@ -726,14 +726,14 @@ export interface components {
              * @description Bytes.
              */
             size: number;
-            /** @description What happened to it. */
+            /** @description The change. */
             change: components["schemas"]["ArtifactChange"];
         };
-        /** @description What happened to a file. */
+        /** @description A change of a file. */
         ArtifactChange: "created" | "changed";
-        /** @description What an event says of a blob. */
+        /** @description A reference to a blob in an event. */
         BlobRef: {
-            /** @description The hash of its contents, by which it is found. */
+            /** @description The hash of its contents. */
             hash: string;
             /**
              * Format: uint64
@@ -741,16 +741,16 @@ export interface components {
              */
             bytes: number;
             /**
-             * @description What the bytes are, such as `image/png`. It is kept here alone: the same bytes may be two
-             *     things.
+             * @description Its MIME type, such as `image/png`. It is kept here alone: the same bytes may have two
+             *     types.
              */
             media_type: string;
         };
-        /** @description What came of an alternative. */
+        /** @description The result of an alternative. */
         Branch: {
             /** @description The alternative as JSON; cut where it is long. */
             alternative: string;
-            /** @description Whether the check accepted how it ended. */
+            /** @description Whether the check accepted it. */
             accepted: boolean;
             /** @description Why not, in words. */
             why?: string | null;
@@ -765,13 +765,13 @@ export interface components {
             /** @description What is to be done; the task of that run, if it is left out. */
             task?: string | null;
         };
-        /** @description That code of a run may try alternatives, and which of them is taken. */
+        /** @description Whether code of a run may try alternatives, and which of them is accepted. */
         Branches: {
             /** Format: uint32 */
             most: number;
             check: string;
         };
-        /** @description What a run may use. Whatever is reached first ends it. */
+        /** @description The budget of a run. The first part that is used up ends it. */
         Budget: {
             /**
              * Format: uint32
@@ -791,25 +791,24 @@ export interface components {
             money?: number | null;
             /**
              * Format: uint64
-             * @description Seconds that the model and the tools take together.
+             * @description Seconds of the model and the tools together.
              */
             seconds?: number | null;
             /**
              * Format: uint32
-             * @description Calls of tools: 100.
+             * @description Tool calls: 100.
              * @default 100
              */
             calls: number;
             /**
              * Format: uint32
-             * @description Calls of tools that the code of cells makes: 10,000. What is called beyond it is refused; the
-             *     run goes on.
+             * @description Tool calls by code of cells: 10,000. Further calls are denied; the run continues.
              * @default 10000
              */
             cell_calls: number;
             /**
              * Format: uint32
-             * @description Times that it may be taken back because it went in circles: 2.
+             * @description Rollbacks by loop detection: 2.
              * @default 2
              */
             repeats: number;
@@ -844,7 +843,7 @@ export interface components {
         };
         /** @description A part of a [`Budget`]. */
         BudgetPart: "steps" | "tokens" | "money" | "seconds" | "calls";
-        /** @description Why the host denied a call without asking anybody. */
+        /** @description Why the host denied a call by itself. */
         CallDenial: {
             /** @constant */
             reason: "not_granted";
@@ -857,11 +856,11 @@ export interface components {
             /** @description What is wrong with them. */
             why: string;
         };
-        /** @description Which call it is: no two of one session are the same. */
+        /** @description The id of a call, unique in its session. */
         CallId: {
             /**
              * Format: uint32
-             * @description Number of the cell that makes it.
+             * @description Number of its cell.
              */
             cell: number;
             /**
@@ -870,16 +869,16 @@ export interface components {
              */
             number: number;
         };
-        /** @description What a call gave. */
+        /** @description The result of a call. */
         CallResult: {
-            /** @description What the model is told; cut to what a step may have. */
+            /** @description The text for the model, cut to what a step may have. */
             text: string;
             /**
              * @description Whether it failed.
              * @default false
              */
             failed: boolean;
-            /** @description What the tool gave as data, for tools that keep some: the last result of a computation. */
+            /** @description The result as data, for tools that keep some: the last result of a computation. */
             value?: unknown;
             /** @description The cell that ran, for a call of `python`. */
             cell?: components["schemas"]["CellResult"] | null;
@@ -899,7 +898,7 @@ export interface components {
             told?: string | null;
             tool: string;
         };
-        /** @description What code can do. */
+        /** @description A capability of code. */
         Capability: "files_read" | "files_written" | "network" | "processes" | "deletions" | "installs" | "unknown";
         /** @description Why it ended. */
         Cause: {
@@ -967,7 +966,7 @@ export interface components {
         } | {
             /** @constant */
             kind: "protocol";
-            /** @description What was wrong. */
+            /** @description The protocol error. */
             detail: string;
         };
         /** @description The cells of a session that are kept. */
@@ -975,7 +974,7 @@ export interface components {
             /** @description The oldest first, without their outcomes. */
             cells: components["schemas"]["CellView"][];
         };
-        /** @description What came of a cell. */
+        /** @description The result of a cell. */
         CellResult: {
             /**
              * Format: uint32
@@ -984,7 +983,7 @@ export interface components {
             number: number;
             /** @description The whole outcome. */
             outcome: components["schemas"]["BlobRef"];
-            /** @description What it printed and showed, as far as an outcome keeps it: what an answer may rest on. */
+            /** @description Its output and displays, as far as an outcome keeps them: the evidence for an answer. */
             output: string;
             /** @description The exception that ended it, in one line. */
             error?: string | null;
@@ -999,12 +998,12 @@ export interface components {
              */
             artifacts: components["schemas"]["Artifact"][];
             /**
-             * @description What the namespace holds after it.
+             * @description The manifest after it.
              * @default []
              */
             manifest: components["schemas"]["NameInfo"][];
             /**
-             * @description Whether the variables survived: false if the session had to be started anew.
+             * @description Whether the variables were lost: the session has to be restarted.
              * @default false
              */
             lost: boolean;
@@ -1029,10 +1028,10 @@ export interface components {
             outcome?: components["schemas"]["Outcome"];
             state: components["schemas"]["CellState"];
         };
-        /** @description What a cell did to the namespace. */
+        /** @description Changes of a cell to the namespace. */
         Changes: {
             /**
-             * @description Names that are new.
+             * @description New names.
              * @default []
              */
             added: components["schemas"]["NameInfo"][];
@@ -1042,7 +1041,7 @@ export interface components {
              */
             changed: components["schemas"]["NameInfo"][];
             /**
-             * @description Names that are gone.
+             * @description Removed names.
              * @default []
              */
             removed: string[];
@@ -1106,7 +1105,7 @@ export interface components {
             /** @description The hash of what was looked at, as the approval has it: the decision is for these bytes alone. */
             hash: string;
         };
-        /** @description What a person says. */
+        /** @description A person's decision. */
         Decision: {
             /** @constant */
             kind: "accept";
@@ -1149,19 +1148,19 @@ export interface components {
             /** @enum {string} */
             kind: "reject";
         };
-        /** @description Something that a session asked for and did not get. */
+        /** @description A denied network request of a session. */
         Denial: {
-            /** @description The host that was asked for: printable ASCII, other bytes as `\xNN`, at most 255 bytes. */
+            /** @description The requested host: printable ASCII, other bytes as `\xNN`, at most 255 bytes. */
             host: string;
             /**
              * Format: uint16
-             * @description The port that was asked for.
+             * @description The requested port.
              */
             port: number;
-            /** @description Why not. */
+            /** @description The reason. */
             reason: components["schemas"]["DeniedReason"];
         };
-        /** @description Why a session did not get what it asked for. Shown after the host, as in [`Denial`]. */
+        /** @description Why a network request was denied. Shown after the host, as in [`Denial`]. */
         DeniedReason: "not_listed" | "address_literal" | "invalid_name" | "refused_address" | "host_mismatch" | "not_tls" | "no_server_name" | "server_name_mismatch" | "encrypted_hello";
         /** @description How a model writes actions. */
         Dialect: "native_tools" | "json_action" | "tags" | "fenced_code";
@@ -1175,7 +1174,7 @@ export interface components {
             text?: string | null;
             base64?: string | null;
         };
-        /** @description Where the time went. */
+        /** @description Durations of a cell. */
         Durations: {
             /**
              * Format: uint64
@@ -1184,12 +1183,12 @@ export interface components {
             total_us: number;
             /**
              * Format: uint64
-             * @description From the first to the last statement, as the guest saw it; 0 if it never said.
+             * @description From the first to the last statement, as the guest measured it; 0 if it did not report it.
              */
             run_us: number;
             /**
              * Format: uint64
-             * @description Processor time of everything in the session, as the kernel counted it.
+             * @description CPU time of everything in the session, according to the kernel.
              */
             cpu_us: number;
         };
@@ -1202,14 +1201,14 @@ export interface components {
             /** @description All of it. */
             code: string;
         };
-        /** @description How a run ended. */
+        /** @description The end of a run. */
         Ending: {
             /** @description Why. */
             reason: components["schemas"]["ExitReason"];
             /** @description The answer, or the best there is. */
             answer?: string | null;
             /**
-             * @description Where the values in it come from.
+             * @description The evidence for the values in it.
              * @default []
              */
             evidence: components["schemas"]["Evidence"][];
@@ -1218,7 +1217,7 @@ export interface components {
              * @default []
              */
             artifacts: components["schemas"]["Artifact"][];
-            /** @description Files that it made, or that its answer names, and that could not be kept: the first of them. */
+            /** @description Files that it made, or that its answer names, and that could not be kept: the first ones. */
             not_kept?: components["schemas"]["NotKept"][];
             /**
              * Format: uint64
@@ -1240,12 +1239,12 @@ export interface components {
             type: "output";
             /** @description Where it was written. */
             stream: components["schemas"]["Stream"];
-            /** @description The text; invalid UTF-8 stands as `\xNN`. */
+            /** @description The text; invalid UTF-8 becomes `\xNN`. */
             text: string;
         } | {
             /** @constant */
             type: "truncated";
-            /** @description The stream that said too much. */
+            /** @description The stream. */
             stream: components["schemas"]["Stream"];
         } | (components["schemas"]["Display"] & {
             /** @constant */
@@ -1253,7 +1252,7 @@ export interface components {
         }) | {
             /** @constant */
             type: "called";
-            /** @description Which call it is, to answer by. */
+            /** @description The id of the call, for the answer. */
             call: components["schemas"]["CallId"];
             /** @description The tool, which is granted to the session. */
             tool: string;
@@ -1264,16 +1263,16 @@ export interface components {
         } | {
             /** @constant */
             type: "call_denied";
-            /** @description Which call it was. */
+            /** @description The id of the call. */
             call: components["schemas"]["CallId"];
-            /** @description What it called, in its words, cut short. */
+            /** @description The requested name, shortened. */
             tool: string;
             /** @description Why it was denied. */
             why: components["schemas"]["CallDenial"];
         } | {
             /** @constant */
             type: "call_cancelled";
-            /** @description Which call it was. */
+            /** @description The id of the call. */
             call: components["schemas"]["CallId"];
         } | (components["schemas"]["Denial"] & {
             /** @constant */
@@ -1282,11 +1281,11 @@ export interface components {
             /** @constant */
             type: "outcome";
         });
-        /** @description A number, or a text in quotes, that stands in an answer. */
+        /** @description A number or a quoted text in an answer. */
         Evidence: {
             /** @description As it stands in the answer. */
             value: string;
-            /** @description Where it was seen; nowhere if that is not there. */
+            /** @description Where it was seen; left out if nowhere. */
             seen?: components["schemas"]["Seen"] | null;
         };
         /** @description A file that a run of an example starts with. */
@@ -1302,7 +1301,7 @@ export interface components {
             task: components["schemas"]["InLanguages"];
             title: components["schemas"]["InLanguages"];
         };
-        /** @description An exception as Python told it. */
+        /** @description An exception of Python. */
         ExceptionInfo: {
             /** @description Name of its type, with the module unless that is `builtins` or `__main__`. */
             type: string;
@@ -1310,7 +1309,7 @@ export interface components {
             value: string;
             /** @description `repr()` of it. */
             repr: string;
-            /** @description The traceback without the machinery's own frames. */
+            /** @description The traceback without Belljar's own frames. */
             traceback: string;
             /**
              * Format: uint32
@@ -1352,7 +1351,7 @@ export interface components {
             fate: "restored";
             /**
              * Format: uint32
-             * @description The cell after which they were kept; 0 before the first one.
+             * @description The cell; 0 before the first one.
              */
             cell: number;
         } | {
@@ -1400,9 +1399,9 @@ export interface components {
              * @description The line, counted from 1 by line feeds.
              */
             line: number;
-            /** @description What it can do. */
+            /** @description The capability. */
             capability: components["schemas"]["Capability"];
-            /** @description What stands there: the function by its full name, and the text that it is given. */
+            /** @description The code there: the function by its full name, and the text that it is given. */
             what: string;
         };
         /** @description Why a reply ended. */
@@ -1429,24 +1428,24 @@ export interface components {
         /** @description A tool that is granted to the code of a run. */
         GrantedTool: {
             /**
-             * @description Its name. What Python can't say is replaced by `_`; code may call `tools.web_search` what
-             *     the host calls `web-search`.
+             * @description Its name. Characters that are invalid in Python become `_`: `web-search` of the host is
+             *     `tools.web_search` in code.
              */
             name: string;
-            /** @description What it does, in words. */
+            /** @description Its description. */
             description: string;
             /**
              * @description JSON Schema of its arguments, which are an object. The order of the properties is the order
-             *     of the parameters, those that are required first.
+             *     of the parameters, required ones first.
              */
             parameters: unknown;
             /**
-             * @description JSON Schema of its result, where it is known. `{"x-belljar": "table"}` makes a result with
-             *     `columns` and `rows`, or one that is an array of objects, a `pandas.DataFrame`.
+             * @description JSON Schema of its result, if known. `{"x-belljar": "table"}` makes a result with `columns`
+             *     and `rows`, or an array of objects, a `pandas.DataFrame`.
              */
             result?: unknown;
             /**
-             * @description What it does.
+             * @description Its effects.
              * @default each_call
              */
             effects: components["schemas"]["ToolEffects"];
@@ -1466,7 +1465,7 @@ export interface components {
             /** @description False if no cell ran. */
             interrupted: boolean;
         };
-        /** @description A language for text that meets people or models. */
+        /** @description A language of text for people or models. */
         Language: "english" | "chinese";
         /** @description What a snapshot does not hold. */
         LeftOut: {
@@ -1592,7 +1591,7 @@ export interface components {
         NotKept: {
             /** @description Its path in the workspace. */
             path: string;
-            /** @description Why it is not there. */
+            /** @description Why it is missing. */
             why: string;
         };
         /** @description A body without fields, or none. */
@@ -1609,12 +1608,9 @@ export interface components {
              * @description Number of the cell in its session, counted from 1.
              */
             cell: number;
-            /**
-             * @description What its session sent to the network and got from there since the last outcome, where it
-             *     may reach any.
-             */
+            /** @description Network activity of the session since the last outcome, if it may reach any hosts. */
             network?: components["schemas"]["Traffic"] | null;
-            /** @description What stood between it and the host; told where that is less than everything. */
+            /** @description Its isolation; left out if all walls were up. */
             walls?: components["schemas"]["Walls"];
             /** @description How it ended. */
             status: components["schemas"]["Status"];
@@ -1624,16 +1620,16 @@ export interface components {
             state: components["schemas"]["Fate"];
             /**
              * Format: int64
-             * @description 0 where the process lives on; its exit code, or minus the signal's number, where it died.
+             * @description 0 if the process lives on; otherwise its exit code, or minus the number of the signal.
              */
             exit_code: number;
-            /** @description The exception, where one came out of the code. */
+            /** @description The exception, if one came out of the code. */
             exception?: components["schemas"]["ExceptionInfo"] | null;
-            /** @description The package that has the module which was not found, where the session may install it. */
+            /** @description The package of a module that was not found, if the session may install it. */
             package?: string | null;
-            /** @description What was written to descriptor 1. */
+            /** @description Output to descriptor 1. */
             stdout: components["schemas"]["Output"];
-            /** @description What was written to descriptor 2. */
+            /** @description Output to descriptor 2. */
             stderr: components["schemas"]["Output"];
             /** @description Both, in the order they were written, as a terminal would show them. */
             transcript: string;
@@ -1648,7 +1644,7 @@ export interface components {
              */
             artifacts: components["schemas"]["Artifact"][];
             /**
-             * @description What it did to the namespace.
+             * @description Changes to the namespace.
              * @default {
              *       "added": [],
              *       "changed": [],
@@ -1657,22 +1653,22 @@ export interface components {
              */
             changes: components["schemas"]["Changes"];
             /**
-             * @description What was left out of this outcome, and why; and what the session lacks since it was restored,
-             *     or since it slept before this cell.
+             * @description Notes: what was left out of this outcome, and why; and what the session lacks since it was
+             *     restored, or since it hibernated before this cell.
              * @default []
              */
             notes: string[];
-            /** @description Where the time went. */
+            /** @description Durations. */
             durations: components["schemas"]["Durations"];
             /**
              * Format: uint64
-             * @description The most memory the session held during the cell, where the kernel tells.
+             * @description Peak memory of the session during the cell, if the kernel reports it.
              */
             peak_memory_bytes?: number | null;
         };
-        /** @description What was written to one stream. */
+        /** @description The output of one stream. */
         Output: {
-            /** @description The text, cut in the middle with a mark where it was too long. */
+            /** @description The text, cut in the middle with a mark if it was too long. */
             text: string;
             /**
              * Format: uint64
@@ -1684,34 +1680,34 @@ export interface components {
              * @description Bytes that `text` leaves out.
              */
             omitted_bytes: number;
-            /** @description Where the whole is kept while the session lives, if `text` is not all. */
+            /** @description The file with the full text while the session lives, if `text` is cut. */
             file?: string | null;
-            /** @description Whether that file has all of it. */
+            /** @description Whether that file is complete. */
             file_truncated?: boolean;
         };
-        /** @description The run that another one goes on from. */
+        /** @description The run that another one continues. */
         Parent: {
-            /** @description Its name. */
+            /** @description Its id. */
             run: string;
             /**
              * Format: uint32
              * @description The last of its steps that counts.
              */
             step: number;
-            /** @description What the model is told of it. */
+            /** @description Its summary for the model. */
             told: string;
             /**
-             * @description What its namespace held then.
+             * @description Its manifest at that step.
              * @default []
              */
             manifest: components["schemas"]["NameInfo"][];
             /**
              * Format: uint32
-             * @description How many cells had run in the session that was kept of it; 0 where none was.
+             * @description How many cells had run in its saved session; 0 if none was saved.
              * @default 0
              */
             kept_cells: number;
-            /** @description The code of the cells that made its session, in a list: run again where none was kept. */
+            /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
         };
         /** @description The run that another one goes on from. */
@@ -1723,7 +1719,7 @@ export interface components {
              */
             step: number;
         };
-        /** @description When a person is asked: the later, the more often. */
+        /** @description When approval is needed, from the weakest to the strictest. */
         Policy: "never" | "risky" | "always";
         /**
          * @description When a person is asked.
@@ -1767,7 +1763,7 @@ export interface components {
             /** Format: int64 */
             used: number;
         };
-        /** @description Parts of a budget that are to be at least so much. What is left out stays as it is. */
+        /** @description Parts of a budget to raise to at least these values. Parts that are left out stay as they are. */
         Raise: {
             /**
              * Format: uint32
@@ -1786,12 +1782,12 @@ export interface components {
             money?: number | null;
             /**
              * Format: uint64
-             * @description Seconds that the model and the tools take together.
+             * @description Seconds of the model and the tools together.
              */
             seconds?: number | null;
             /**
              * Format: uint32
-             * @description Calls of tools.
+             * @description Tool calls.
              */
             calls?: number | null;
         };
@@ -1800,21 +1796,21 @@ export interface components {
             name: string;
             why: string;
         };
-        /** @description A whole reply. */
+        /** @description A complete reply. */
         Reply: {
-            /** @description What it said. */
+            /** @description Its text. */
             text: string;
-            /** @description What it thought, where the server tells that apart. */
+            /** @description Its reasoning, if the server separates it. */
             thinking?: string;
-            /** @description What it wants called, in its order. */
+            /** @description Its calls, in order. */
             tool_calls?: components["schemas"]["ToolCall"][];
             /** @description Why it ended. */
             finish: components["schemas"]["Finish"];
-            /** @description What it cost. */
+            /** @description Its usage. */
             usage: components["schemas"]["Usage"];
-            /** @description The model that the server says it was. */
+            /** @description The model, according to the server. */
             model?: string | null;
-            /** @description Thoughts with the server's seal, which have to go back unchanged with this reply. */
+            /** @description Reasoning with the server's signature, which must go back unchanged with this reply. */
             sealed_thinking?: unknown[];
         };
         /** @description A copy to go back to: by its cell or by its name. */
@@ -1827,9 +1823,9 @@ export interface components {
             /** @description The copy of this name. */
             name?: string | null;
         };
-        /** @description What a cell may do. */
+        /** @description The capabilities of a cell. */
         Risk: {
-            /** @description Where that was seen, by line. What is found several times stands at its first line. */
+            /** @description The findings, by line. What is found several times is listed at its first line. */
             findings: components["schemas"]["Finding"][];
             /** @description The modules that it imports: of dotted names the first part. */
             imports: string[];
@@ -1861,7 +1857,7 @@ export interface components {
             /** @description What to do while another cell runs. */
             when_busy?: components["schemas"]["WhenBusyAsked"];
         };
-        /** @description One fact about a run. The journal has them in order; folding them gives the run. */
+        /** @description One fact about a run. The journal has them in order; folding them yields the run. */
         RunEvent: (components["schemas"]["Start"] & {
             /** @constant */
             kind: "started";
@@ -1892,7 +1888,7 @@ export interface components {
             took_ms: number;
             /**
              * Format: double
-             * @description What it cost, in the currency of the profile.
+             * @description Its cost, in the currency of the profile.
              */
             cost?: number | null;
         } | {
@@ -1915,7 +1911,7 @@ export interface components {
             step: number;
             /**
              * Format: uint32
-             * @description Its place among the calls of the step.
+             * @description Its index among the calls of the step.
              */
             call: number;
         } | {
@@ -1928,7 +1924,7 @@ export interface components {
             step: number;
             /**
              * Format: uint32
-             * @description Its place.
+             * @description Its index.
              */
             call: number;
             /** @description The result. */
@@ -1943,7 +1939,7 @@ export interface components {
             step: number;
             /**
              * Format: uint32
-             * @description Its place.
+             * @description Its index.
              */
             call: number;
             /**
@@ -1957,11 +1953,11 @@ export interface components {
         }) | {
             /** @constant */
             kind: "approval_decided";
-            /** @description Which approval. */
+            /** @description The approval. */
             approval: string;
-            /** @description The hash of what it is for. */
+            /** @description The hash of the approved bytes. */
             hash: string;
-            /** @description What was decided. */
+            /** @description The decision. */
             decision: components["schemas"]["Decision"];
         } | {
             /** @constant */
@@ -1971,7 +1967,7 @@ export interface components {
         } | {
             /** @constant */
             kind: "policy_set";
-            /** @description When. */
+            /** @description The new policy. */
             policy: components["schemas"]["Policy"];
         } | {
             /** @constant */
@@ -1983,7 +1979,7 @@ export interface components {
             step: number;
             /**
              * Format: uint32
-             * @description The place of the cell's call in the step.
+             * @description The index of the cell's call in the step.
              */
             call: number;
             /**
@@ -2007,7 +2003,7 @@ export interface components {
             step: number;
             /**
              * Format: uint32
-             * @description The place of the cell's call in the step.
+             * @description The index of the cell's call in the step.
              */
             call: number;
             /**
@@ -2027,7 +2023,7 @@ export interface components {
             step: number;
             /**
              * Format: uint32
-             * @description The place of the cell's call in the step.
+             * @description The index of the cell's call in the step.
              */
             call: number;
             /**
@@ -2035,32 +2031,32 @@ export interface components {
              * @description The number of the call.
              */
             number: number;
-            /** @description What came of each, up to the one that was accepted. */
+            /** @description The result of each, up to the accepted one. */
             branches: components["schemas"]["Branch"][];
         } | {
             /** @constant */
             kind: "session_started";
-            /** @description What of an earlier session it has, in words for the model; nothing for a first one. */
+            /** @description What it has of an earlier session, in words for the model; none for a first one. */
             note?: string | null;
             /**
              * Format: uint32
-             * @description How many cells it has run: those of the earlier session, where that could be loaded.
+             * @description How many cells it has run: those of the earlier session, if that could be loaded.
              * @default 0
              */
             cells: number;
-            /** @description What it holds. */
+            /** @description Its manifest. */
             manifest: components["schemas"]["NameInfo"][];
         } | {
             /** @constant */
             kind: "rolled_back";
             /**
              * Format: uint32
-             * @description The step that it went back to before.
+             * @description The step.
              */
             step: number;
-            /** @description Whether the variables are as they were then. */
+            /** @description Whether the variables were restored to that state. */
             restored: boolean;
-            /** @description What the namespace holds now, if that was asked. */
+            /** @description The manifest after it, if it was read. */
             manifest: components["schemas"]["NameInfo"][];
         } | {
             /** @constant */
@@ -2172,31 +2168,34 @@ export interface components {
         };
         /** @description A piece of a row. */
         ShownPart: {
-            /** @description To be shown as it is: letters, signs and single spaces, and nothing that acts on other text. */
+            /**
+             * @description Text to be shown unchanged: letters, signs and single spaces, and nothing that acts on other
+             *     text.
+             */
             text: string;
             /**
-             * @description Whether it stands for something that can't be seen or deceives, as `\u{202e}`, or for much of the same, as
-             *     `⟨40 empty lines⟩`.
+             * @description Whether it replaces something invisible or deceptive, as `\u{202e}`, or a long repetition,
+             *     as `⟨40 empty lines⟩`.
              */
             odd?: boolean;
         };
-        /** @description A line as a person sees it, or a part of a long one, or several that have nothing on them. */
+        /** @description A line as a person sees it, or a part of a long one, or several blank ones. */
         ShownRow: {
             /**
              * Format: uint32
-             * @description The number of the line that begins here; nothing where a row continues the one before it.
+             * @description The number of the line that begins here; none if the row continues the one before it.
              */
             line?: number | null;
-            /** @description What stands there, from left to right. */
+            /** @description Its parts, from left to right. */
             parts: components["schemas"]["ShownPart"][];
         };
-        /** @description What a person sees of what is to be approved: all of it, with what would hide or deceive written out. */
+        /** @description The view of what is to be approved: complete, with deceptive characters escaped. */
         ShownSubject: {
             /** @description The tool, for a call. */
             tool?: string | null;
-            /** @description What the code may do. */
+            /** @description Its capabilities. */
             findings: components["schemas"]["Finding"][];
-            /** @description What to look out for, each in a few words. Ordinary code and arguments have nothing. */
+            /** @description Warnings, each in a few words. Ordinary code and arguments have none. */
             remarks: string[];
             /** @description The code, or the arguments as JSON, row by row. */
             rows: components["schemas"]["ShownRow"][];
@@ -2210,12 +2209,12 @@ export interface components {
             steps: number;
             /**
              * Format: uint64
-             * @description Tokens that the model read.
+             * @description Input tokens.
              */
             input_tokens: number;
             /**
              * Format: uint64
-             * @description Tokens that it wrote.
+             * @description Output tokens.
              */
             output_tokens: number;
             /**
@@ -2235,24 +2234,24 @@ export interface components {
             tool_ms: number;
             /**
              * Format: uint32
-             * @description Calls of tools.
+             * @description Tool calls.
              */
             calls: number;
             /**
              * Format: uint32
-             * @description Calls of tools that the code of cells made.
+             * @description Tool calls by code of cells.
              * @default 0
              */
             cell_calls: number;
             /**
              * Format: uint32
-             * @description Times that it was taken back.
+             * @description Rollbacks.
              */
             repeats: number;
         };
-        /** @description What a run starts with. It does not change any more. */
+        /** @description The start of a run, which never changes. */
         Start: {
-            /** @description What is to be done. */
+            /** @description The task. */
             task: string;
             /**
              * @description Files of the workspace.
@@ -2261,18 +2260,18 @@ export interface components {
             files: components["schemas"]["TaskFile"][];
             /** @description The model, as `provider/name`. */
             model: string;
-            /** @description How it writes actions. */
+            /** @description Its dialect. */
             dialect: components["schemas"]["Dialect"];
             /**
              * @description The language of prompts and messages.
              * @default english
              */
             language: components["schemas"]["Language"];
-            /** @description What the run may use. */
+            /** @description The budget. */
             budget: components["schemas"]["Budget"];
             /**
              * Format: uint32
-             * @description How many tokens a conversation and its reply may have together.
+             * @description The context window: tokens of a conversation and its reply together.
              */
             context_window: number;
             /**
@@ -2282,36 +2281,36 @@ export interface components {
             max_tokens: number;
             /**
              * Format: double
-             * @description How freely the model draws; else what the server says.
+             * @description Sampling temperature; by default that of the server.
              */
             temperature?: number | null;
             /**
-             * @description Whether the model is asked to check its first answer against the task before it is taken.
+             * @description Whether the model is asked to check its first answer against the task before it is accepted.
              * @default false
              */
             review: boolean;
             /**
-             * @description The tools that it is offered besides `python` and `answer`.
+             * @description The tools for the model besides `python` and `answer`.
              * @default []
              */
             tools: string[];
             /**
-             * @description Packages that the environment has, to be told.
+             * @description Packages of the environment, for the prompt.
              * @default []
              */
             packages: string[];
             /** @description The tools that code may call. */
             granted?: components["schemas"]["GrantedTool"][];
             /**
-             * @description When a person is asked.
+             * @description The approval policy.
              * @default {
              *       "policy": "never"
              *     }
              */
             approvals: components["schemas"]["Approvals"];
-            /** @description Whether code may try alternatives, and which of them is taken. */
+            /** @description Whether code may try alternatives, and which of them is accepted. */
             branches?: components["schemas"]["Branches"] | null;
-            /** @description The run that it goes on from. */
+            /** @description The run that it continues. */
             parent?: components["schemas"]["Parent"] | null;
         };
         /** @description How a cell ended, in one word. */
@@ -2340,13 +2339,13 @@ export interface components {
         };
         /** @description One of the two output streams of a program. */
         Stream: "stdout" | "stderr";
-        /** @description What is to be approved. */
+        /** @description The subject of an approval. */
         Subject: {
             /** @constant */
             kind: "cell";
             /** @description All of it. */
             code: string;
-            /** @description What it may do. */
+            /** @description Its capabilities. */
             risk: components["schemas"]["Risk"];
         } | {
             /** @constant */
@@ -2372,12 +2371,12 @@ export interface components {
              * @description Its size.
              */
             bytes: number;
-            /** @description How it begins, if it is text. */
+            /** @description Its beginning, if it is text. */
             head?: string;
             /** @description Its contents. */
             contents: components["schemas"]["BlobRef"];
         };
-        /** @description What a call that code of a cell made was answered. */
+        /** @description The answer to a call by code of a cell. */
         ToolAnswer: {
             /** @constant */
             kind: "value";
@@ -2391,7 +2390,7 @@ export interface components {
         } | {
             /** @constant */
             kind: "kept";
-            /** @description What stands for it. */
+            /** @description Its marker. */
             marker: string;
             /** @description It. */
             data: components["schemas"]["BlobRef"];
@@ -2403,7 +2402,7 @@ export interface components {
         } | {
             /** @constant */
             kind: "refused";
-            /** @description What the code was told. */
+            /** @description The message for the code. */
             message: string;
         } | {
             /** @constant */
@@ -2417,7 +2416,7 @@ export interface components {
          * @enum {string}
          */
         ToolAsked: "plan" | "read_file";
-        /** @description A call that a model asked for. */
+        /** @description A call by a model. */
         ToolCall: {
             /**
              * @description Unique within a reply. Empty for the `function_call` of older servers, whose result is then
@@ -2430,11 +2429,11 @@ export interface components {
             arguments: string;
         };
         /**
-         * @description What a tool does to the world: whether a person is asked before, and whether a call that a host
-         *     began and did not end may be made once more.
+         * @description The effects of a tool: whether approval is needed, and whether an interrupted call may be
+         *     performed again.
          */
         ToolEffects: "none" | "once" | "each_call";
-        /** @description What was sent to the network and got from it. */
+        /** @description Network activity. */
         Traffic: {
             /**
              * Format: uint64
@@ -2453,12 +2452,12 @@ export interface components {
             bytes_received: number;
             /**
              * Format: uint64
-             * @description What was denied.
+             * @description Denials.
              */
             denials: number;
             /**
              * Format: uint64
-             * @description How many of the denials were only counted, because their channel was full.
+             * @description Denials that were only counted, because their channel was full.
              */
             denials_unreported: number;
         };
@@ -2466,27 +2465,27 @@ export interface components {
         Usage: {
             /**
              * Format: uint64
-             * @description All that the model read, cached or not.
+             * @description Input tokens, cached or not.
              */
             input_tokens: number;
             /**
              * Format: uint64
-             * @description All that it wrote, thoughts too.
+             * @description Output tokens, reasoning included.
              */
             output_tokens: number;
             /**
              * Format: uint64
-             * @description How many of the input came from the server's cache.
+             * @description Input tokens from the server's cache.
              */
             cached_tokens: number;
             /**
              * Format: uint64
-             * @description How many of the input were written to the server's cache.
+             * @description Input tokens written to the server's cache.
              */
             cache_write_tokens: number;
             /**
              * Format: uint64
-             * @description How many of the output were thoughts, where the server tells.
+             * @description Output tokens of reasoning, if the server reports them.
              */
             thinking_tokens: number;
             /** @description Whether a count was left out by the server, so that it is our estimate. */
@@ -2510,7 +2509,7 @@ export interface components {
              */
             processes?: number | null;
         };
-        /** @description What stood between the cell and the host. */
+        /** @description The isolation of the cell. */
         Walls: "full" | "unfiltered" | "none";
         /**
          * @description What to do with a cell while another one runs.

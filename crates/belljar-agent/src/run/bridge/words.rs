@@ -1,4 +1,4 @@
-//! What the model and its code are told of approvals and of calls.
+//! Messages about approvals and calls, for the model and its code.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use belljar_protocol::Language;
 use super::{CellCall, CellCallState};
 use crate::run::event::ToolAnswer;
 
-/// The most calls of a cell that the model is told of.
+/// The most calls of a cell that a message lists.
 const MOST_CALLS_TOLD: usize = 20;
 
 /// A cell or another call that was begun by a host that died; what its code had called by then.
@@ -121,7 +121,7 @@ pub(crate) fn calls_used_up(most: u32, language: Language) -> String {
     }
 }
 
-/// What code is told of a call whose host died.
+/// The message for code about a call whose host died.
 pub(crate) fn call_lost(language: Language) -> &'static str {
     match language {
         Language::English => {

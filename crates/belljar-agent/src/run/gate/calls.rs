@@ -1,4 +1,4 @@
-//! Calls of tools that can be seen to fail: the tool is not there, or does not take the arguments.
+//! Tool calls that are certain to fail: the tool does not exist, or does not accept the arguments.
 //!
 //! The host would deny them, in the middle of a cell. Here too what is not certain is let through.
 
@@ -18,7 +18,7 @@ use crate::run::tools_text::shown_signature;
 /// The module that the tools are in.
 const TOOLS: &str = "tools";
 
-/// The most wrong calls that are told at once, and names that are listed.
+/// The most wrong calls that are reported at once, and names that are listed.
 const TOLD: usize = 5;
 const LISTED: usize = 12;
 
@@ -363,7 +363,7 @@ impl<'a> Visitor<'a> for Uses<'a> {
     }
 }
 
-/// What a model is told of calls that were not made.
+/// The message for the model about calls that were not made.
 pub(crate) fn words_wrong_calls(wrong: &[WrongCall], language: Language) -> String {
     let quoted = |names: &[String]| {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
