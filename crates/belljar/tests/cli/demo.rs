@@ -158,7 +158,7 @@ fn a_demonstration_is_for_this_machine_alone() {
     scratch
         .belljar(&["serve", "--demo", "--listen", "0.0.0.0:0"])
         .exits_with(2)
-        .says("loopback alone");
+        .says("loopback only");
     scratch
         .belljar(&["serve", "--demo", "--host", "belljar.example"])
         .exits_with(2)

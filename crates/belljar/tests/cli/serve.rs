@@ -150,7 +150,7 @@ fn keys_are_made_listed_and_revoked() {
     keys(&["revoke", &prefix]).exits_with(0).prints("");
     keys(&["revoke", &prefix])
         .exits_with(2)
-        .says("no key that is valid has the prefix");
+        .says("no valid key has the prefix");
     assert!(keys(&["list"]).stdout.contains("\trevoked at "));
     keys(&["create", "--tenant", "a b"])
         .exits_with(2)
@@ -276,7 +276,7 @@ fn a_log_for_programs_has_one_object_a_line() {
     assert!(
         lines
             .iter()
-            .any(|line| line["message"] == "stopping: no new work is taken")
+            .any(|line| line["message"] == "shutting down: no new work is accepted")
     );
 }
 
