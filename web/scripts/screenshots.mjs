@@ -45,7 +45,7 @@ async function runs() {
 }
 async function approval() {
   const page = await open('light');
-  await example(page, 'A cell that waits for you');
+  await example(page, 'A cell that needs approval');
   await page.getByRole('heading', { name: /May this run/ }).waitFor();
   await page.getByRole('button', { name: 'Change it' }).click();
   await page.locator('.cm-content').click();

@@ -179,7 +179,7 @@ impl Bounds {
         // A float of a small count loses nothing.
         let wanted = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         if of_tenant.creates.left(rate) < wanted {
-            let detail = format!("a tenant may start {rate} sessions in a second");
+            let detail = format!("a tenant may start {rate} sessions per second");
             return Err(Problem::new(Code::TooManyCreates, detail).after(1));
         }
         let all_memory = memory_bytes.saturating_mul(count as u64);
@@ -189,7 +189,7 @@ impl Bounds {
             return Err(exceeded(Quota::MemoryBytes, of_tenant.memory, most));
         }
         if sessions + count > self.max_sessions {
-            let detail = "all places for sessions are taken";
+            let detail = "the service has its maximum of sessions";
             return Err(Problem::new(Code::ServiceFull, detail).after(5));
         }
         let each = memory_bytes / RESERVED_SHARE;
@@ -198,7 +198,7 @@ impl Bounds {
             && let wanted = all + KEPT_FREE.max(total / KEPT_FREE_SHARE)
             && (reserved + wanted > total || wanted > available)
         {
-            let detail = "there is not enough free memory for another session";
+            let detail = "not enough free memory for another session";
             return Err(Problem::new(Code::MemoryShort, detail).after(5));
         }
         of_tenant.creates.left -= wanted;
@@ -220,7 +220,10 @@ impl Bounds {
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
         let of_tenant = used.of(tenant);
         if of_tenant.cells >= self.tenant_cells {
-            let detail = format!("a tenant may run {} cells at once", self.tenant_cells);
+            let detail = format!(
+                "the limit is {} running and waiting cells per tenant",
+                self.tenant_cells
+            );
             return Err(Problem::new(Code::TooManyCells, detail));
         }
         of_tenant.cells += 1;
@@ -232,7 +235,10 @@ impl Bounds {
         let mut used = self.used();
         let of_tenant = used.of(tenant);
         if of_tenant.streams >= self.tenant_streams {
-            let detail = format!("a tenant may read {} streams at once", self.tenant_streams);
+            let detail = format!(
+                "the limit is {} open streams per tenant",
+                self.tenant_streams
+            );
             return Err(Problem::new(Code::TooManyStreams, detail));
         }
         of_tenant.streams += 1;
@@ -245,7 +251,7 @@ impl Bounds {
         let rate = used.accounts.limit(tenant, Quota::RequestsPerSecond);
         let of_tenant = used.of(tenant);
         if of_tenant.requests >= TENANT_REQUESTS {
-            let detail = format!("{TENANT_REQUESTS} requests of the tenant are being carried out");
+            let detail = format!("the limit is {TENANT_REQUESTS} concurrent requests per tenant");
             return Err(Problem::new(Code::TooManyRequests, detail));
         }
         if let Some(rate) = rate {
@@ -264,7 +270,7 @@ impl Bounds {
         let of_tenant = used.of(tenant);
         if of_tenant.connections >= self.tenant_sessions {
             let most = self.tenant_sessions;
-            let detail = format!("a tenant may have {most} connections of MCP at once");
+            let detail = format!("the limit is {most} MCP connections per tenant");
             return Err(Problem::new(Code::TooManySessions, detail).after(5));
         }
         of_tenant.connections += 1;
@@ -277,11 +283,11 @@ impl Bounds {
         let full = used.transfers >= MAX_TRANSFERS;
         let of_tenant = used.of(tenant);
         if of_tenant.transfers >= TENANT_TRANSFERS {
-            let detail = format!("a tenant may send and get {TENANT_TRANSFERS} files at once");
+            let detail = format!("the limit is {TENANT_TRANSFERS} concurrent transfers per tenant");
             return Err(Problem::new(Code::TooManyTransfers, detail));
         }
         if full && of_tenant.transfers >= FIRST_TRANSFERS {
-            let detail = "too many files and large requests are on their way";
+            let detail = "the service has its maximum of concurrent transfers";
             return Err(Problem::new(Code::ServiceFull, detail));
         }
         of_tenant.transfers += 1;
@@ -300,7 +306,7 @@ impl Bounds {
             return Err(exceeded(Quota::Runs, of_tenant.runs as u64, most));
         }
         if runs >= self.max_runs {
-            let detail = "all places for runs are taken";
+            let detail = "the service has its maximum of concurrent runs";
             return Err(Problem::new(Code::ServiceFull, detail).after(5));
         }
         of_tenant.runs += 1;

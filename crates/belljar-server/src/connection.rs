@@ -56,7 +56,7 @@ pub(crate) async fn serve(
                 Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
                     // Too many descriptors, most likely: some will be free again.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -70,7 +70,7 @@ pub(crate) async fn serve(
                     let connection = &admitted.0;
                     tokio::select! {
                         () = accepted(stream, tls.as_deref(), router, stop, connection) => {}
-                        () = connection.is_cut() => tracing::debug!("a connection made room for another"),
+                        () = connection.is_cut() => tracing::debug!("connection closed in favour of another"),
                     }
                 });
             }
@@ -147,7 +147,7 @@ async fn talk(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended early");
     }
 }
 

@@ -187,11 +187,12 @@ impl Slot {
     pub(crate) async fn earlier(&self) -> Result<Earlier, Problem> {
         let mut told = self.answer.subscribe();
         let answer = told.wait_for(Option::is_some).await;
-        let answer = answer.map_err(|error| Problem::internal("an earlier answer", error))?;
+        let answer = answer
+            .map_err(|error| Problem::internal("cannot return an earlier response", error))?;
         match answer.clone() {
             Some(Answer::Cell(record)) => {
                 let record = record.upgrade().ok_or_else(|| {
-                    let detail = "the cell was run, and others have run since";
+                    let detail = "the cell was executed, and is no longer kept";
                     Problem::new(Code::AnswerGone, detail)
                 })?;
                 Ok(Earlier::Cell(record))
@@ -206,10 +207,14 @@ impl Slot {
                 Ok(Earlier::Response(response))
             }
             Some(Answer::Gone) => {
-                let detail = "the request was carried out, and its answer is too large or too old to be kept";
+                let detail =
+                    "the request was executed, and its response was too large or too old to keep";
                 Err(Problem::new(Code::AnswerGone, detail))
             }
-            None => Err(Problem::internal("an earlier answer", "it is not there")),
+            None => Err(Problem::internal(
+                "cannot return an earlier response",
+                "it is not there",
+            )),
         }
     }
 
@@ -228,7 +233,7 @@ impl Slot {
 
 /// The key came with another request before.
 pub(crate) fn mismatch() -> Problem {
-    let detail = "this `Idempotency-Key` came with another method, path or body; use a new one";
+    let detail = "this `Idempotency-Key` was used with another method, path or body; use a new key";
     Problem::new(Code::IdempotencyMismatch, detail)
 }
 

@@ -120,38 +120,38 @@ impl Metrics {
         page.family(
             "belljar_build_info",
             "gauge",
-            "Which Belljar this is; always 1.",
+            "Version of Belljar; always 1.",
         );
         page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         page.one(
             "belljar_sessions",
             "gauge",
-            "Sessions that live; those that sleep are among them.",
+            "Sessions, including hibernated ones.",
             sessions,
         );
         page.one(
             "belljar_sessions_asleep",
             "gauge",
-            "Sessions that sleep.",
+            "Hibernated sessions.",
             asleep,
         );
         page.one(
             "belljar_sessions_created_total",
             "counter",
-            "Sessions that were started, forked or loaded.",
+            "Sessions started, forked or loaded.",
             made,
         );
         page.one(
             "belljar_cells_running",
             "gauge",
-            "Cells that run or wait.",
+            "Running and waiting cells.",
             cells,
         );
         self.counted(&mut page);
         page.family(
             "belljar_places_used",
             "gauge",
-            "Places that are taken: of all tenants (of=service), and of the tenant that has most (of=tenant).",
+            "Used permits: of all tenants (of=service), and of the tenant with the most (of=tenant).",
         );
         for taken in &places {
             page.sample(&[("place", taken.place), ("of", taken.of)], taken.used);
@@ -159,7 +159,7 @@ impl Metrics {
         page.family(
             "belljar_places_limit",
             "gauge",
-            "How many of these places there are, where there is a limit.",
+            "Number of permits, if limited.",
         );
         for taken in &places {
             if let Some(limit) = taken.limit {
@@ -170,13 +170,13 @@ impl Metrics {
             page.one(
                 "belljar_host_memory_bytes",
                 "gauge",
-                "Memory of the host.",
+                "Total memory of the host.",
                 memory.total,
             );
             page.one(
                 "belljar_host_memory_available_bytes",
                 "gauge",
-                "Memory of the host that is available, on which the start of sessions depends.",
+                "Available memory of the host, which admits new sessions.",
                 memory.available,
             );
         }
@@ -187,11 +187,7 @@ impl Metrics {
     /// What has been counted since the start.
     fn counted(&self, page: &mut Page) {
         let counts = lock(&self.counts);
-        page.family(
-            "belljar_cells_total",
-            "counter",
-            "Cells that have ended, by how.",
-        );
+        page.family("belljar_cells_total", "counter", "Ended cells, by status.");
         // All from the start: a rate needs a first value.
         for status in [
             Status::Success,
@@ -206,7 +202,7 @@ impl Metrics {
         page.family(
             "belljar_cell_duration_seconds",
             "histogram",
-            "From the request for a cell to its outcome.",
+            "Time from the request of a cell to its outcome.",
         );
         page.histogram(&[], &counts.cell_durations);
         let routes = || {
@@ -219,7 +215,7 @@ impl Metrics {
         page.family(
             "belljar_http_requests_total",
             "counter",
-            "Answers, by method, route and class of status.",
+            "HTTP responses, by method, route and status class.",
         );
         for ([method, route], of_route) in routes() {
             for (class, count) in &of_route.by_class {
@@ -229,7 +225,7 @@ impl Metrics {
         page.family(
             "belljar_http_request_duration_seconds",
             "histogram",
-            "From the head of a request to the head of its answer.",
+            "Time from the head of a request to the head of its response.",
         );
         for (labels, of_route) in routes() {
             page.histogram(&labels, &of_route.durations);
@@ -237,7 +233,7 @@ impl Metrics {
         page.family(
             "belljar_http_problems_total",
             "counter",
-            "Refusals and faults, by their code.",
+            "Problems (refusals and faults), by code.",
         );
         for code in Code::ALL {
             let code = code.as_str();
@@ -254,7 +250,7 @@ fn process(page: &mut Page) {
         page.one(
             "process_cpu_seconds_total",
             "counter",
-            "Processor time of the service itself.",
+            "CPU time of the service process.",
             seconds,
         );
         let booted = read("/proc/stat").and_then(|text| {
@@ -265,7 +261,7 @@ fn process(page: &mut Page) {
             page.one(
                 "process_start_time_seconds",
                 "gauge",
-                "When the service was started, in seconds since 1970.",
+                "Start time of the service, in seconds since 1970.",
                 booted + since_boot,
             );
         }
@@ -279,7 +275,7 @@ fn process(page: &mut Page) {
         page.one(
             "process_resident_memory_bytes",
             "gauge",
-            "Memory of the service itself.",
+            "Resident memory of the service process.",
             resident,
         );
     }
@@ -288,7 +284,7 @@ fn process(page: &mut Page) {
         page.one(
             "process_open_fds",
             "gauge",
-            "Open descriptors.",
+            "Open file descriptors.",
             open.count().saturating_sub(1),
         );
     }
@@ -297,7 +293,7 @@ fn process(page: &mut Page) {
         page.one(
             "process_max_fds",
             "gauge",
-            "The most open descriptors.",
+            "Maximum number of open file descriptors.",
             limit,
         );
     }

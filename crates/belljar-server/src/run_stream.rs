@@ -106,7 +106,7 @@ impl RunReader {
             };
             Ok(streams::event(seq, kind, &dated(&json, entry.at)))
         });
-        let cut = |error| tracing::error!(run = %self.id, error, "a stream was cut");
+        let cut = |error| tracing::error!(run = %self.id, error, "stream cut off");
         rendered.map_err(cut).ok()
     }
 }

@@ -35,7 +35,8 @@ impl Runs {
     pub(crate) async fn disk_bytes(&self, tenant: &TenantName) -> Result<u64, Problem> {
         let path = self.directory.join(tenant.as_str());
         let size = tokio::task::spawn_blocking(move || size(&path)).await;
-        let size = size.map_err(|error| Problem::internal("the size of runs", error))?;
+        let size =
+            size.map_err(|error| Problem::internal("cannot read the size of runs", error))?;
         Ok(self.bounds.set_runs_bytes(tenant, size))
     }
 
@@ -79,7 +80,8 @@ impl Runs {
         let run = self.bounds.run(tenant)?;
         let memory = self.session.limits.memory_bytes;
         let session = self.bounds.sessions(tenant, 1, memory)?.pop();
-        let session = session.ok_or_else(|| Problem::internal("a place", "there is none"))?;
+        let session =
+            session.ok_or_else(|| Problem::internal("no session permit", "there is none"))?;
         Ok(Places {
             run,
             _session: session,
@@ -87,7 +89,7 @@ impl Runs {
         })
     }
 
-    /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.
+    /// Starts a run, which may continue another one after one of its steps. Its tenant is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
         Admitted { agent, places }: Admitted,

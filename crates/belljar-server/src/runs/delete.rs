@@ -25,7 +25,7 @@ impl Runs {
         if !last_event(directory.journal(), &id).await?.is_end
             && !self.is_unreadable(tenant, &id).await
         {
-            let detail = "cancel it, and delete it when it has ended";
+            let detail = "cancel the run, and delete it when it has ended";
             return Err(Problem::new(Code::RunNotEnded, detail));
         }
         let until = Instant::now() + PATIENCE;
@@ -36,7 +36,7 @@ impl Runs {
                 Err(RunError::Driven(_)) if Instant::now() < until => {
                     tokio::time::sleep(LOOK).await;
                 }
-                Err(RunError::Driven(_)) => return Err(Problem::new(Code::RunBusy, "try again")),
+                Err(RunError::Driven(_)) => return Err(Problem::new(Code::RunBusy, "retry")),
                 held => break held.map_err(fault)?,
             }
         };
@@ -80,7 +80,7 @@ impl Runs {
                     Err(problem) => Err(problem),
                 };
                 if let Err(problem) = swept {
-                    tracing::error!(%tenant, problem.detail, "what deleted runs left is there still");
+                    tracing::error!(%tenant, problem.detail, "cannot remove the remains of deleted runs");
                     // The next run that ends or is deleted tries again.
                     lock(&runs.unswept).insert(tenant);
                     return;

@@ -115,7 +115,7 @@ impl Runs {
             };
             let mut go_on_later = false;
             if let Err(error) = ended {
-                tracing::error!(run = %driven.id, %error, "a run can't go on");
+                tracing::error!(run = %driven.id, %error, "run interrupted");
                 go_on_later = error.storage_fault().is_some();
             }
             // Who hears of its end finds its places free.
@@ -177,7 +177,7 @@ impl Driven {
         match progress {
             Progress::Event(event, run) => {
                 if let RunEvent::ModelFailed { error, .. } = event {
-                    tracing::error!(run = %self.id, error, "a model could not be asked");
+                    tracing::error!(run = %self.id, error, "request to the model failed");
                 }
                 if let RunEvent::Replied { .. }
                 | RunEvent::ModelFailed { .. }
@@ -223,7 +223,7 @@ impl Driven {
                     self.told.send_modify(|told| *told += 1);
                 }
             }
-            Err(error) => tracing::error!(%error, "a part of a run can't be written"),
+            Err(error) => tracing::error!(%error, "cannot write a part of a run"),
         }
     }
 

@@ -79,14 +79,14 @@ impl Runs {
                 self.resume(tenant, id).await
             };
             match taken {
-                Ok(()) => return tracing::info!(run = %id, "a run goes on"),
+                Ok(()) => return tracing::info!(run = %id, "run resumed"),
                 Err(problem) if problem.code.retry() => {
                     if !self.note_interrupted(id, stop) {
                         return;
                     }
                 }
                 Err(problem) => {
-                    return tracing::error!(run = %id, problem.detail, "a run can't go on");
+                    return tracing::error!(run = %id, problem.detail, "cannot resume a run");
                 }
             }
         }
@@ -116,15 +116,15 @@ impl Runs {
                     Ok(runs) => open.extend(runs.into_iter().map(|run| (tenant.clone(), run))),
                     Err(problem) if problem.code.retry() => tenants.push(tenant),
                     // One tenant's damage is no other's.
-                    Err(problem) => tracing::error!(%tenant, problem.detail, "runs can't be read"),
+                    Err(problem) => tracing::error!(%tenant, problem.detail, "cannot read runs"),
                 }
             }
             for (tenant, id) in std::mem::take(&mut open) {
                 match self.resume(&tenant, &id).await {
-                    Ok(()) => tracing::info!(run = %id, "a run goes on"),
+                    Ok(()) => tracing::info!(run = %id, "run resumed"),
                     Err(problem) if problem.code.retry() => open.push((tenant, id)),
                     Err(problem) => {
-                        tracing::error!(run = %id, problem.detail, "a run can't go on");
+                        tracing::error!(run = %id, problem.detail, "cannot resume a run");
                     }
                 }
             }

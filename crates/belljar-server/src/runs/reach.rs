@@ -197,7 +197,7 @@ impl Runs {
                     tokio::time::sleep(LOOK).await;
                 }
                 Err(RunError::Driven(_)) => {
-                    return Err(Problem::new(Code::RunBusy, "try again"));
+                    return Err(Problem::new(Code::RunBusy, "retry"));
                 }
                 Err(error) => return Err(fault(error)),
             }
@@ -206,7 +206,7 @@ impl Runs {
 }
 
 fn ended() -> Problem {
-    Problem::new(Code::RunEnded, "start a new one")
+    Problem::new(Code::RunEnded, "start a new run")
 }
 
 fn refused(error: DecisionError) -> Problem {

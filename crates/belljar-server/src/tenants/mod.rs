@@ -1,5 +1,4 @@
-//! Who may use the service: keys, and the tenants they belong to, in a SQLite file; what tenants may use and
-//! have used; what was done by those who administer.
+//! Keys and their tenants, in a SQLite file; quotas and use of tenants; the audit log.
 //!
 //! A key is `bj_PREFIX_SECRET`. The secret is 256 random bits, so SHA-256 is enough to keep it by: there is
 //! nothing to guess that a slow hash would make harder, as there is with passwords, and each request would
@@ -44,11 +43,11 @@ const LIST: &str =
 const FIND: &str =
     "SELECT prefix, tenant, scopes, created, revoked, hash FROM keys WHERE prefix = $1";
 
-/// Why keys can't be read or written.
+/// Error of reading or writing keys.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TenantsError {
-    /// The directory or file can't be used.
+    /// Unusable directory or file.
     #[error("{}: {source}", path.display())]
     Io {
         /// Which.
@@ -56,7 +55,7 @@ pub enum TenantsError {
         /// Why.
         source: std::io::Error,
     },
-    /// The database can't be used.
+    /// Unusable database.
     #[error("{}: {source}", path.display())]
     Database {
         /// Which.
@@ -64,8 +63,9 @@ pub enum TenantsError {
         /// Why.
         source: sqlx::Error,
     },
-    /// A newer version has written it.
-    #[error("{} was written by a newer version of Belljar", .0.display())]
+    /// Database of a newer version.
+    #[error("`{}` was written by a newer version of Belljar\nhint: use that version, or another data \
+     directory", .0.display())]
     Newer(PathBuf),
 }
 
@@ -89,13 +89,13 @@ pub struct KeyInfo {
     pub tenant: TenantName,
     /// What it may do.
     pub scopes: Vec<Scope>,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: i64,
-    /// When it was revoked.
+    /// Revocation time, in seconds since 1970.
     pub revoked: Option<i64>,
 }
 
-/// A key that was made just now, whole: nobody can show it again.
+/// A new key, complete: it cannot be shown again.
 #[derive(Clone)]
 pub struct NewKey {
     /// `bj_PREFIX_SECRET`.
@@ -134,7 +134,7 @@ pub struct Tenants {
     path: PathBuf,
     /// One connection: writes wait for each other here.
     writer: SqlitePool,
-    /// Never written by, so that no fault of a write reaches those who read.
+    /// Never used for writes, so that no write fault reaches readers.
     readers: SqlitePool,
     known: Mutex<HashMap<String, Known>>,
     /// By prefix. A revocation holds from the moment that it is here, whatever the disk does.
@@ -182,7 +182,7 @@ impl Tenants {
         })
     }
 
-    /// Makes the first key, with all scopes, if there has never been one.
+    /// Creates the first key, with all scopes, if there has never been one.
     pub async fn first_key(&self) -> Result<Option<NewKey>, TenantsError> {
         let made = async {
             let mut transaction = self.write("tenants.create_key").await?;
@@ -202,7 +202,7 @@ impl Tenants {
         made.await.map_err(|error| self.fault(error))
     }
 
-    /// Makes a key. The tenant need not have had one before.
+    /// Creates a key. The tenant need not have had one before.
     pub async fn create_key(
         &self,
         tenant: &TenantName,

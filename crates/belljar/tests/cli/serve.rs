@@ -269,7 +269,7 @@ fn a_log_for_programs_has_one_object_a_line() {
     assert_eq!(created["status"], 201);
     let ran = answered("/v1/sessions/{id}/cells");
     assert_eq!(ran["span"]["cell"], 1, "{ran:#}");
-    let ended = lines.iter().find(|line| line["message"] == "a cell ended");
+    let ended = lines.iter().find(|line| line["message"] == "cell ended");
     assert_eq!(ended.unwrap()["span"]["id"], ran["span"]["id"]);
     let refused = answered("/v1/sessions/{id}/restore");
     assert_eq!(refused["code"], "checkpoint_not_found", "{refused:#}");
@@ -428,7 +428,7 @@ fn tls_is_asked_for_clearly() {
     let refused = |arguments: &[&str]| scratch.belljar(&[&serve, arguments].concat()).exits_with(2);
     refused(&files).says("one.pem: No such file");
     scratch.write("one.pem", "nonsense");
-    refused(&files).says("one.pem: there is no certificate");
+    refused(&files).says("one.pem: it has no certificate");
     refused(&files[..2]).says("--tls-key");
 
     let mut command = scratch.prepare(BELLJAR);
