@@ -25,7 +25,7 @@ pub(crate) struct QuotaUse {
     pub(crate) name: Quota,
     pub(crate) used: u64,
     pub(crate) limit: u64,
-    /// Time of the reset of a daily quota [seconds since 1970].
+    /// Time of the reset of a daily quota, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resets_at: Option<u64>,
 }

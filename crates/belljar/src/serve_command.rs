@@ -74,7 +74,7 @@ pub(crate) struct ServeArgs {
     /// Idle minutes before a session hibernates
     #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
-    /// Shutdown grace period for running cells [seconds]
+    /// Shutdown grace period for running cells, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     drain: u64,
     #[command(flatten)]

@@ -60,7 +60,7 @@ pub(crate) struct SettingsArgs {
     /// Budget: money, in the currency of the prices (see `belljar config`)
     #[arg(long, value_name = "AMOUNT", value_parser = amount)]
     money: Option<f64>,
-    /// Budget: time of model and tools together [seconds]
+    /// Budget: time of model and tools together, in seconds
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// Budget: tool calls [default: 100]

@@ -24,10 +24,10 @@ pub(crate) struct SessionArgs {
     /// Existing interpreter or virtual environment, used unchanged instead of `--env`
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// Time limit of a cell [seconds]; interrupted, then killed 2 seconds later
+    /// Time limit of a cell, in seconds; then interrupted, and killed after 2 more
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
-    /// Memory limit of the session, including processes and files [MiB]
+    /// Memory limit of the session, including processes and files, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(64..=1 << 20))]
     memory: u64,
     /// CPU limit of the session, such as 0.5

@@ -233,7 +233,7 @@ pub(super) struct KeyView {
     prefix: String,
     tenant: String,
     scopes: Vec<&'static str>,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     created_at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<i64>,
@@ -353,7 +353,7 @@ pub(super) async fn revoke_key(
 pub(super) struct AnySession {
     id: String,
     tenant: String,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     created_at: u64,
     /// Whether a cell is running.
     busy: bool,

@@ -28,7 +28,7 @@ use crate::sessions::Held;
 pub(super) struct RunCell {
     /// Python source code.
     pub(super) code: String,
-    /// Time limit, if shorter than the session's [milliseconds].
+    /// Time limit, if shorter than the session's, in milliseconds.
     #[schema(minimum = 1)]
     pub(super) wall_time_ms: Option<u64>,
     /// What to do if another cell is running.

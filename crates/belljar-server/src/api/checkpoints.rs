@@ -30,7 +30,7 @@ pub(super) struct CheckpointView {
     /// Name of the checkpoint, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Memory that only this checkpoint holds [bytes].
+    /// Memory that only this checkpoint holds, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
 }

@@ -36,7 +36,7 @@ pub(super) struct FileView {
     /// Path, relative to the workspace.
     path: String,
     kind: FileKind,
-    /// Size of a file [bytes].
+    /// Size of a file, in bytes.
     size: u64,
 }
 

@@ -99,7 +99,7 @@ pub(super) struct BudgetAsked {
     /// Money, in the currency of the service's prices.
     #[schema(minimum = 0)]
     pub(super) money: Option<f64>,
-    /// Time of model and tools together [seconds].
+    /// Time of model and tools together, in seconds.
     #[schema(minimum = 1)]
     pub(super) seconds: Option<u64>,
     /// Tool calls.

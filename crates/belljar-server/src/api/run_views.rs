@@ -82,7 +82,7 @@ impl From<Box<Parent>> for ParentView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RunBrief {
     pub(super) id: String,
-    /// Creation time [seconds since 1970].
+    /// Creation time, in seconds since 1970.
     pub(super) created_at: u64,
     pub(super) state: RunState,
     pub(super) task: String,

@@ -118,9 +118,8 @@ pub(super) async fn show(
 
 /// Deletes an ended run with its events and files.
 ///
-/// Runs that continue it stay unchanged. Large values that no other run has are deleted as soon as no
-/// run of the tenant is
-/// running.
+/// Runs that continue it stay unchanged. Large values that no other run has are deleted as soon as no run of the
+/// tenant is running.
 #[utoipa::path(
     delete, path = "/v1/runs/{id}", tag = "runs", operation_id = "delete_run",
     params(("id" = String, Path, description = "The ended run.")),

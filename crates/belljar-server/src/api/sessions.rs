@@ -45,22 +45,22 @@ pub(super) struct CreateSession {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitsAsked {
-    /// Memory of the session, including its files [bytes].
+    /// Memory of the session, including its files, in bytes.
     #[schema(minimum = 67_108_864)]
     memory_bytes: Option<u64>,
-    /// CPU limit [thousandths of a CPU].
+    /// CPU limit, in thousandths of a CPU.
     #[schema(minimum = 10)]
     milli_cpus: Option<u64>,
     /// Number of processes and threads.
     #[schema(minimum = 8)]
     processes: Option<u64>,
-    /// Size of the workspace [bytes].
+    /// Size of the workspace, in bytes.
     #[schema(minimum = 65_536)]
     workspace_bytes: Option<u64>,
-    /// Time limit of a cell [milliseconds].
+    /// Time limit of a cell, in milliseconds.
     #[schema(minimum = 1)]
     wall_time_ms: Option<u64>,
-    /// CPU time limit of a cell [milliseconds].
+    /// CPU time limit of a cell, in milliseconds.
     #[schema(minimum = 1)]
     cpu_time_ms: Option<u64>,
 }
@@ -90,7 +90,7 @@ pub(super) struct NetworkAsked {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionView {
     id: String,
-    /// Creation time [seconds since 1970].
+    /// Creation time, in seconds since 1970.
     created_at: u64,
     state: SessionState,
     /// Whether a cell is running.
@@ -114,10 +114,10 @@ pub(super) struct SessionView {
 /// Resource use of a session, including its checkpoints.
 #[derive(Debug, Serialize, ToSchema)]
 struct UseView {
-    /// Memory of the session, including its files [bytes].
+    /// Memory of the session, including its files, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
-    /// CPU time since the session started or woke [milliseconds].
+    /// CPU time since the session started or woke, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ms: Option<u64>,
     /// Number of processes and threads.

@@ -26,7 +26,7 @@ const MAX_TEXT: usize = 200;
 /// Names and files that a snapshot lacks.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LeftOut {
-    /// Size of the snapshot [bytes].
+    /// Size of the snapshot, in bytes.
     bytes: u64,
     /// Names that were not saved. After 1,000 entries, a last one without name has the number of the rest.
     names: Vec<Reason>,

@@ -98,9 +98,8 @@ pub(super) struct FollowUp {
 
 /// Starts a follow-up: a run that continues the end of another one, in its session.
 ///
-/// If the session was not kept, the cells of that run are executed again. If one of them needs
-/// approval, the session is
-/// new and empty instead. The model gets a note about this.
+/// If the session was not kept, the cells of that run are executed again. If one of them needs approval, the
+/// session is new and empty instead. The model gets a note about this.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/follow-up", tag = "runs", operation_id = "follow_up_run",
     params(("id" = String, Path, description = "The ended run.")),
@@ -130,8 +129,8 @@ pub(super) struct BranchFrom {
 
 /// Starts a branch: a run that continues a step of another one, which stays unchanged.
 ///
-/// The cells up to that step are executed again. If one of them needs approval, the session is new and
-/// empty instead.
+/// The cells up to that step are executed again. If one of them needs approval, the session is new and empty
+/// instead.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/branch", tag = "runs", operation_id = "branch_run",
     params(("id" = String, Path, description = "The run.")),

@@ -83,7 +83,7 @@ impl TenantsError {
 /// A key as it is kept: everything but the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// The part of the key that names it.
+    /// Prefix of the key.
     pub prefix: String,
     /// Whose it is.
     pub tenant: TenantName,

@@ -21,21 +21,21 @@ pub enum Quota {
     CreatesPerSecond,
     /// Requests per second on average; bursts of twice as many.
     RequestsPerSecond,
-    /// Sum of the memory limits of its sessions [bytes].
+    /// Sum of the memory limits of its sessions, in bytes.
     MemoryBytes,
-    /// Disk use: journals and files of runs, hibernated sessions, uploads and downloads [bytes].
+    /// Disk use: journals and files of runs, hibernated sessions, uploads and downloads, in bytes.
     DiskBytes,
-    /// CPU time of cells per day [milliseconds].
+    /// CPU time of cells per day, in milliseconds.
     CpuMs,
-    /// Output of cells to standard output and standard error per day [bytes].
+    /// Output of cells to standard output and standard error per day, in bytes.
     OutputBytes,
-    /// Network traffic sent by cells per day [bytes].
+    /// Network traffic sent by cells per day, in bytes.
     EgressBytes,
     /// Events of cells and runs per day.
     Events,
     /// Input and output tokens of runs per day.
     Tokens,
-    /// Cost of runs per day [millionths of the currency of the prices].
+    /// Cost of runs per day, in millionths of the currency of the prices.
     MoneyMicros,
 }
 

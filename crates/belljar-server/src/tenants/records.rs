@@ -23,7 +23,7 @@ const KEPT: i64 = 24 * 60 * 60;
 pub struct AuditEvent {
     /// Number of the event, in order.
     pub id: i64,
-    /// Time [seconds since 1970].
+    /// Time, in seconds since 1970.
     pub at: i64,
     /// The prefix of a key, `command line`, or `service`.
     pub actor: String,

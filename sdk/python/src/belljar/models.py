@@ -461,31 +461,31 @@ class Outcome(OutcomeMethods, Model):
 
 
 class CallView(Model):
-    """A call of a tool."""
+    """A tool call."""
 
     arguments: dict[str, Any]
-    """Its arguments; for a cell, `code` as it ran: that of a person who changed it."""
+    """Arguments; for a cell, `code` as executed, including edits by a person."""
 
     outcome: Outcome | None = None
 
     told: str | None = None
-    """What the model was told instead of an outcome, such as why code was not run."""
+    """Note for the model instead of an outcome, such as why code was not run."""
 
     tool: str
 
 
 CellState = Annotated[Literal["running", "done", "failed"], _Word]
-"""What a cell is doing."""
+"""State of a cell."""
 
 
 class CellView(Model):
-    """A cell that runs or has run."""
+    """A running or ended cell."""
 
     cell: int
-    """Its number in the session."""
+    """Number of the cell in its session."""
 
     events: int
-    """How many events it has told so far."""
+    """Number of events so far."""
 
     outcome: Outcome | None = None
 
@@ -493,34 +493,34 @@ class CellView(Model):
 
 
 class CellList(Model):
-    """The cells of a session that are kept."""
+    """The cells that a session keeps."""
 
     cells: list[CellView]
-    """The oldest first, without their outcomes."""
+    """Oldest first, without outcomes."""
 
 
 class CheckpointView(Model):
-    """A frozen copy of a session."""
+    """A checkpoint of a session."""
 
     cell: int
-    """The cell after which it was made; 0 before the first one."""
+    """Cell after which it was made; 0 before the first cell."""
 
     memory_bytes: int | None = None
-    """Memory that it holds alone."""
+    """Memory that only this checkpoint holds, in bytes."""
 
     name: str | None = None
-    """Its name, if it was made by name."""
+    """Name of the checkpoint, if it has one."""
 
 
 class CheckpointList(Model):
-    """The copies of a session."""
+    """The checkpoints of a session."""
 
     checkpoints: list[CheckpointView]
-    """The newest last."""
+    """Newest last."""
 
 
 CheckpointPolicy = Annotated[Literal["off", "auto", "every"], _Word]
-"""When frozen copies are made of a session."""
+"""When checkpoints of a session are made."""
 
 
 DeniedReason = Annotated[Literal["not_listed", "address_literal", "invalid_name", "refused_address", "host_mismatch", "not_tls", "no_server_name", "server_name_mismatch", "encrypted_hello"], _Word]
@@ -541,7 +541,7 @@ class Denial(Model):
 
 
 class EditPreview(Model):
-    """Code as an approval would show it."""
+    """Code in the view of an approval."""
 
     shown: ShownSubject
 
@@ -683,10 +683,10 @@ class Evidence(Model):
 
 
 class ExampleFile(Model):
-    """A file that a run of an example starts with."""
+    """A file of an example task."""
 
     contents: str
-    """As base64."""
+    """Contents, as base64."""
 
     name: str
 
@@ -700,7 +700,7 @@ class InLanguages(Model):
 
 
 class ExampleView(Model):
-    """A task that the demonstration knows."""
+    """An example task of demo mode."""
 
     files: list[ExampleFile]
 
@@ -732,29 +732,29 @@ class ExitReason(Model):
 
 
 FileKind = Annotated[Literal["file", "directory", "other"], _Word]
-"""What something in a workspace is."""
+"""Kind of an entry."""
 
 
 class FileView(Model):
-    """Something in a workspace."""
+    """An entry of a workspace."""
 
     kind: FileKind
 
     path: str
-    """Relative to the workspace."""
+    """Path, relative to the workspace."""
 
     size: int
-    """Bytes, for a file."""
+    """Size of a file, in bytes."""
 
 
 class FileList(Model):
-    """What is in a workspace."""
+    """The entries of a workspace."""
 
     files: list[FileView]
     """Sorted by path."""
 
     truncated: bool
-    """Whether there is more than a listing holds."""
+    """Whether the listing is truncated."""
 
 
 class LimitsView(Model):
@@ -776,44 +776,44 @@ class LimitsView(Model):
 
 
 SessionState = Annotated[Literal["awake", "asleep", "ended"], _Word]
-"""What a session is doing."""
+"""State of a session."""
 
 
 class UseView(Model):
-    """What a session uses, its frozen copies included."""
+    """Resource use of a session, including its checkpoints."""
 
     cpu_ms: int | None = None
-    """Processor time since it was started or woken."""
+    """CPU time since the session started or woke, in milliseconds."""
 
     memory_bytes: int | None = None
-    """Memory of everything in the session, its files included."""
+    """Memory of the session, including its files, in bytes."""
 
     processes: int | None = None
-    """Processes and threads."""
+    """Number of processes and threads."""
 
 
 class SessionView(Model):
     """A session."""
 
     allow: list[str]
-    """Hosts that it may reach."""
+    """Hosts that the session may reach."""
 
     busy: bool
-    """Whether a cell runs."""
+    """Whether a cell is running."""
 
     cells: int
-    """The number of the last cell that has begun."""
+    """Number of the last started cell."""
 
     checkpoints: CheckpointPolicy
 
     created_at: int
-    """Seconds since 1970."""
+    """Creation time, in seconds since 1970."""
 
     environment: str
-    """The environment that it started from."""
+    """Environment of the session."""
 
     forked_from: str | None = None
-    """The session that it is a fork of."""
+    """Id of the session that this is a fork of."""
 
     id: str
 
@@ -825,7 +825,7 @@ class SessionView(Model):
 
 
 class Forks(Model):
-    """The sessions that were made."""
+    """The new sessions."""
 
     sessions: list[SessionView]
 
@@ -834,7 +834,7 @@ class Interrupted(Model):
     """Whether a cell was interrupted."""
 
     interrupted: bool
-    """False if no cell ran."""
+    """False if no cell was running."""
 
 
 Language = Annotated[Literal["english", "chinese"], _Word]
@@ -842,7 +842,7 @@ Language = Annotated[Literal["english", "chinese"], _Word]
 
 
 class Reason(Model):
-    """What was left out, and why."""
+    """An omitted name or file, with the reason."""
 
     name: str
 
@@ -850,45 +850,45 @@ class Reason(Model):
 
 
 class LeftOut(Model):
-    """What a snapshot does not hold."""
+    """Names and files that a snapshot lacks."""
 
     bytes: int
-    """Bytes of the snapshot."""
+    """Size of the snapshot, in bytes."""
 
     files: list[Reason]
-    """Files that were not saved; where there are more than 1,000, as with names."""
+    """Files that were not saved. After 1,000 entries, as with names."""
 
     names: list[Reason]
-    """Names that were not saved; where there are more than 1,000, the last entry has no name and says how many."""
+    """Names that were not saved. After 1,000 entries, a last one without name has the number of the rest."""
 
 
 class Manifest(Model):
-    """The names of a namespace."""
+    """Names in a namespace."""
 
     names: list[NameInfo]
 
 
 class Me(Model):
-    """Whose key it is, and what it is good for."""
+    """Tenant and rights of a key."""
 
     budget: Budget
 
     demo: bool
-    """Whether the service is a demonstration."""
+    """Whether the service is in demo mode."""
 
     is_admin_address: bool
-    """Whether this address is for those who administer: it has `/v1/admin`, but neither runs nor sessions."""
+    """Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions."""
 
     models: list[str]
-    """The models that runs may have, the usual one first."""
+    """Models for runs, the default first."""
 
     scopes: list[str]
-    """What the key may do."""
+    """Scopes of the key."""
 
     tenant: str
 
     version: str
-    """Of the service."""
+    """Version of the service."""
 
 
 class NotKept(Model):
@@ -902,12 +902,12 @@ class NotKept(Model):
 
 
 class ParentView(Model):
-    """The run that another one goes on from."""
+    """The run that another one continues."""
 
     id: str
 
     step: int
-    """The last of its steps that counts."""
+    """Last step that the new run keeps."""
 
 
 Policy = Annotated[Literal["never", "risky", "always"], _Word]
@@ -915,30 +915,30 @@ Policy = Annotated[Literal["never", "risky", "always"], _Word]
 
 
 Quota = Annotated[Literal["sessions", "runs", "creates_per_second", "requests_per_second", "memory_bytes", "disk_bytes", "cpu_ms", "output_bytes", "egress_bytes", "events", "tokens", "money_micros"], _Word]
-"""One thing that a tenant may use so much of."""
+"""A quota of a tenant."""
 
 
 class QuotaUse(Model):
-    """A quota that is used up, as a client is told."""
+    """An exceeded quota, in a response."""
 
     limit: int
 
     name: Quota
 
     resets_at: int | None = None
-    """When it is counted anew, in seconds since 1970, where it is counted for a day."""
+    """Time of the reset of a daily quota, in seconds since 1970."""
 
     used: int
 
 
 class Problem(Model):
-    """A problem as it stands in an answer, as RFC 9457 has it."""
+    """A problem in a response (RFC 9457)."""
 
     code: str
-    """What went wrong, in one word that never changes."""
+    """Stable code of a problem."""
 
     detail: str
-    """What went wrong this time."""
+    """Cause of this problem."""
 
     quota: QuotaUse | None = None
 
@@ -946,24 +946,24 @@ class Problem(Model):
     """Whether the same request may succeed later."""
 
     status: int
-    """The status of the answer."""
+    """HTTP status of the response."""
 
     title: str
-    """What the code means."""
+    """Meaning of the code."""
 
     type: str
-    """Where the page about this code is, on this server."""
+    """Path of the page about this code, on this server."""
 
 
 RunState = Annotated[Literal["running", "waits", "answered", "ended", "interrupted"], _Word]
-"""How a run is."""
+"""State of a run."""
 
 
 class RunBrief(Model):
     """A run in a list."""
 
     created_at: int
-    """Seconds since 1970."""
+    """Creation time, in seconds since 1970."""
 
     id: str
 
@@ -980,7 +980,7 @@ class RunPage(Model):
     """A page of runs."""
 
     next_cursor: str | None = None
-    """Where the next page begins; not there on the last one."""
+    """Cursor of the next page; absent on the last page."""
 
     runs: list[RunBrief]
 
@@ -1020,7 +1020,7 @@ class RunView(RunBrief):
     """A run."""
 
     answer: str | None = None
-    """The answer, or the best there is."""
+    """Answer, or the best one so far."""
 
     approvals: Policy
 
@@ -1029,7 +1029,7 @@ class RunView(RunBrief):
     budget: Budget
 
     events: int
-    """How many events it has."""
+    """Number of events."""
 
     evidence: list[Evidence]
 
@@ -1038,7 +1038,7 @@ class RunView(RunBrief):
     not_kept: list[NotKept] | None = None
 
     not_kept_more: int | None = None
-    """How many more could not be kept."""
+    """Number of further files that were not kept."""
 
     reason: ExitReason | None = None
 
@@ -1051,34 +1051,34 @@ class SessionPage(Model):
     """A page of sessions."""
 
     next_cursor: str | None = None
-    """Where the next page begins; not there on the last one."""
+    """Cursor of the next page; absent on the last page."""
 
     sessions: list[SessionView]
 
 
 class StepView(Model):
-    """One turn of the model as it was understood, and what it caused."""
+    """One turn of the model as parsed, and its effects."""
 
     calls: list[CallView]
-    """What it asked for, in its order."""
+    """Tool calls, in order."""
 
     note: str | None = None
-    """What the model was told about it, such as why its code was not run."""
+    """Note for the model, such as why its code was not run."""
 
     number: int
-    """Counted from 1."""
+    """Number of the step, from 1."""
 
     thought: str | None = None
-    """What the model thought, where it said so."""
+    """Thoughts of the model, if it gave any."""
 
     understood: bool
-    """False where nothing in the reply could be understood."""
+    """False if the reply was not understood."""
 
 
 class StepPage(Model):
     """Steps of a run."""
 
     more: bool
-    """Whether there are further steps."""
+    """Whether more steps follow."""
 
     steps: list[StepView]
