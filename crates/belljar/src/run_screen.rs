@@ -297,7 +297,7 @@ impl RunScreen {
                 let took = seconds(*took_ms);
                 let mut head = match self.language {
                     Language::English => format!("── step {step} · {took:.1} s · {tokens} tokens"),
-                    Language::Chinese => format!("── 第 {step} 步 · {took:.1} 秒 · {tokens} 令牌"),
+                    Language::Chinese => format!("── 第 {step} 步 · {took:.1} 秒 · {tokens} 词元"),
                 };
                 head.push_str(&self.cost(cost.unwrap_or_default()));
                 self.line(head.dimmed());
@@ -484,7 +484,7 @@ impl RunScreen {
         let (steps, tokens) = (spent.steps, spent.tokens());
         let text = match self.language {
             Language::English => format!(" · {steps} steps · {tokens} tokens"),
-            Language::Chinese => format!(" · {steps} 步 · {tokens} 令牌"),
+            Language::Chinese => format!(" · {steps} 步 · {tokens} 词元"),
         };
         text + &self.cost(spent.money)
     }

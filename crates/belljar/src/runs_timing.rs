@@ -73,7 +73,7 @@ fn table(timing: &Timing, wall_ms: u64, other_ms: u64, language: Language) -> an
         ),
         Language::Chinese => writeln!(
             out,
-            "{steps} 步，{calls} 次调用，回滚 {back} 次；输入 {read} 令牌，输出 {written} 令牌；费用 {money}"
+            "{steps} 步，{calls} 次调用，回滚 {back} 次；输入 {read} 词元，输出 {written} 词元；费用 {money}"
         ),
     }?;
     writeln!(

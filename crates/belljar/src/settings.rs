@@ -269,7 +269,7 @@ impl Settings {
                      [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
                 ),
                 Language::Chinese => bail!(
-                    "设置了费用上限，但不知道 `{model}` 的价格\n提示：去掉上限，或把每百万令牌的价格写入 {file}：\n\
+                    "设置了费用上限，但不知道 `{model}` 的价格\n提示：去掉上限，或把每百万词元的价格写入 {file}：\n\
                      [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
                 ),
             }

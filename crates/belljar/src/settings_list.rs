@@ -110,7 +110,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "200000",
         [
             "Tokens of all requests and replies",
-            "所有请求与回复的令牌总数",
+            "所有请求与回复的词元总数",
         ],
     ),
     Setting(
@@ -215,26 +215,26 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "32768",
         [
             "Context window: tokens of a conversation and its reply together",
-            "上下文窗口：对话与回复合计的令牌数",
+            "上下文窗口：对话与回复合计的词元数",
         ],
     ),
     Setting(
         "providers.*.max_tokens",
         Kind::Count,
         "2048",
-        ["Maximum tokens of one reply", "一次回复的最大令牌数"],
+        ["Maximum tokens of one reply", "一次回复的最大词元数"],
     ),
     Setting(
         "prices.*.input",
         Kind::Amount,
         "0.25",
-        ["Price per million input tokens", "每百万输入令牌的价格"],
+        ["Price per million input tokens", "每百万输入词元的价格"],
     ),
     Setting(
         "prices.*.output",
         Kind::Amount,
         "2.0",
-        ["Price per million output tokens", "每百万输出令牌的价格"],
+        ["Price per million output tokens", "每百万输出词元的价格"],
     ),
     Setting(
         "prices.*.cached_input",
@@ -242,7 +242,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "0.025",
         [
             "Price per million input tokens read from cache [default: input]",
-            "每百万来自缓存的输入令牌的价格 [默认：同 input]",
+            "每百万来自缓存的输入词元的价格 [默认：同 input]",
         ],
     ),
     Setting(
@@ -251,7 +251,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "0.25",
         [
             "Price per million input tokens written to cache [default: input]",
-            "每百万写入缓存的输入令牌的价格 [默认：同 input]",
+            "每百万写入缓存的输入词元的价格 [默认：同 input]",
         ],
     ),
     Setting(
