@@ -29,8 +29,8 @@ const RESERVED_SHARE: u64 = 100;
 const KEPT_FREE: u64 = 256 << 20;
 const KEPT_FREE_SHARE: u64 = 16;
 
-/// Requests of a tenant that are being carried out. One goes on though its client hangs up, so that the number of
-/// connections is no bound.
+/// Maximum concurrent requests of a tenant. A request continues after its client disconnects, so the
+/// number of connections is no limit.
 const TENANT_REQUESTS: usize = 512;
 
 /// Files and large bodies on their way, of a tenant and of all. Each may hold as much disk as it has bytes. The first
@@ -84,7 +84,7 @@ struct TenantUse {
     creates: Bucket,
     /// Where it has a quota of requests.
     request_rate: Bucket,
-    /// Its uploads, downloads and sleeping sessions; what its runs have is counted elsewhere.
+    /// Its uploads, downloads and hibernated sessions; its runs are counted elsewhere.
     disk: Arc<DiskAllowance>,
     runs_bytes: u64,
     runs_measured: Option<Instant>,
@@ -214,7 +214,7 @@ impl Bounds {
         Ok((0..count).map(|_| self.place(tenant, what)).collect())
     }
 
-    /// A place for a cell that runs, or waits for its turn.
+    /// A permit for a running or waiting cell.
     pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
@@ -230,7 +230,7 @@ impl Bounds {
         Ok(self.place(tenant, What::Cell))
     }
 
-    /// A place for a stream of events.
+    /// A permit for an event stream.
     pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
         let of_tenant = used.of(tenant);
@@ -245,7 +245,7 @@ impl Bounds {
         Ok(self.place(tenant, What::Stream))
     }
 
-    /// A place for a request that is being carried out.
+    /// A permit for a request.
     pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
         let rate = used.accounts.limit(tenant, Quota::RequestsPerSecond);
@@ -264,7 +264,7 @@ impl Bounds {
         Ok(self.place(tenant, What::Request))
     }
 
-    /// A place for a connection of the Model Context Protocol. There is no use for more of them than for sessions.
+    /// A permit for an MCP connection. More connections than sessions are of no use.
     pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
         let of_tenant = used.of(tenant);
@@ -277,7 +277,7 @@ impl Bounds {
         Ok(self.place(tenant, What::Connection))
     }
 
-    /// A place for a file or a large body on its way.
+    /// A permit for the transfer of a file or a large body.
     pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
         let full = used.transfers >= MAX_TRANSFERS;
@@ -295,7 +295,7 @@ impl Bounds {
         Ok(self.place(tenant, What::Transfer))
     }
 
-    /// A place for a run that goes on.
+    /// A permit for a run.
     pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Place, Problem> {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_RUNS)?;
@@ -476,7 +476,7 @@ impl Bounds {
         self.used().accounts.limit(tenant, Quota::DiskBytes)
     }
 
-    /// What a tenant's uploads, downloads and sleeping sessions are taken from.
+    /// Disk account of a tenant's uploads, downloads and hibernated sessions.
     pub(crate) fn disk(&self, tenant: &TenantName) -> Arc<DiskAllowance> {
         let mut used = self.used();
         let limit = used.accounts.limit(tenant, Quota::DiskBytes);

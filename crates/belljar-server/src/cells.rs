@@ -379,8 +379,8 @@ impl Position {
         self.record.number
     }
 
-    /// The next event, as a stream has it; `None` after the last, and for a reader who is too slow to get all: it is
-    /// told so when it comes again.
+    /// The next event of a stream; `None` after the last one, and for a reader that was too slow: its
+    /// next request is refused.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             {

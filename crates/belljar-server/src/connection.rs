@@ -37,7 +37,7 @@ const CLOSE_TIME: Duration = Duration::from_secs(2);
 /// What is said to a connection that there is no room for.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Serves connections until it is told to stop, and then until those that are open have ended.
+/// Serves connections until `stop`, and then until the open ones have ended.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
@@ -151,8 +151,7 @@ async fn talk(
     }
 }
 
-/// Whether nothing after this request is looked at: those whose bodies are of
-/// [unknown length](crate::framing::BodyLength::Unknown).
+/// Whether nothing after this request is read: its body has an [unknown length](crate::framing::BodyLength::Unknown).
 fn is_last(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
     let mut upgrades = headers.get_all(header::UPGRADE).iter();

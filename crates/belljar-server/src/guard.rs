@@ -262,7 +262,7 @@ fn caller(key: KeyInfo, needed: Option<Scope>) -> Result<Caller, Problem> {
     Ok(key.into())
 }
 
-/// The scope that a route needs; what is no route needs none to be told so.
+/// The scope that a route needs; an unknown route needs none.
 fn scope_of(request: &Request) -> Option<Scope> {
     let path = request.extensions().get::<MatchedPath>()?.as_str();
     if path == MCP {

@@ -4,8 +4,8 @@
 //! In memory, as the sessions are that the answers tell of: neither outlives the service. Runs do, so that which run
 //! a request has begun is on disk as well (`run_keys` of the tenants' file).
 //!
-//! Bytes are bounded. A key whose answer is too large to be kept, or was given up for newer ones, is kept without it: the
-//! request is not carried out again, and who repeats it is told so (`answer_gone`).
+//! Bytes are bounded. A key whose answer is too large to be kept, or was given up for newer ones, is
+//! kept without it: the request is not executed again, and a repetition is refused (`answer_gone`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
@@ -42,7 +42,7 @@ struct Answers {
     by_key: HashMap<String, Arc<Slot>>,
     /// The oldest first.
     order: VecDeque<(Instant, String)>,
-    /// Those whose answers are kept whole, the oldest first, and what these have together.
+    /// Keys with complete responses, oldest first, and the bytes of these together.
     whole: VecDeque<Arc<Slot>>,
     bytes: usize,
 }
@@ -108,8 +108,8 @@ impl Idempotency {
         Ok(Claim::First(slot))
     }
 
-    /// Keeps the answer to a request. One that a retry may change is told to those who wait for it, and
-    /// not kept.
+    /// Keeps the response to a request. A response that a retry may change goes only to waiting
+    /// clients, and is not kept.
     pub(crate) async fn keep(
         &self,
         tenant: &TenantName,

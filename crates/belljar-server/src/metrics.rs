@@ -1,7 +1,7 @@
 //! Numbers for Prometheus, in its text format. By hand: they are counters, gauges and one kind of histogram.
 //!
 //! Labels have a fixed number of values: none comes from a client. A tenant's name is no label, since their
-//! number has no bound; what tenants use is told for all together and for the one that uses most.
+//! number has no bound; the use of tenants is exported for all together and for the one with the most.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -23,7 +23,7 @@ const BUCKETS: [f64; 17] = [
     30.0, 60.0,
 ];
 
-/// In which the kernel tells times to programs: a hundredth of a second, on all processors that we run on.
+/// Unit of times in `/proc`: a hundredth of a second, on all CPU architectures that we run on.
 const TICKS: f64 = 100.0;
 
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ pub(crate) struct Answered<'a> {
     pub(crate) route: Option<&'a str>,
     pub(crate) status: StatusCode,
     pub(crate) code: Option<Code>,
-    /// Until the head of the answer: a stream goes on after it.
+    /// Until the head of the response: a stream continues after it.
     pub(crate) duration: Duration,
 }
 
@@ -299,7 +299,7 @@ fn process(page: &mut Page) {
     }
 }
 
-/// Processor time, and when a process was started, counted from the boot; from its line in `stat`.
+/// CPU time and start time of a process, counted from the boot; from its line in `stat`.
 fn times(stat: &str) -> Option<(f64, f64)> {
     // The name before it may have blanks and brackets.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();

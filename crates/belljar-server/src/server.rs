@@ -116,10 +116,9 @@ impl Server {
         &self.service.tenants
     }
 
-    /// Resumes interrupted runs and serves until `stop`. Then the service accepts no new work, running
-    /// cells may end within
-    /// the grace period, runs are left for the next start, and everything is ended. The admin API has
-    /// its own listener.
+    /// Resumes interrupted runs and serves until `stop`. Then the service accepts no new work, running cells may end
+    /// within the grace period, runs are left for the next start, and everything is ended. The admin API has its own
+    /// listener.
     ///
     /// # Errors
     /// If an address is unknown, or there may be [no admin listener](ServerOptions::admin_tls) on its address.

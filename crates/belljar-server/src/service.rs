@@ -43,7 +43,7 @@ pub(crate) struct Service {
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
     draining: AtomicBool,
-    /// Cancelled when nothing goes on any more.
+    /// Cancelled when nothing is running any more.
     pub(crate) over: CancellationToken,
     /// The last audit event when quotas were read.
     last_act: AtomicI64,

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How long a handshake may take. How many there are at once is bounded as connections are: whoever waits for a place
-/// among few would wait for those who say nothing.
+/// Time limit of a handshake. Their number is limited only by that of connections: with few permits,
+/// clients would wait for silent ones.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether the files have changed.

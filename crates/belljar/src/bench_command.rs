@@ -283,8 +283,8 @@ async fn one_call(session: &Session) -> anyhow::Result<Duration> {
 const STATE: &str = "import numpy as np, pandas as pd\n\
     frame = pd.DataFrame({'a': np.arange(12_500_000, dtype='float64')})\n";
 
-/// A cell after a pause of 50 ms in a session with checkpoints and in one without, in turns;
-/// and a crash up to the outcome, when the session has been restored.
+/// A cell after a pause of 50 ms in a session with checkpoints and in one without, in turns; and a
+/// crash up to the outcome, when the session has been restored.
 async fn checkpoints(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times, Times)> {
     let options = |checkpoints| SessionOptions {
         checkpoints,

@@ -12,8 +12,10 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvCommand {
     /// Build an environment with uv, which downloads uncached packages
+    ///
     /// Versions are resolved once and locked with their hashes. Environments are immutable: to change one,
     /// remove it and create it again.
+    ///
     /// The environment `default` has common data libraries and a Chinese font, plus the given packages. Any
     /// other environment has exactly the given packages.
     #[command(after_help = "\

@@ -44,6 +44,7 @@ use crate::log::LogFormat;
 use crate::telemetry::Telemetry;
 
 /// Run Python in live, isolated, already-warm sessions
+///
 /// A session is a live Python interpreter, isolated by the kernel. It has no network and no files of
 /// this machine except its programs and one Python, read-only. Memory, CPU, processes and time are
 /// limited.

@@ -31,7 +31,7 @@ pub(crate) struct Admitted {
 }
 
 impl Runs {
-    /// What a tenant has on disk: its runs, its sleeping sessions, its uploads and downloads.
+    /// Disk use of a tenant: runs, hibernated sessions, uploads and downloads.
     pub(crate) async fn disk_bytes(&self, tenant: &TenantName) -> Result<u64, Problem> {
         let path = self.directory.join(tenant.as_str());
         let size = tokio::task::spawn_blocking(move || size(&path)).await;
@@ -40,7 +40,7 @@ impl Runs {
         Ok(self.bounds.set_runs_bytes(tenant, size))
     }
 
-    /// What a tenant's uploads, downloads and sleeping sessions are taken from.
+    /// Disk account of a tenant's uploads, downloads and hibernated sessions.
     pub(crate) async fn disk(&self, tenant: &TenantName) -> Result<Arc<DiskAllowance>, Problem> {
         if !self.bounds.is_disk_measured(tenant) {
             self.disk_bytes(tenant).await?;
@@ -75,7 +75,7 @@ impl Runs {
         Ok(Admitted { agent, places })
     }
 
-    /// Places for a run and for its session.
+    /// Permits for a run and for its session.
     pub(super) async fn places(&self, tenant: &TenantName) -> Result<Places, Problem> {
         let run = self.bounds.run(tenant)?;
         let memory = self.session.limits.memory_bytes;

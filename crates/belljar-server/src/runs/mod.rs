@@ -1,8 +1,8 @@
 //! The runs of all tenants: those that are being driven, and where all of them are kept.
 //!
-//! Each tenant has a directory with a journal of its own. What is known of a run is read from there; in memory
-//! is only what it takes to reach one that goes on. A run can be let go at any moment, as a host that dies lets
-//! go of it, and be taken up again.
+//! Each tenant has a directory with a journal of its own. What is known of a run is read from there; in memory is
+//! only what it takes to reach a running one. A run can be released at any moment, as if the host died, and be
+//! resumed.
 
 mod begin;
 mod delete;
@@ -49,7 +49,7 @@ pub(crate) struct Runs {
     driven: Mutex<HashMap<RunId, Arc<Driven>>>,
     /// Shared by the runs of a tenant that may write. Who has it alone may remove what no event names.
     writing: Mutex<HashMap<TenantName, Arc<RwLock<()>>>>,
-    /// Runs that a fault of the disk has interrupted, and whether they were told to stop.
+    /// Runs that a disk fault interrupted, and whether they are cancelled.
     interrupted: Mutex<HashMap<RunId, bool>>,
     /// Whose deleted runs have left something.
     unswept: Mutex<HashSet<TenantName>>,
@@ -183,7 +183,7 @@ impl Runs {
         lock(&self.driven).contains_key(id)
     }
 
-    /// What a run that goes on says between its events.
+    /// Live output of a running run between its events.
     pub(crate) fn parts(&self, id: &RunId, is_new: bool) -> Option<Hearing> {
         self.driven(id).map(|driven| driven.listen(is_new))
     }
