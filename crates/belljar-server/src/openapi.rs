@@ -71,7 +71,7 @@ fn with_keys(mut document: utoipa::openapi::OpenApi) -> Value {
     serde_json::to_value(document).unwrap_or_default()
 }
 
-/// The OpenAPI 3.1 document of the service, as it is in `docs/openapi.json`.
+/// The OpenAPI 3.1 document of the service, as in `docs/openapi.json`.
 pub fn openapi() -> Value {
     let mut document = Document::openapi();
     document.merge(api::document());

@@ -68,7 +68,7 @@ pub enum ServerError {
     AllowList(#[from] AllowListError),
 }
 
-/// A service that is ready to take connections.
+/// A service, ready to accept connections.
 #[derive(Debug)]
 pub struct Server {
     service: Arc<Service>,

@@ -24,7 +24,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// How often it is looked whether the files have changed.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Why a certificate can't be used.
+/// Error of loading a TLS certificate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -54,7 +54,7 @@ pub enum TlsError {
     },
 }
 
-/// A certificate and its key, from two files that are read again when they change.
+/// A TLS certificate and its private key, reloaded when their files change.
 #[derive(Debug)]
 pub struct Tls {
     certificate: PathBuf,
@@ -76,7 +76,7 @@ impl ResolvesServerCert for Current {
 }
 
 impl Tls {
-    /// Reads the certificate, with those that it was signed by after it, and its key, both as PEM.
+    /// Reads a certificate chain and its private key, both as PEM.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let read = read(certificate, key, &provider)?;

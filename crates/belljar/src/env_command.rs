@@ -36,7 +36,7 @@ Examples:
         /// File with one package per line
         #[arg(long, value_name = "FILE")]
         requirements: Option<PathBuf>,
-        /// Module to import in advance (repeatable); for `default`, added to its preload list
+        /// Module to preload (repeatable); for `default`, in addition to its own
         #[arg(long, value_name = "MODULE")]
         preload: Vec<String>,
     },

@@ -48,10 +48,10 @@ pub(crate) struct RunArgs {
     /// Tool for the model besides python (repeatable)
     #[arg(long, value_name = "NAME", value_parser = [belljar_agent::COMPUTE, belljar_agent::PLAN, belljar_agent::READ_FILE])]
     tool: Vec<String>,
-    /// Let code try up to N values (2 to 8) with `tools.branch([…])`, each in a fork of the session
+    /// Maximum values (2 to 8) that `tools.branch([…])` tries, each in a fork
     #[arg(long, value_name = "N", requires = "check", value_parser = clap::value_parser!(u32).range(2..=8))]
     branches: Option<u32>,
-    /// Python condition for accepting a value after the cell, such as `error < 0.01` or `len(rows) == total`
+    /// Python condition for accepting a value, such as `len(rows) == total`
     #[arg(long, value_name = "EXPRESSION", requires = "branches")]
     check: Option<String>,
     /// Print one JSON object instead of the answer

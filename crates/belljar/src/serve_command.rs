@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     /// Address to listen on. Use TLS, or loopback behind a TLS proxy: anyone who reaches it can try keys
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// Demo mode: scripted model, no key needed, nothing kept without `--data`; loopback only
+    /// Demo mode: scripted model, no key, nothing kept without `--data`; loopback only
     #[arg(long, conflicts_with_all = ["host", "model"])]
     demo: bool,
     /// Address of the admin API, /healthz and /metrics; with TLS unless on loopback [default: none]

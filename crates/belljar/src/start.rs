@@ -24,7 +24,7 @@ pub(crate) struct SessionArgs {
     /// Existing interpreter or virtual environment, used unchanged instead of `--env`
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// Time limit of a cell, in seconds; then interrupted, and killed after 2 more
+    /// Cell time limit in seconds; interrupted, then killed 2 seconds later
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
     /// Memory limit of the session, including processes and files, in MiB
@@ -36,8 +36,8 @@ pub(crate) struct SessionArgs {
     /// Host that code may reach: `host`, `host:port` or `*.host` (repeatable) [default: no network]
     #[arg(long, value_name = "HOST")]
     allow: Vec<String>,
-    /// Packages that a leading `# requires: NAME, …` may install: `deny`, `any` or a comma-separated
-    /// list. Wheels only, and only for this session
+    /// Packages allowed in leading `# requires: NAME, …` lines: `deny`, `any` or `NAME,…`. Only
+    /// wheels, only for this session
     #[arg(long, value_name = "POLICY", default_value = "deny", value_parser = packages)]
     packages: Packages,
     /// Isolation: `full`, or `none` for trusted code on unsupported hosts. `none` also disables memory

@@ -21,7 +21,7 @@ pub(crate) enum TenantsCommand {
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Set quotas of a tenant; a running service applies them within two seconds
+    /// Set quotas of a tenant; applied by a running service within 2 seconds
     #[command(after_help = "\
 Quotas: sessions, runs, creates_per_second, requests_per_second, memory_bytes, disk_bytes; and per day \
 (UTC): cpu_ms, output_bytes, egress_bytes, events, tokens, money_micros (millionths of the currency of the \

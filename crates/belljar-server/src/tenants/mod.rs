@@ -70,7 +70,7 @@ pub enum TenantsError {
 }
 
 impl TenantsError {
-    /// The fault of the storage that this is, if it is one: the same may succeed later.
+    /// The storage fault, if it is one: a retry may succeed.
     pub fn storage_fault(&self) -> Option<StorageFault> {
         match self {
             Self::Io { source, .. } => StorageFault::from_io(source),
@@ -80,14 +80,14 @@ impl TenantsError {
     }
 }
 
-/// A key as it is kept: everything but the secret.
+/// A stored key: everything except the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
     /// Prefix of the key.
     pub prefix: String,
-    /// Whose it is.
+    /// Tenant of the key.
     pub tenant: TenantName,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Vec<Scope>,
     /// Creation time, in seconds since 1970.
     pub created: i64,
@@ -100,7 +100,7 @@ pub struct KeyInfo {
 pub struct NewKey {
     /// `bj_PREFIX_SECRET`.
     pub text: String,
-    /// What is kept of it.
+    /// The stored part.
     pub info: KeyInfo,
 }
 
@@ -142,7 +142,7 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    /// Opens `tenants.sqlite` in the data directory of a service, making both if they are not there.
+    /// Opens `tenants.sqlite` in the data directory of a service, and creates both if missing.
     pub async fn open(data: &Path) -> Result<Self, TenantsError> {
         let path = data.join("tenants.sqlite");
         let made = make_directory(data).and_then(|()| make_private_file(&path));
@@ -227,7 +227,7 @@ impl Tenants {
         made.await.map_err(|error| self.fault(error))
     }
 
-    /// All keys, the oldest first.
+    /// All keys, oldest first.
     pub async fn keys(&self) -> Result<Vec<KeyInfo>, TenantsError> {
         let rows = sqlx::query(LIST).fetch_all(&self.readers).await;
         let rows = rows.map_err(|error| self.fault(error))?;

@@ -39,7 +39,7 @@ pub enum Quota {
     MoneyMicros,
 }
 
-/// So much of each.
+/// Amounts by quota.
 pub type Amounts = BTreeMap<Quota, u64>;
 
 impl Quota {

@@ -224,11 +224,7 @@ pub(super) const WRITES: &[Write] = &[
         true,
         Act::Snapshot,
     ),
-    of_engine(
-        "hibernated sessions",
-        "hibernate a session",
-        Act::Hibernate,
-    ),
+    of_engine("hibernated sessions", "hibernate a session", Act::Hibernate),
     of_engine("engine", "start a session", Act::StartSession),
     of_engine("engine", "keep the whole of a long output", Act::LongOutput),
 ];
