@@ -41,7 +41,7 @@ def valid_requests_are_understood(context: CheckContext, response: Response, cas
         return
     problem = json.loads(response.content)
     # Said in words: one route takes exactly one of two fields, and an integer is written without a point.
-    if any(words in problem["detail"] for words in ("one of `cell` and `name`", "invalid type: floating point")):
+    if any(words in problem["detail"] for words in ("either `cell` or `name`", "invalid type: floating point")):
         return
     assert problem["code"] not in NOT_UNDERSTOOD, f"a valid request was not understood: {problem}"
 

@@ -61,9 +61,9 @@ export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
           assert.ok(place.x + place.width <= box.x + box.width + 1, `${trick.name}: it is too wide`);
         }
         if (/forty empty|Cyrillic letter in|full-width letters/.test(trick.name)) await shot(page, `hostile-${trick.name.replaceAll(' ', '-')}`);
-        await approval.getByRole('button', { name: 'Don’t', exact: true }).click();
+        await approval.getByRole('button', { name: 'Reject', exact: true }).click();
       }
-      await page.getByText('May this run', { exact: false }).waitFor({ state: 'detached' });
+      await page.getByText('Run this code', { exact: false }).waitFor({ state: 'detached' });
       return page;
     },
     async 'E7 and E8: HTML, SVG and Markdown stay where they are, and load nothing'() {
@@ -99,7 +99,7 @@ export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
       const page = await open();
       await ask(page, 'Show heavy output.');
       await answered(page);
-      await page.getByText(/too large to be shown|further displays are not shown/).first().waitFor();
+      await page.getByText(/too large to show|more displays not shown/).first().waitFor();
       await page.waitForTimeout(500);
       const counts = await page.evaluate(() => ({
         elements: document.querySelectorAll('*').length,

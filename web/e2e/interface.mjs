@@ -72,7 +72,7 @@ async function open({ key = ours, ...how } = {}) {
 }
 async function ask(page, task, { approvals, files, steps } = {}) {
   if (approvals || steps) await page.locator('details.options summary').click();
-  if (approvals) await page.getByLabel('Ask me before code runs').selectOption(approvals);
+  if (approvals) await page.getByLabel('Ask for approval').selectOption(approvals);
   if (steps) await page.getByLabel('Steps').fill(String(steps));
   if (files) await page.locator('input[type=file]').setInputFiles(files);
   await page.getByLabel('Task').fill(task);
@@ -126,14 +126,14 @@ const CASES = {
     await ask(page, 'Which region sold most? Show it as a plot.', { files: salesFile });
     await answered(page);
     await page.getByRole('columnheader', { name: 'amount' }).first().waitFor();
-    await page.getByRole('img', { name: /Image made by/ }).first().waitFor();
-    await page.getByRole('button', { name: /^98214\. Seen in step 2/ }).click();
+    await page.getByRole('img', { name: /Image from/ }).first().waitFor();
+    await page.getByRole('button', { name: /^98214\. Evidence: step 2/ }).click();
     await page.locator('mark', { hasText: 'all 98214' }).waitFor();
     await accessible(page, 'run');
     await fromTop(page);
     await shot(page, 'run');
     // What is not drawn, far from the eye, is not in `innerText`.
-    assert.match(await page.evaluate(() => document.querySelector('[data-step="4"]').innerText), /It answered\./);
+    assert.match(await page.evaluate(() => document.querySelector('[data-step="4"]').innerText), /Answered\./);
     await page.screenshot({ path: join(shots, 'run-whole.png'), fullPage: true });
     return page;
   },
@@ -155,7 +155,7 @@ const CASES = {
   async 'approval with edit'() {
     const page = await open();
     await ask(page, 'What is six times seven?', { approvals: 'always' });
-    await page.getByRole('heading', { name: /May this run/ }).waitFor();
+    await page.getByRole('heading', { name: /Run this code/ }).waitFor();
     await accessible(page, 'approval');
     await shot(page, 'approval');
     await page.keyboard.press('e');
@@ -165,12 +165,12 @@ const CASES = {
     await page.locator('.added', { hasText: 'by a person' }).waitFor();
     await accessible(page, 'editor');
     await shot(page, 'approval-edited');
-    await page.getByRole('button', { name: 'Run the changed code' }).click();
+    await page.getByRole('button', { name: 'Run the edited code' }).click();
     await answered(page);
     await page.locator('.output', { hasText: 'by a person' }).waitFor();
     // The journal has it: a page that is loaded anew shows it too.
     await page.reload();
-    await page.getByText('Changed by a person before it ran').waitFor();
+    await page.getByText('Edited by a person before execution').waitFor();
     await page.getByRole('button', { name: 'Show the difference' }).click();
     await page.locator('.added', { hasText: 'by a person' }).waitFor();
     await shot(page, 'approval-recorded');
@@ -182,7 +182,7 @@ const CASES = {
     await page.getByText(/line 5/).waitFor();
     await shot(page, 'running');
     await page.getByRole('button', { name: 'Interrupt' }).click();
-    await page.getByText('It was interrupted.', { exact: true }).waitFor();
+    await page.getByText('Interrupted.', { exact: true }).waitFor();
     await answered(page);
     await fromTop(page);
     await shot(page, 'interrupted');
@@ -192,8 +192,8 @@ const CASES = {
     const page = await open();
     await ask(page, 'crash and go on');
     await answered(page);
-    await page.getByText('Its process was ended by SIGSEGV.').waitFor();
-    await page.getByText('Variables are back as they were after cell 1.').scrollIntoViewIfNeeded();
+    await page.getByText('The process was killed by SIGSEGV.').waitFor();
+    await page.getByText('Variables restored to the checkpoint after cell 1.').scrollIntoViewIfNeeded();
     await accessible(page, 'crash');
     await shot(page, 'crash');
     return page;
@@ -209,7 +209,7 @@ const CASES = {
     await page.getByText(/line \d\d/).first().waitFor();
     await shot(page, 'reloaded');
     await page.getByRole('button', { name: 'Stop' }).click();
-    await page.getByText('It was stopped.').waitFor();
+    await page.getByText('Stopped.').waitFor();
     return page;
   },
   async 'branch from a step, side by side'() {
@@ -218,7 +218,7 @@ const CASES = {
     await answered(page);
     const parent = runOf(page);
     await page.locator('[data-step="1"]').hover();
-    await page.getByRole('button', { name: 'Another way from here' }).first().click();
+    await page.getByRole('button', { name: 'Branch from here' }).first().click();
     await page.getByLabel('What to do differently').fill('And thrice that?');
     await shot(page, 'branch');
     await page.getByRole('button', { name: 'Start the branch' }).click();
@@ -237,7 +237,7 @@ const CASES = {
     await ask(page, 'What is six times seven?');
     await answered(page);
     const first = runOf(page);
-    await page.getByLabel('Go on with a follow-up').fill('And the double?');
+    await page.getByLabel('Ask a follow-up').fill('And the double?');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await page.waitForURL((url) => !url.hash.includes(first));
     await page.getByText('The double is 84.').first().waitFor();
@@ -253,12 +253,12 @@ const CASES = {
     await accessible(page, 'budget');
     await shot(page, 'budget');
     await page.getByRole('button', { name: 'Raise', exact: true }).click();
-    await page.getByText('The budget was raised.').waitFor();
+    await page.getByText('Budget raised.').waitFor();
     await page.getByText(/\/ 30|of 30/).first().waitFor();
-    await page.getByLabel('Ask me').selectOption('always');
-    await page.getByText('From now on: Each time').waitFor();
+    await page.getByLabel('Approvals').selectOption('always');
+    await page.getByText('From now on: Always').waitFor();
     await page.getByRole('button', { name: 'Interrupt' }).click();
-    await page.getByRole('heading', { name: /May this run/ }).waitFor();
+    await page.getByRole('heading', { name: /Run this code/ }).waitFor();
     await shot(page, 'steered');
     await page.keyboard.press('a');
     await answered(page);
@@ -267,7 +267,7 @@ const CASES = {
   async 'login: a wrong key is refused, one can log out'() {
     const page = await visit();
     await logIn(page, 'not a key');
-    await page.getByText('The service does not know this key.', { exact: false }).waitFor();
+    await page.getByText('Unknown or revoked key.', { exact: false }).waitFor();
     await accessible(page, 'login');
     await shot(page, 'login');
     await logIn(page, ours);
@@ -287,7 +287,7 @@ const CASES = {
     const other = await open({ key: theirs });
     assert.equal(await other.getByText('What is six times seven?').count(), 0);
     await other.goto(`${service.url}#/runs/${runOf(page)}`);
-    await other.getByText('There is no such run, or it is not yours.').waitFor();
+    await other.getByText('No such run, or it belongs to another tenant.').waitFor();
     await accessible(other, 'refused');
     await shot(other, 'refused');
     return page;
@@ -317,7 +317,7 @@ const CASES = {
     await type('x, b = 41, bytearray(200_000_000)\nwhile True: pass');
     const stop = page.getByRole('button', { name: 'Interrupt' });
     await page.waitForFunction((least) => Number(document.querySelector('[role=meter]')?.ariaValueNow) > least, before + 190e6);
-    await page.getByText(/Processor ([5-9]|\d{2,3})%/).waitFor();
+    await page.getByText(/CPU ([5-9]|\d{2,3})%/).waitFor();
     assert.ok(await stop.isVisible(), 'it still runs');
     await stop.click();
     await page.getByRole('rowheader', { name: 'x', exact: true }).waitFor();
@@ -335,10 +335,10 @@ const CASES = {
     await page.locator('input[type=file]').setInputFiles(salesFile);
     assert.match(await download(page, page.getByRole('button', { name: 'sales.csv', exact: true })), /North,1,/);
     await page.getByLabel('Name of the checkpoint').fill('before');
-    await page.getByRole('button', { name: 'Keep a copy' }).click();
+    await page.getByRole('button', { name: 'Make a checkpoint' }).click();
     await page.getByText('before', { exact: true }).waitFor();
     await type('1/0');
-    await page.getByText('It ended with an exception.').waitFor();
+    await page.getByText('Ended with an exception.').waitFor();
     await accessible(page, 'session');
     await fromTop(page);
     await shot(page, 'session');
@@ -359,7 +359,7 @@ const CASES = {
   async 'the admin page, at its address alone'() {
     const elsewhere = await open({ key: admin });
     await elsewhere.getByRole('link', { name: 'Admin' }).click();
-    await elsewhere.getByText('only at its admin address', { exact: false }).waitFor();
+    await elsewhere.getByText('only at the admin address', { exact: false }).waitFor();
     await shot(elsewhere, 'admin-elsewhere');
     assert.deepEqual(elsewhere.wrong, []);
     const page = await visit({ url: service.admin });

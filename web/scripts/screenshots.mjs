@@ -13,7 +13,7 @@ async function open(colorScheme) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 780 }, colorScheme, locale: 'en' });
   const page = await context.newPage();
   await page.goto(service.url);
-  await page.getByRole('heading', { name: 'Examples that work at once' }).waitFor();
+  await page.getByRole('heading', { name: 'Examples', exact: true }).waitFor();
   return page;
 }
 async function picture(page, name) {
@@ -45,9 +45,9 @@ async function runs() {
 }
 async function approval() {
   const page = await open('light');
-  await example(page, 'A cell that waits for you');
-  await page.getByRole('heading', { name: /May this run/ }).waitFor();
-  await page.getByRole('button', { name: 'Change it' }).click();
+  await example(page, 'A cell that needs approval');
+  await page.getByRole('heading', { name: /Run this code/ }).waitFor();
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
   await page.locator('.cm-content').click();
   await page.keyboard.press('Control+End');
   await page.keyboard.type("\nprint(kept.to_string())");

@@ -33,8 +33,8 @@ test('a restored cell says its cause and the fate of the state', () => {
   const outcome = stepsOf('crash').steps[1]?.calls[0]?.outcome;
   if (!outcome) throw new Error('no outcome');
   const { container } = render(OutcomeView, { outcome });
-  expect(container.textContent).toContain('ended by SIGSEGV');
-  expect(container.textContent).toContain('as they were after cell 1');
+  expect(container.textContent).toContain('killed by SIGSEGV');
+  expect(container.textContent).toContain('checkpoint after cell 1');
 });
 
 test('ten thousand displays are not all drawn', () => {
@@ -43,7 +43,7 @@ test('ten thousand displays are not all drawn', () => {
   outcome.displays = Array.from({ length: 10_000 }, () => ({ parts: [{ mime: 'text/html', text: '<b>x</b>' }] }));
   const { container } = render(OutcomeView, { outcome });
   expect(container.querySelectorAll('iframe').length).toBe(30);
-  expect(container.textContent).toContain('9970 further');
+  expect(container.textContent).toContain('9970 more');
 });
 
 // It stays a plain field here.
@@ -86,7 +86,7 @@ describe('L5: an approval', () => {
     expect(container.querySelector('[role=alert]')?.textContent).toContain('1 bidirectional control');
     expect(container.querySelector('.findings')?.textContent).toContain("urlopen('\\u{202e}')");
     expect(container.textContent).not.toMatch(/UNSEEN|\u202e/);
-    within(container).getByText('Run it').click();
+    within(container).getByText('Run').click();
     await vi.waitFor(() => expect(asked).toHaveLength(1));
     expect(asked[0]?.[0]).toMatch(/v1\/runs\/r\/approvals\/1\.0$/);
     expect(JSON.parse(String(asked[0]?.[1].body))).toEqual({ hash: 'abc', decision: { kind: 'accept' } });
@@ -111,12 +111,12 @@ describe('L5: an approval', () => {
     const asked = asks(() => Response.json(preview));
     const { container } = render(ApprovalCard, { run: 'r', approval, onDecided: () => {} });
     const { getByText, getByLabelText } = within(container);
-    getByText('Change it').click();
-    const button = await vi.waitFor(() => getByText<HTMLButtonElement>('Run the changed code'));
-    const field = (await vi.waitFor(() => getByLabelText('Change it'))) as HTMLTextAreaElement;
+    getByText('Edit').click();
+    const button = await vi.waitFor(() => getByText<HTMLButtonElement>('Run the edited code'));
+    const field = (await vi.waitFor(() => getByLabelText('Edit'))) as HTMLTextAreaElement;
     field.value = 'y\u00a0';
     field.dispatchEvent(new Event('input', { bubbles: true }));
-    await vi.waitFor(() => expect(container.textContent).toContain('is being looked at'));
+    await vi.waitFor(() => expect(container.textContent).toContain('Checking the edited code'));
     expect(button.disabled).toBe(true);
     await vi.waitFor(() => expect(button.disabled).toBe(false));
     expect(container.querySelector('.added')?.textContent).toContain('y\\u{a0}');
@@ -166,6 +166,6 @@ test('what a session uses has a meter with a name and words', () => {
   expect(meter?.getAttribute('aria-label')).toBe('Memory');
   expect(meter?.getAttribute('aria-valuetext')).toBe('250 MB of 1 GB');
   expect(meter?.querySelector('span')?.style.width).toBe('25%');
-  expect(container.textContent?.replace(/\s+/g, ' ')).toContain('Processor 25% · 1.5 s in all');
+  expect(container.textContent?.replace(/\s+/g, ' ')).toContain('CPU 25% · 1.5 s in total');
   expect(container.querySelectorAll('li')).toHaveLength(2);
 });

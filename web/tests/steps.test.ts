@@ -25,8 +25,8 @@ test('the last step says that it answered, wherever the eye is and however its r
       step: { ...step, ...of }, dialect: undefined, isLast: true, isOver: true, isAnswered, line: null, onNear, onBranch: null,
     }).container.textContent;
   const onNear = vi.fn();
-  expect(show({}, true, onNear)).toContain('It answered.');
+  expect(show({}, true, onNear)).toContain('Answered.');
   await vi.waitFor(() => expect(onNear).toHaveBeenCalled());
   // The budget was used up: this answer is not the run's.
-  expect(show({ answer: '42' }, false)).not.toContain('It answered.');
+  expect(show({ answer: '42' }, false)).not.toContain('Answered.');
 });

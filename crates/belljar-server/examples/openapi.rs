@@ -1,5 +1,5 @@
-//! Prints the OpenAPI document of the service: `docs/openapi.json`; with the argument `admin` that for those who
-//! administer it: `docs/openapi-admin.json`.
+//! Prints the OpenAPI document of the service (`docs/openapi.json`), or of its admin API with the argument `admin`
+//! (`docs/openapi-admin.json`).
 #![allow(clippy::print_stdout, reason = "it is there to print")]
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What tenants may use, and what they have used today (UTC).
+//! Quotas of tenants, and their use of today (UTC).
 //!
 //! It is counted in memory and written to disk every two seconds, so that a request pays for no write: a service
 //! that dies forgets what was used in the last two seconds. What is under way when a quota is reached is not
@@ -19,13 +19,13 @@ pub(crate) const DAY: u64 = 24 * 60 * 60;
 /// What a tenant used on a day.
 pub(crate) type DayOfTenant = (i64, TenantName, Amounts);
 
-/// A quota that is used up, as a client is told.
+/// An exceeded quota, in a response.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub(crate) struct QuotaUse {
     pub(crate) name: Quota,
     pub(crate) used: u64,
     pub(crate) limit: u64,
-    /// When it is counted anew, in seconds since 1970, where it is counted for a day.
+    /// Time of the reset of a daily quota, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resets_at: Option<u64>,
 }
@@ -176,11 +176,11 @@ pub(crate) fn exceeded(quota: Quota, used: u64, limit: u64) -> Problem {
         _ => until_reset.unwrap_or(5),
     };
     let when = if until_reset.is_some() {
-        "; it is counted anew at midnight, UTC"
+        "; it resets at midnight UTC"
     } else {
         ""
     };
-    let detail = format!("{used} of {limit} of the tenant's quota `{quota}` are used{when}");
+    let detail = format!("the tenant has used {used} of its quota `{quota}` of {limit}{when}");
     let resets_at = until_reset.map(|seconds| now() + seconds);
     let after = u32::try_from(after).unwrap_or(u32::MAX);
     Problem::new(code, detail).after(after).about(QuotaUse {

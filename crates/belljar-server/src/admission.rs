@@ -29,8 +29,8 @@ const RESERVED_SHARE: u64 = 100;
 const KEPT_FREE: u64 = 256 << 20;
 const KEPT_FREE_SHARE: u64 = 16;
 
-/// Requests of a tenant that are being carried out. One goes on though its client hangs up, so that the number of
-/// connections is no bound.
+/// Maximum concurrent requests of a tenant. A request continues after its client disconnects, so the
+/// number of connections is no limit.
 const TENANT_REQUESTS: usize = 512;
 
 /// Files and large bodies on their way, of a tenant and of all. Each may hold as much disk as it has bytes. The first
@@ -84,7 +84,7 @@ struct TenantUse {
     creates: Bucket,
     /// Where it has a quota of requests.
     request_rate: Bucket,
-    /// Its uploads, downloads and sleeping sessions; what its runs have is counted elsewhere.
+    /// Its uploads, downloads and hibernated sessions; its runs are counted elsewhere.
     disk: Arc<DiskAllowance>,
     runs_bytes: u64,
     runs_measured: Option<Instant>,
@@ -179,7 +179,7 @@ impl Admission {
         // A float of a small count loses nothing.
         let wanted = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         if of_tenant.creates.left(rate) < wanted {
-            let detail = format!("a tenant may start {rate} sessions in a second");
+            let detail = format!("a tenant may start {rate} sessions per second");
             return Err(Problem::new(Code::TooManyCreates, detail).after(1));
         }
         let all_memory = memory_bytes.saturating_mul(count as u64);
@@ -189,7 +189,7 @@ impl Admission {
             return Err(exceeded(Quota::MemoryBytes, of_tenant.memory, most));
         }
         if sessions + count > self.max_sessions {
-            let detail = "all places for sessions are taken";
+            let detail = "the service has its maximum of sessions";
             return Err(Problem::new(Code::ServiceFull, detail).after(5));
         }
         let each = memory_bytes / RESERVED_SHARE;
@@ -198,7 +198,7 @@ impl Admission {
             && let wanted = all + KEPT_FREE.max(total / KEPT_FREE_SHARE)
             && (reserved + wanted > total || wanted > available)
         {
-            let detail = "there is not enough free memory for another session";
+            let detail = "not enough free memory for another session";
             return Err(Problem::new(Code::MemoryShort, detail).after(5));
         }
         of_tenant.creates.left -= wanted;
@@ -214,38 +214,44 @@ impl Admission {
         Ok((0..count).map(|_| self.permit(tenant, kind)).collect())
     }
 
-    /// A permit for a cell that runs, or waits for its turn.
+    /// A permit for a running or waiting cell.
     pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
         let of_tenant = used.tenant_mut(tenant);
         if of_tenant.cells >= self.tenant_cells {
-            let detail = format!("a tenant may run {} cells at once", self.tenant_cells);
+            let detail = format!(
+                "the limit is {} running and waiting cells per tenant",
+                self.tenant_cells
+            );
             return Err(Problem::new(Code::TooManyCells, detail));
         }
         of_tenant.cells += 1;
         Ok(self.permit(tenant, PermitKind::Cell))
     }
 
-    /// A permit for a stream of events.
+    /// A permit for an event stream.
     pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let of_tenant = used.tenant_mut(tenant);
         if of_tenant.streams >= self.tenant_streams {
-            let detail = format!("a tenant may read {} streams at once", self.tenant_streams);
+            let detail = format!(
+                "the limit is {} open streams per tenant",
+                self.tenant_streams
+            );
             return Err(Problem::new(Code::TooManyStreams, detail));
         }
         of_tenant.streams += 1;
         Ok(self.permit(tenant, PermitKind::Stream))
     }
 
-    /// A permit for a request that is being carried out.
+    /// A permit for a request.
     pub(crate) fn request(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let rate = used.accounts.limit(tenant, Quota::RequestsPerSecond);
         let of_tenant = used.tenant_mut(tenant);
         if of_tenant.requests >= TENANT_REQUESTS {
-            let detail = format!("{TENANT_REQUESTS} requests of the tenant are being carried out");
+            let detail = format!("the limit is {TENANT_REQUESTS} concurrent requests per tenant");
             return Err(Problem::new(Code::TooManyRequests, detail));
         }
         if let Some(rate) = rate {
@@ -258,30 +264,30 @@ impl Admission {
         Ok(self.permit(tenant, PermitKind::Request))
     }
 
-    /// A permit for a connection of the Model Context Protocol. There is no use for more of them than for sessions.
+    /// A permit for an MCP connection. More connections than sessions are of no use.
     pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let of_tenant = used.tenant_mut(tenant);
         if of_tenant.connections >= self.tenant_sessions {
             let most = self.tenant_sessions;
-            let detail = format!("a tenant may have {most} connections of MCP at once");
+            let detail = format!("the limit is {most} MCP connections per tenant");
             return Err(Problem::new(Code::TooManySessions, detail).after(5));
         }
         of_tenant.connections += 1;
         Ok(self.permit(tenant, PermitKind::Connection))
     }
 
-    /// A permit for a file or a large body on its way.
+    /// A permit for the transfer of a file or a large body.
     pub(crate) fn transfer(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let full = used.transfers >= MAX_TRANSFERS;
         let of_tenant = used.tenant_mut(tenant);
         if of_tenant.transfers >= TENANT_TRANSFERS {
-            let detail = format!("a tenant may send and get {TENANT_TRANSFERS} files at once");
+            let detail = format!("the limit is {TENANT_TRANSFERS} concurrent transfers per tenant");
             return Err(Problem::new(Code::TooManyTransfers, detail));
         }
         if full && of_tenant.transfers >= FIRST_TRANSFERS {
-            let detail = "too many files and large requests are on their way";
+            let detail = "the service has its maximum of concurrent transfers";
             return Err(Problem::new(Code::ServiceFull, detail));
         }
         of_tenant.transfers += 1;
@@ -289,7 +295,7 @@ impl Admission {
         Ok(self.permit(tenant, PermitKind::Transfer))
     }
 
-    /// A permit for a run that goes on.
+    /// A permit for a run.
     pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_RUNS)?;
@@ -300,7 +306,7 @@ impl Admission {
             return Err(exceeded(Quota::Runs, of_tenant.runs as u64, most));
         }
         if runs >= self.max_runs {
-            let detail = "all places for runs are taken";
+            let detail = "the service has its maximum of concurrent runs";
             return Err(Problem::new(Code::ServiceFull, detail).after(5));
         }
         of_tenant.runs += 1;
@@ -470,7 +476,7 @@ impl Admission {
         self.used().accounts.limit(tenant, Quota::DiskBytes)
     }
 
-    /// What a tenant's uploads, downloads and sleeping sessions are taken from.
+    /// Disk account of a tenant's uploads, downloads and hibernated sessions.
     pub(crate) fn disk(&self, tenant: &TenantName) -> Arc<DiskAllowance> {
         let mut used = self.used();
         let limit = used.accounts.limit(tenant, Quota::DiskBytes);

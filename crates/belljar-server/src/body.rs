@@ -89,7 +89,7 @@ impl Upload {
             Takes::File(limit) => (limit, PATIENCE_FILE),
         };
         let too_large = || {
-            let detail = format!("at most {limit} bytes are taken here");
+            let detail = format!("the limit is {limit} bytes");
             Problem::new(Code::BodyTooLarge, detail)
         };
         let announced = headers.get(header::CONTENT_LENGTH);
@@ -97,7 +97,7 @@ impl Upload {
         if announced.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
-        let fault = |error| Problem::io("a body can't be kept", error);
+        let fault = |error| Problem::io("cannot store a request body", error);
         let mut resources = BodyResources::default();
         let mut contents = match takes {
             Takes::Json => Contents::Memory(Vec::new()),
@@ -125,7 +125,7 @@ impl Upload {
                 break;
             };
             let frame = frame.map_err(|error| {
-                tracing::debug!(%error, "a body was cut off");
+                tracing::debug!(%error, "request body cut off");
                 Problem::new(Code::BadBody, "it was cut off")
             })?;
             let Ok(data) = frame.into_data() else {
@@ -165,7 +165,7 @@ impl Upload {
             let count = offload(memory.len(), move || (count_values(&memory), memory));
             let (values, memory) = count.await;
             if values > MAX_VALUES {
-                let detail = format!("a body has at most {MAX_VALUES} values");
+                let detail = format!("it has more than {MAX_VALUES} values");
                 return Err(Problem::new(Code::BadBody, detail));
             }
             contents = Contents::Memory(memory);
@@ -180,7 +180,7 @@ impl Upload {
     pub(crate) fn file(&self) -> Result<&File, Problem> {
         match &self.contents {
             Contents::File(file) => Ok(file),
-            Contents::Memory(_) => Err(Problem::internal("a body", "it is no file")),
+            Contents::Memory(_) => Err(Problem::internal("a body", "it is not a file")),
         }
     }
 
@@ -200,10 +200,7 @@ impl Upload {
 
     async fn json<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
         let Contents::Memory(memory) = self.contents else {
-            return Err(Problem::internal(
-                "a body",
-                "it is a file where JSON is taken",
-            ));
+            return Err(Problem::internal("a body", "it is a file instead of JSON"));
         };
         let (length, resources) = (memory.len(), self.resources);
         let parse = move || {

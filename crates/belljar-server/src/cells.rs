@@ -77,7 +77,7 @@ impl CellRecord {
         let number = match run.next().await {
             Some(Ok(Event::Started { cell })) => cell,
             Some(Ok(_)) | None => {
-                return Err(Problem::internal("a cell", "it did not say that it began"));
+                return Err(Problem::internal("a cell", "it did not report its start"));
             }
             Some(Err(error)) => return Err(entry.explain(error)),
         };
@@ -244,7 +244,7 @@ impl CellRecord {
             let count = std::mem::take(&mut outcome.displays).len();
             if count > 0 {
                 outcome.notes.push(format!(
-                    "{count} displays: the service holds as many bytes for the tenant as it may"
+                    "{count} displays: the service holds the maximum of bytes for the tenant"
                 ));
             }
             if let Some(json) = write(&outcome, text) {
@@ -252,8 +252,7 @@ impl CellRecord {
             }
             // Text within the limits of outputs, which a client waits for.
             let json = serde_json::to_vec(&outcome);
-            let json =
-                json.map_err(|error| Problem::internal("an outcome can't be written", error));
+            let json = json.map_err(|error| Problem::internal("cannot write an outcome", error));
             json.map(Into::into)
         })
         .await
@@ -303,7 +302,7 @@ async fn pump(
             tracing::info!(
                 status = ?outcome.status,
                 duration_us = outcome.durations.total_us,
-                "a cell ended"
+                "cell ended"
             );
             record.counted(outcome).await
         }
@@ -380,8 +379,8 @@ impl Position {
         self.record.number
     }
 
-    /// The next event, as a stream has it; `None` after the last, and for a reader who is too slow to get all: it is
-    /// told so when it comes again.
+    /// The next event of a stream; `None` after the last one, and for a reader that was too slow: its
+    /// next request is refused.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             {

@@ -123,7 +123,7 @@ impl ChargedBytes {
         let (parts, body) = response.into_parts();
         // It is in memory, and has one part.
         let body = axum::body::to_bytes(body, size).await;
-        let body = body.map_err(|error| Problem::internal("an answer", error))?;
+        let body = body.map_err(|error| Problem::internal("cannot read a response", error))?;
         Ok(Response::from_parts(parts, Body::from(charge.hold(body))))
     }
 
@@ -136,7 +136,8 @@ impl ChargedBytes {
 }
 
 pub(crate) fn refusal() -> Problem {
-    let detail = "the service holds as many bytes for the tenant as it may: read the answers that are open, or send less at once";
+    let detail = "the service holds the maximum of bytes for the tenant: read the pending responses, or send \
+     less at once";
     Problem::new(Code::TooManyTransfers, detail)
 }
 

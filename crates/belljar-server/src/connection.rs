@@ -37,7 +37,7 @@ const CLOSE_TIME: Duration = Duration::from_secs(2);
 /// What is said to a connection that there is no room for.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Serves connections until it is told to stop, and then until those that are open have ended.
+/// Serves connections until `stop`, and then until the open ones have ended.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
@@ -56,7 +56,7 @@ pub(crate) async fn serve(
                 Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
                     // Too many descriptors, most likely: some will be free again.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -70,7 +70,7 @@ pub(crate) async fn serve(
                     let connection = &admitted.0;
                     tokio::select! {
                         () = accepted(stream, tls.as_deref(), router, stop, connection) => {}
-                        () = connection.wait_until_cut() => tracing::debug!("a connection made room for another"),
+                        () = connection.wait_until_cut() => tracing::debug!("connection closed in favour of another"),
                     }
                 });
             }
@@ -147,12 +147,11 @@ async fn talk(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended early");
     }
 }
 
-/// Whether nothing after this request is looked at: those whose bodies are of
-/// [unknown length](crate::framing::BodyLength::Unknown).
+/// Whether nothing after this request is read: its body has an [unknown length](crate::framing::BodyLength::Unknown).
 fn is_last(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
     let mut upgrades = headers.get_all(header::UPGRADE).iter();

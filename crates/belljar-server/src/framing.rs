@@ -1,6 +1,6 @@
 //! Where a request ends: heads that two programs could read in two ways are refused.
 //!
-//! Hyper reads some of them in one of the two ways and goes on (of `Content-Length` and `Transfer-Encoding`, it drops the
+//! Hyper accepts some of them in one of the two ways (of `Content-Length` and `Transfer-Encoding`, it drops the
 //! first, so that nobody behind it can tell). A proxy that reads them in the other way would take a part of a body for
 //! a request of somebody else. So every head is looked at before hyper gets it, by the parser that hyper has.
 

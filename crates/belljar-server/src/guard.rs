@@ -107,7 +107,7 @@ pub(crate) async fn guard(
     next: Next,
 ) -> Response {
     let Ok(id) = random_hex(8) else {
-        return Problem::new(Code::Internal, "there are no random numbers").into_response();
+        return Problem::new(Code::Internal, "no random numbers are available").into_response();
     };
     let began = Instant::now();
     let method = request.method().clone();
@@ -168,7 +168,7 @@ fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
     let Some(host) = host.filter(|host| hosts.has(host)) else {
-        let detail = "the header `Host` names another service; the operator adds names by --host";
+        let detail = "the header `Host` is not a name of this service; the operator adds names with `--host`";
         return Err(Problem::new(Code::WrongHost, detail));
     };
     // Only browsers send it. A page of another site has no business here, whatever its browser lets it try.
@@ -178,8 +178,7 @@ fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
         origin.is_ok_and(|origin| hosts.has_origin(origin, host))
     };
     if !origins.all(ours) {
-        let detail =
-            "a page of another site asks; the operator adds names of the service by --host";
+        let detail = "the request is from a page of another site; the operator adds names of the service with `--host`";
         return Err(Problem::new(Code::WrongOrigin, detail));
     }
     Ok(())
@@ -245,14 +244,14 @@ fn key_of_cookie(headers: &HeaderMap) -> Option<&str> {
 
 async fn find_key(service: &Service, key: Option<String>) -> Result<KeyInfo, Problem> {
     let refused = || {
-        let detail = "send `Authorization: Bearer KEY` with a key that is not revoked";
+        let detail = "send `Authorization: Bearer KEY` with a valid key";
         Problem::new(Code::Unauthorized, detail)
     };
     let info = service.tenants.check(&key.ok_or_else(refused)?).await?;
     info.ok_or_else(refused)
 }
 
-/// Who asks, where the key is good for what is asked.
+/// The caller, if the key has the needed scope.
 fn caller(key: KeyInfo, needed: Option<Scope>) -> Result<Caller, Problem> {
     if let Some(needed) = needed
         && !key.scopes.contains(&needed)
@@ -263,7 +262,7 @@ fn caller(key: KeyInfo, needed: Option<Scope>) -> Result<Caller, Problem> {
     Ok(key.into())
 }
 
-/// The scope that a route needs; what is no route needs none to be told so.
+/// The scope that a route needs; an unknown route needs none.
 fn scope_of(request: &Request) -> Option<Scope> {
     let path = request.extensions().get::<MatchedPath>()?.as_str();
     if path == MCP {

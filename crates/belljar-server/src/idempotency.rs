@@ -4,8 +4,8 @@
 //! In memory, as the sessions are that the answers tell of: neither outlives the service. Runs do, so that which run
 //! a request has begun is on disk as well (`run_keys` of the tenants' file).
 //!
-//! Bytes are bounded. A key whose answer is too large to be kept, or was given up for newer ones, is kept without it: the
-//! request is not carried out again, and who repeats it is told so (`answer_gone`).
+//! Bytes are bounded. A key whose answer is too large to be kept, or was given up for newer ones, is
+//! kept without it: the request is not executed again, and a repetition is refused (`answer_gone`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
@@ -42,7 +42,7 @@ struct TenantResponses {
     by_key: HashMap<String, Arc<Slot>>,
     /// The oldest first.
     order: VecDeque<(Instant, String)>,
-    /// Those whose answers are kept whole, the oldest first, and what these have together.
+    /// Keys with complete responses, oldest first, and the bytes of these together.
     whole: VecDeque<Arc<Slot>>,
     bytes: usize,
 }
@@ -108,8 +108,8 @@ impl Idempotency {
         Ok(Claim::First(slot))
     }
 
-    /// Keeps the answer to a request. One that a retry may change is told to those who wait for it, and
-    /// not kept.
+    /// Keeps the response to a request. A response that a retry may change goes only to waiting
+    /// clients, and is not kept.
     pub(crate) async fn keep(
         &self,
         tenant: &TenantName,
@@ -187,11 +187,12 @@ impl Slot {
     pub(crate) async fn earlier(&self) -> Result<Earlier, Problem> {
         let mut told = self.answer.subscribe();
         let answer = told.wait_for(Option::is_some).await;
-        let answer = answer.map_err(|error| Problem::internal("an earlier answer", error))?;
+        let answer = answer
+            .map_err(|error| Problem::internal("cannot return an earlier response", error))?;
         match answer.clone() {
             Some(StoredResponse::Cell(record)) => {
                 let record = record.upgrade().ok_or_else(|| {
-                    let detail = "the cell was run, and others have run since";
+                    let detail = "the cell was executed, and is no longer kept";
                     Problem::new(Code::AnswerGone, detail)
                 })?;
                 Ok(Earlier::Cell(record))
@@ -206,10 +207,14 @@ impl Slot {
                 Ok(Earlier::Response(response))
             }
             Some(StoredResponse::Gone) => {
-                let detail = "the request was carried out, and its answer is too large or too old to be kept";
+                let detail =
+                    "the request was executed, and its response was too large or too old to keep";
                 Err(Problem::new(Code::AnswerGone, detail))
             }
-            None => Err(Problem::internal("an earlier answer", "it is not there")),
+            None => Err(Problem::internal(
+                "cannot return an earlier response",
+                "it is not there",
+            )),
         }
     }
 
@@ -228,7 +233,7 @@ impl Slot {
 
 /// The key came with another request before.
 pub(crate) fn mismatch() -> Problem {
-    let detail = "this `Idempotency-Key` came with another method, path or body; use a new one";
+    let detail = "this `Idempotency-Key` was used with another method, path or body; use a new key";
     Problem::new(Code::IdempotencyMismatch, detail)
 }
 

@@ -1,17 +1,18 @@
 //! The service: sessions and runs over HTTP, for many tenants.
 //!
-//! A [`Server`] gives the sessions of one engine, and runs of the agent in them, to whoever has a key ([`Tenants`]). What can be asked
-//! of it is in its OpenAPI document ([`openapi`]), which is made from the handlers themselves; why the
-//! API has its shape is in `docs/adr/0022-the-service.md`.
+//! A [`Server`] gives the sessions of one engine, and runs of the agent in them, to whoever has a key
+//! ([`Tenants`]). Its OpenAPI document ([`openapi`]) is generated from the handlers; the reasons for
+//! the API's shape are in `docs/adr/0022-the-service.md`.
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - Nothing is answered without a key, to a page of another site, or under another name than the service's. What belongs to another tenant is answered as what is not there.
-//! - What a request may cost is bounded before it costs anything: bodies, headers, time, sessions, cells,
-//!   memory of the host. Who is refused is told when to come again.
-//! - An answer never has a path or a text of the host in it: faults have a stable code and a page.
-//! - What is told of a run is in its journal, on disk, before. Runs go on with the next start of the service.
-//! - A request that has begun to change a session is carried out, even if its client hangs up.
+//! - Every request needs a key, the service's own host name, and no page of another site as its origin. Resources of
+//!   another tenant are "not found".
+//! - The cost of a request is limited in advance: bodies, headers, time, sessions, cells, memory of the host. A refusal
+//!   says when to retry.
+//! - A response never has a path or a message of the host in it: faults have a stable code and a page.
+//! - Events of a run are in its journal, on disk, before clients see them. Runs resume at the next start of the service.
+//! - A request that has begun to change a session is completed, even if its client disconnects.
 
 mod accounts;
 mod admission;

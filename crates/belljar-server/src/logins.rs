@@ -41,7 +41,7 @@ impl Logins {
             }
             *count += 1;
         }
-        let detail = "this is no key of the service, or a revoked one";
+        let detail = "unknown or revoked key";
         Err(Problem::new(Code::Unauthorized, detail))
     }
 }

@@ -73,8 +73,7 @@ impl Opened {
         if known.contains_key(connection) {
             let ids = all.entry(connection.to_owned()).or_default();
             if !ids.insert(id.clone()) {
-                let detail =
-                    "another request of the connection that was not answered has this `id`";
+                let detail = "another pending request of the connection has this `id`";
                 return Err(Problem::new(Code::BadBody, detail));
             }
         }

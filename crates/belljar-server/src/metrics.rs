@@ -1,7 +1,7 @@
 //! Numbers for Prometheus, in its text format. By hand: they are counters, gauges and one kind of histogram.
 //!
 //! Labels have a fixed number of values: none comes from a client. A tenant's name is no label, since their
-//! number has no bound; what tenants use is told for all together and for the one that uses most.
+//! number has no bound; the use of tenants is exported for all together and for the one with the most.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -23,7 +23,7 @@ const BUCKETS: [f64; 17] = [
     30.0, 60.0,
 ];
 
-/// In which the kernel tells times to programs: a hundredth of a second, on all processors that we run on.
+/// Unit of times in `/proc`: a hundredth of a second, on all CPU architectures that we run on.
 const TICKS: f64 = 100.0;
 
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ pub(crate) struct Answered<'a> {
     pub(crate) route: Option<&'a str>,
     pub(crate) status: StatusCode,
     pub(crate) code: Option<Code>,
-    /// Until the head of the answer: a stream goes on after it.
+    /// Until the head of the response: a stream continues after it.
     pub(crate) duration: Duration,
 }
 
@@ -120,38 +120,38 @@ impl Metrics {
         page.family(
             "belljar_build_info",
             "gauge",
-            "Which Belljar this is; always 1.",
+            "Version of Belljar; always 1.",
         );
         page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         page.one(
             "belljar_sessions",
             "gauge",
-            "Sessions that live; those that sleep are among them.",
+            "Sessions, including hibernated ones.",
             sessions,
         );
         page.one(
             "belljar_sessions_hibernated",
             "gauge",
-            "Sessions that sleep.",
+            "Hibernated sessions.",
             hibernated,
         );
         page.one(
             "belljar_sessions_created_total",
             "counter",
-            "Sessions that were started, forked or loaded.",
+            "Sessions started, forked or loaded.",
             made,
         );
         page.one(
             "belljar_cells_running",
             "gauge",
-            "Cells that run or wait.",
+            "Running and waiting cells.",
             cells,
         );
         self.counted(&mut page);
         page.family(
             "belljar_permits_used",
             "gauge",
-            "Permits in use: of all tenants (of=service), and of the tenant that has most (of=tenant).",
+            "Used permits: of all tenants (of=service), and of the tenant with the most (of=tenant).",
         );
         for permit in &permits {
             page.sample(&[("kind", permit.kind), ("of", permit.of)], permit.used);
@@ -159,7 +159,7 @@ impl Metrics {
         page.family(
             "belljar_permits_limit",
             "gauge",
-            "Limit on these permits, where there is one.",
+            "Number of permits, if limited.",
         );
         for permit in &permits {
             if let Some(limit) = permit.limit {
@@ -170,13 +170,13 @@ impl Metrics {
             page.one(
                 "belljar_host_memory_bytes",
                 "gauge",
-                "Memory of the host.",
+                "Total memory of the host.",
                 memory.total,
             );
             page.one(
                 "belljar_host_memory_available_bytes",
                 "gauge",
-                "Memory of the host that is available, on which the start of sessions depends.",
+                "Available memory of the host, which admits new sessions.",
                 memory.available,
             );
         }
@@ -187,11 +187,7 @@ impl Metrics {
     /// What has been counted since the start.
     fn counted(&self, page: &mut Page) {
         let counts = lock(&self.counts);
-        page.family(
-            "belljar_cells_total",
-            "counter",
-            "Cells that have ended, by how.",
-        );
+        page.family("belljar_cells_total", "counter", "Ended cells, by status.");
         // All from the start: a rate needs a first value.
         for status in [
             Status::Success,
@@ -206,7 +202,7 @@ impl Metrics {
         page.family(
             "belljar_cell_duration_seconds",
             "histogram",
-            "From the request for a cell to its outcome.",
+            "Time from the request of a cell to its outcome.",
         );
         page.histogram(&[], &counts.cell_durations);
         let routes = || {
@@ -219,7 +215,7 @@ impl Metrics {
         page.family(
             "belljar_http_requests_total",
             "counter",
-            "Answers, by method, route and class of status.",
+            "HTTP responses, by method, route and status class.",
         );
         for ([method, route], of_route) in routes() {
             for (class, count) in &of_route.by_class {
@@ -229,7 +225,7 @@ impl Metrics {
         page.family(
             "belljar_http_request_duration_seconds",
             "histogram",
-            "From the head of a request to the head of its answer.",
+            "Time from the head of a request to the head of its response.",
         );
         for (labels, of_route) in routes() {
             page.histogram(&labels, &of_route.durations);
@@ -237,7 +233,7 @@ impl Metrics {
         page.family(
             "belljar_http_problems_total",
             "counter",
-            "Refusals and faults, by their code.",
+            "Problems (refusals and faults), by code.",
         );
         for code in Code::ALL {
             let code = code.as_str();
@@ -254,7 +250,7 @@ fn process(page: &mut Page) {
         page.one(
             "process_cpu_seconds_total",
             "counter",
-            "Processor time of the service itself.",
+            "CPU time of the service process.",
             seconds,
         );
         let booted = read("/proc/stat").and_then(|text| {
@@ -265,7 +261,7 @@ fn process(page: &mut Page) {
             page.one(
                 "process_start_time_seconds",
                 "gauge",
-                "When the service was started, in seconds since 1970.",
+                "Start time of the service, in seconds since 1970.",
                 booted + since_boot,
             );
         }
@@ -279,7 +275,7 @@ fn process(page: &mut Page) {
         page.one(
             "process_resident_memory_bytes",
             "gauge",
-            "Memory of the service itself.",
+            "Resident memory of the service process.",
             resident,
         );
     }
@@ -288,7 +284,7 @@ fn process(page: &mut Page) {
         page.one(
             "process_open_fds",
             "gauge",
-            "Open descriptors.",
+            "Open file descriptors.",
             open.count().saturating_sub(1),
         );
     }
@@ -297,13 +293,13 @@ fn process(page: &mut Page) {
         page.one(
             "process_max_fds",
             "gauge",
-            "The most open descriptors.",
+            "Maximum number of open file descriptors.",
             limit,
         );
     }
 }
 
-/// Processor time, and when a process was started, counted from the boot; from its line in `stat`.
+/// CPU time and start time of a process, counted from the boot; from its line in `stat`.
 fn times(stat: &str) -> Option<(f64, f64)> {
     // The name before it may have blanks and brackets.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();

@@ -14,20 +14,20 @@ use crate::problem::ProblemBody;
 #[openapi(
     info(
         title = "Belljar",
-        description = "Live Python sessions behind walls, and an agent that works in them, over HTTP.",
+        description = "Live, isolated Python sessions and agent runs over HTTP.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "http://127.0.0.1:7878")),
     security(("key" = [])),
     components(schemas(ProblemBody)),
     tags(
-        (name = "sessions", description = "One live interpreter each, with a workspace."),
-        (name = "cells", description = "Pieces of code run in a session, one after another."),
-        (name = "checkpoints", description = "Frozen copies of a live session, and forks of it."),
-        (name = "snapshots", description = "A session in a file; sleep."),
+        (name = "sessions", description = "Live Python interpreters, each with a workspace."),
+        (name = "cells", description = "Code that runs in a session, one cell after another."),
+        (name = "checkpoints", description = "Checkpoints and forks of a live session."),
+        (name = "snapshots", description = "Snapshots of sessions; hibernating and waking."),
         (name = "files", description = "Files of a session's workspace."),
-        (name = "runs", description = "An agent at work on a task, in a session of its own."),
-        (name = "keys", description = "Who is there.")
+        (name = "runs", description = "Agents that work on a task, each in its own session."),
+        (name = "keys", description = "The key of the client; login of browsers.")
     )
 )]
 struct Document;
@@ -35,25 +35,24 @@ struct Document;
 #[derive(OpenApi)]
 #[openapi(
     info(
-        title = "Belljar, for those who administer it",
-        description = "Tenants, keys, quotas and audit of a service, on its admin address.",
+        title = "Belljar admin API",
+        description = "Tenants, keys, quotas and audit log of a service, on its admin address.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "http://127.0.0.1:7879")),
     security(("key" = [])),
     components(schemas(ProblemBody)),
     tags(
-        (name = "service", description = "How it is."),
-        (name = "tenants", description = "Who uses it, how much, and how much they may."),
-        (name = "keys", description = "What clients prove their tenant with."),
+        (name = "service", description = "State of the service."),
+        (name = "tenants", description = "Tenants, their quotas and their use."),
+        (name = "keys", description = "API keys of tenants."),
         (name = "sessions", description = "The live sessions of all tenants."),
-        (name = "audit", description = "What was done by those who administer.")
+        (name = "audit", description = "The audit log.")
     )
 )]
 struct AdminDocument;
 
-/// The OpenAPI 3.1 document of what those may do who administer the service, as it is in
-/// `docs/openapi-admin.json`.
+/// The OpenAPI 3.1 document of the admin API, as in `docs/openapi-admin.json`.
 pub fn openapi_admin() -> Value {
     let mut document = AdminDocument::openapi();
     document.merge(api::admin::document());
@@ -66,13 +65,13 @@ pub fn openapi_admin() -> Value {
 fn with_keys(mut document: utoipa::openapi::OpenApi) -> Value {
     let components = document.components.get_or_insert_default();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
-    let bearer = bearer.description(Some("A key: `bj_PREFIX_SECRET`."));
+    let bearer = bearer.description(Some("API key: `bj_PREFIX_SECRET`."));
     components.add_security_scheme("key", SecurityScheme::Http(bearer.build()));
     // There is nothing in it that can't be written.
     serde_json::to_value(document).unwrap_or_default()
 }
 
-/// The OpenAPI 3.1 document of the service, as it is in `docs/openapi.json`.
+/// The OpenAPI 3.1 document of the service, as in `docs/openapi.json`.
 pub fn openapi() -> Value {
     let mut document = Document::openapi();
     document.merge(api::document());
@@ -144,7 +143,7 @@ fn say_what_holds_for_all(document: &mut Value) {
         let key = json!({
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "The same key with the same request gives the first answer again.",
+            "description": "Repeating a request with the same key returns the first response again.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255}
         });
         match operation["parameters"].as_array_mut() {
@@ -155,7 +154,7 @@ fn say_what_holds_for_all(document: &mut Value) {
         let contents = body.get_mut("content").and_then(Value::as_object_mut);
         for (kind, content) in contents.into_iter().flatten() {
             if kind != "application/json" {
-                // Bytes as they are, which `Vec<u8>` would tell as an array of numbers.
+                // Raw bytes, which `Vec<u8>` would show as an array of numbers.
                 content["schema"] = json!({"type": "string", "format": "binary"});
             }
         }
@@ -179,11 +178,11 @@ fn say_what_holds_for_all(document: &mut Value) {
 fn one_of_a_stream() -> Value {
     json!({
         "type": "object",
-        "description": "One event; `fault` stands in the place of an outcome where the service failed.",
+        "description": "An event; `fault` replaces the outcome if the service failed.",
         "required": ["id", "event", "data"],
         "properties": {
-            "id": {"type": "string", "description": "Its number, from 1."},
-            "event": {"type": "string", "description": "The `type` of what it says, or `fault`."},
+            "id": {"type": "string", "description": "Number of the event, from 1."},
+            "event": {"type": "string", "description": "`type` of the event, or `fault`."},
             "data": {
                 "type": "string",
                 "contentMediaType": "application/json",

@@ -1,4 +1,4 @@
-//! How a service is to be.
+//! Options of a service.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,47 +11,46 @@ use belljar_sandbox::protocol::Language;
 use crate::server::ServerError;
 use crate::tls::Tls;
 
-/// What a service gives to its tenants. The defaults suit one machine.
+/// Options of a service. The defaults suit one machine.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// What a session is started with. A request may ask for less of each limit, never for more.
+    /// Options of sessions. A request may lower each limit, never raise it.
     pub session: SessionOptions,
-    /// The hosts that sessions may ask to reach, as entries of an allow-list; none by default.
+    /// Hosts that sessions may request, as entries of an allow-list; none by default.
     pub allow: Vec<String>,
-    /// Names by which clients may call the service, besides the address it listens on: what a reverse
-    /// proxy passes on as `Host`.
+    /// Host names of the service besides the listening address: what a reverse proxy passes on as `Host`.
     pub hosts: Vec<String>,
-    /// The certificate of the public listener, which speaks plain HTTP without one; and of the admin listener, unless that
-    /// is on loopback.
+    /// TLS certificate of the public listener, which speaks plain HTTP without one; and of the admin
+    /// listener, unless that is on loopback.
     pub tls: Option<Arc<Tls>>,
-    /// Whether the admin listener speaks plain HTTP also beyond loopback: where only a network of operators reaches it.
+    /// Whether the admin listener may speak plain HTTP beyond loopback: only for a network of operators.
     pub insecure_admin: bool,
-    /// The most sessions of all tenants together: 1000.
+    /// Maximum concurrent sessions of all tenants: 1000.
     pub max_sessions: usize,
-    /// The most sessions of a tenant: 100.
+    /// Maximum concurrent sessions per tenant: 100.
     pub tenant_sessions: usize,
-    /// The most cells of a tenant that run or wait at once: 64.
+    /// Maximum running and waiting cells per tenant: 64.
     pub tenant_cells: usize,
-    /// The most streams of events of a tenant at once: 64.
+    /// Maximum open event streams per tenant: 64.
     pub tenant_streams: usize,
-    /// Sessions that a tenant may start in a second, on average; twice as many at once: 20.
+    /// Started sessions per second and tenant on average, with bursts of twice as many: 20.
     pub creates_per_second: u32,
-    /// How long what was opened over the Model Context Protocol stays when it is not used: an hour.
+    /// Idle timeout of MCP connections: an hour.
     pub mcp_idle: Duration,
-    /// How long cells may go on when the service is told to stop: 30 s.
+    /// Shutdown grace period for running cells: 30 s.
     pub drain: Duration,
-    /// What runs are given.
+    /// Options of runs.
     pub runs: RunsOptions,
-    /// Whether it is a demonstration: requests without a key are those of the tenant `demo`, and the model of
-    /// runs is a script. For loopback, and without an admin listener.
+    /// Demo mode: requests without a key belong to the tenant `demo`, and the model of runs is
+    /// scripted. Only on loopback, and without an admin listener.
     pub demo: bool,
 }
 
 impl ServerOptions {
-    /// The certificate of an admin listener on this address, which speaks plain HTTP without one.
+    /// TLS certificate of an admin listener on this address, which speaks plain HTTP without one.
     ///
     /// # Errors
-    /// Where there may be none: in a demonstration, which lets everybody in; and without TLS, beyond loopback.
+    /// If there may be none: in demo mode, which needs no key; and without TLS, beyond loopback.
     pub fn admin_tls(&self, address: IpAddr) -> Result<Option<Arc<Tls>>, ServerError> {
         if self.demo {
             return Err(ServerError::DemoAdmin);
@@ -66,41 +65,41 @@ impl ServerOptions {
     }
 }
 
-/// What a service gives to the runs of its tenants.
+/// Options of the runs of tenants.
 #[derive(Clone, Debug)]
 pub struct RunsOptions {
-    /// The models that runs may have: the first one, unless a request names another. Where a model is, and
-    /// with which key it is asked, is never for a client to say. Without a model there are no new runs.
+    /// Models for runs, the default first. Clients never choose a model's address or key. Without a
+    /// model, new runs are refused.
     pub models: Vec<OfferedModel>,
-    /// The most that a run may use, and what it may use unless its request says less.
+    /// Maximum and default budget of a run.
     pub budget: Budget,
-    /// When a person is asked, unless a request says otherwise.
+    /// Default approval policy.
     pub approvals: Approvals,
-    /// The language of prompts and messages, unless a request says otherwise.
+    /// Default language of prompts and messages.
     pub language: Language,
-    /// The most runs of all tenants together that go on at once: 64.
+    /// Maximum concurrent runs of all tenants: 64.
     pub max_runs: usize,
-    /// The most runs of a tenant that go on at once: 8.
+    /// Maximum concurrent runs per tenant: 8.
     pub tenant_runs: usize,
-    /// How long a run that waits for a person keeps its session and its place: 15 minutes. It goes on from
-    /// its snapshot when somebody decides later.
+    /// How long a run that waits for approval keeps its session and its permit: 15 minutes. After
+    /// that, a decision resumes it from its snapshot.
     pub patience: Duration,
 }
 
-/// A model that runs may have.
+/// A model for runs.
 #[derive(Clone, Debug)]
 pub struct OfferedModel {
     /// Its name, as `provider/model`.
     pub name: String,
-    /// How it is asked.
+    /// Provider of the model.
     pub provider: Provider,
     /// How it writes actions.
     pub dialect: Dialect,
-    /// The most tokens of a reply.
+    /// Maximum tokens of a reply.
     pub max_tokens: u32,
-    /// How freely it draws; else what its server says.
+    /// Sampling temperature; `None` for the server's default.
     pub temperature: Option<f64>,
-    /// Whether it works its answers out a second time.
+    /// Whether the model works out its answer a second time.
     pub review: bool,
 }
 

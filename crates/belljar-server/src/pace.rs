@@ -14,7 +14,7 @@ const WINDOW: Duration = Duration::from_secs(30);
 /// Time that is waited for one client. Time in which the client waits for us does not count.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Of this window, before the wait that goes on.
+    /// Of this window, before the current wait.
     waited: Duration,
     since: Option<Instant>,
     /// Bytes since the first wait of this window.
@@ -23,7 +23,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Something went on.
+    /// Some bytes moved.
     pub(crate) fn moved(&mut self, bytes: usize) {
         if let Some(since) = self.since.take() {
             self.waited += since.elapsed();

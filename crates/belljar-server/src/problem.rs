@@ -1,4 +1,4 @@
-//! What is answered when something is refused or fails: RFC 9457, with a stable code.
+//! Responses to refused and failed requests: RFC 9457, with a stable code.
 //!
 //! The words are ours. What the system said about a fault goes to the log, never to a client.
 
@@ -20,7 +20,7 @@ pub const ERRORS_PAGE: &str = include_str!("../../../docs/errors.md");
 
 macro_rules! codes {
     ($($variant:ident $code:literal $status:ident $retry:ident $title:literal;)*) => {
-        /// What went wrong, in one word that never changes.
+        /// Stable code of a problem.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Code {
@@ -31,7 +31,7 @@ macro_rules! codes {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// As it stands in an answer.
+            /// The code, as in a response.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $code,)* }
             }
@@ -54,70 +54,72 @@ macro_rules! codes {
 }
 
 codes! {
-    Unauthorized "unauthorized" UNAUTHORIZED never "A valid key is needed";
-    ScopeMissing "scope_missing" FORBIDDEN never "The key may not do this";
-    WrongOrigin "wrong_origin" FORBIDDEN never "Pages of other sites may not use the service";
-    RouteNotFound "route_not_found" NOT_FOUND never "There is no such route";
-    SessionNotFound "session_not_found" NOT_FOUND never "There is no such session";
-    CellNotFound "cell_not_found" NOT_FOUND never "There is no such cell";
-    CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "There is no such checkpoint";
-    RunNotFound "run_not_found" NOT_FOUND never "There is no such run";
-    StepNotFound "step_not_found" NOT_FOUND never "The run has no such step that has ended";
-    ApprovalNotFound "approval_not_found" NOT_FOUND never "Nothing waits for this approval";
-    TenantNotFound "tenant_not_found" NOT_FOUND never "There is no such tenant";
-    KeyNotFound "key_not_found" NOT_FOUND never "There is no such key";
-    FileNotFound "file_not_found" NOT_FOUND never "There is no such file";
-    MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED never "The route has no such method";
-    BadRequest "bad_request" BAD_REQUEST never "The request is not valid";
-    BadBody "bad_body" BAD_REQUEST never "The body is not valid";
-    BadQuery "bad_query" BAD_REQUEST never "The query is not valid";
-    BadHeader "bad_header" BAD_REQUEST never "A header is not valid";
-    BadPath "bad_path" BAD_REQUEST never "The path is not one inside the workspace";
-    LimitTooHigh "limit_too_high" BAD_REQUEST never "The service does not give so much";
-    PolicyTooWeak "policy_too_weak" BAD_REQUEST never "The service asks a person more often";
-    NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The service does not let sessions reach this";
-    ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not have this model";
+    Unauthorized "unauthorized" UNAUTHORIZED never "A valid key is required";
+    ScopeMissing "scope_missing" FORBIDDEN never "The key lacks a scope";
+    WrongOrigin "wrong_origin" FORBIDDEN never "Cross-origin request refused";
+    RouteNotFound "route_not_found" NOT_FOUND never "No such route";
+    SessionNotFound "session_not_found" NOT_FOUND never "No such session";
+    CellNotFound "cell_not_found" NOT_FOUND never "No such cell";
+    CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "No such checkpoint";
+    RunNotFound "run_not_found" NOT_FOUND never "No such run";
+    StepNotFound "step_not_found" NOT_FOUND never "No such completed step";
+    ApprovalNotFound "approval_not_found" NOT_FOUND never "No such pending approval";
+    TenantNotFound "tenant_not_found" NOT_FOUND never "No such tenant";
+    KeyNotFound "key_not_found" NOT_FOUND never "No such key";
+    FileNotFound "file_not_found" NOT_FOUND never "No such file";
+    MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED never "Method not allowed for this route";
+    BadRequest "bad_request" BAD_REQUEST never "Invalid request";
+    BadBody "bad_body" BAD_REQUEST never "Invalid body";
+    BadQuery "bad_query" BAD_REQUEST never "Invalid query";
+    BadHeader "bad_header" BAD_REQUEST never "Invalid header";
+    BadPath "bad_path" BAD_REQUEST never "The path is not inside the workspace";
+    LimitTooHigh "limit_too_high" BAD_REQUEST never "The value exceeds the service's maximum";
+    PolicyTooWeak "policy_too_weak" BAD_REQUEST never "The approval policy is weaker than the server's minimum";
+    NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The host is not on the service's allow-list";
+    ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not offer this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
     BodyTimeout "body_timeout" REQUEST_TIMEOUT again "The body did not arrive in time";
-    UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE never "The body has another type than is taken here";
-    WrongHost "wrong_host" MISDIRECTED_REQUEST never "The service is not called by this name";
-    IdempotencyMismatch "idempotency_mismatch" UNPROCESSABLE_ENTITY never "The key was used for another request";
-    AnswerGone "answer_gone" GONE never "The request was carried out, and its answer is no longer kept";
-    SessionBusy "session_busy" CONFLICT again "The session runs another cell";
+    UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE never "Unsupported content type";
+    WrongHost "wrong_host" MISDIRECTED_REQUEST never "Unknown host name";
+    IdempotencyMismatch "idempotency_mismatch" UNPROCESSABLE_ENTITY never "The idempotency key was used for \
+     another request";
+    AnswerGone "answer_gone" GONE never "The request was executed, and its response is no longer kept";
+    SessionBusy "session_busy" CONFLICT again "The session is busy";
     SessionEnded "session_ended" CONFLICT never "The session has ended";
-    SessionUnresponsive "session_unresponsive" CONFLICT never "The session did not answer in time";
-    NotCheckpointed "not_checkpointed" CONFLICT never "No copy of the session could be made";
-    TooManyCheckpoints "too_many_checkpoints" CONFLICT never "The session keeps as many named copies as it may";
-    NotForked "not_forked" CONFLICT never "The session could not be forked";
-    NotHibernated "not_hibernated" CONFLICT never "The session does not sleep";
-    NotRegular "not_regular" CONFLICT never "This is not a regular file";
-    FileRefused "file_refused" CONFLICT never "The workspace did not allow this";
-    ApprovalChanged "approval_changed" CONFLICT never "The decision is for something else than what waits";
+    SessionUnresponsive "session_unresponsive" CONFLICT never "The session does not respond";
+    NotCheckpointed "not_checkpointed" CONFLICT never "The checkpoint failed";
+    TooManyCheckpoints "too_many_checkpoints" CONFLICT never "Too many named checkpoints in this session";
+    NotForked "not_forked" CONFLICT never "The session cannot be forked";
+    NotHibernated "not_hibernated" CONFLICT never "The session cannot hibernate";
+    NotRegular "not_regular" CONFLICT never "Not a regular file";
+    FileRefused "file_refused" CONFLICT never "The workspace refused the file operation";
+    ApprovalChanged "approval_changed" CONFLICT never "The approval has changed";
     ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
     RunEnded "run_ended" CONFLICT never "The run has ended";
     RunNotEnded "run_not_ended" CONFLICT again "The run has not ended";
-    RunBusy "run_busy" CONFLICT again "The run is just being taken up or left";
-    FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file is too large to be transferred";
-    SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot can't be loaded";
-    UpgradeNeeded "upgrade_needed" UPGRADE_REQUIRED never "This is a WebSocket";
-    EventsGone "events_gone" GONE never "Events after this one are no longer kept";
-    TooManySessions "too_many_sessions" TOO_MANY_REQUESTS again "The tenant has as many sessions as it may";
-    TooManyRuns "too_many_runs" TOO_MANY_REQUESTS again "As many runs of the tenant go on as may";
-    TooManyCells "too_many_cells" TOO_MANY_REQUESTS again "As many cells of the tenant run as may";
-    TooManyStreams "too_many_streams" TOO_MANY_REQUESTS again "The tenant reads as many streams as it may";
-    TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "The tenant sends and gets as many files as it may";
-    TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "As many requests of the tenant are being carried out as may";
-    TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "The tenant starts sessions faster than it may";
-    QuotaExceeded "quota_exceeded" TOO_MANY_REQUESTS again "The tenant has used what it may";
-    TooManyLogins "too_many_logins" TOO_MANY_REQUESTS again "Too many wrong keys were given";
+    RunBusy "run_busy" CONFLICT again "The run is being started or left";
+    FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file exceeds the transfer limit";
+    SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot cannot be loaded";
+    UpgradeNeeded "upgrade_needed" UPGRADE_REQUIRED never "A WebSocket upgrade is required";
+    EventsGone "events_gone" GONE never "These events are no longer kept";
+    TooManySessions "too_many_sessions" TOO_MANY_REQUESTS again "Too many sessions for this tenant";
+    TooManyRuns "too_many_runs" TOO_MANY_REQUESTS again "Too many concurrent runs for this tenant";
+    TooManyCells "too_many_cells" TOO_MANY_REQUESTS again "Too many concurrent cells for this tenant";
+    TooManyStreams "too_many_streams" TOO_MANY_REQUESTS again "Too many open streams for this tenant";
+    TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "Too many concurrent transfers for this \
+     tenant";
+    TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "Too many concurrent requests for this tenant";
+    TooManyCreates "too_many_creates" TOO_MANY_REQUESTS again "Session rate limit exceeded";
+    QuotaExceeded "quota_exceeded" TOO_MANY_REQUESTS again "Quota exceeded";
+    TooManyLogins "too_many_logins" TOO_MANY_REQUESTS again "Too many failed logins";
     NoModel "no_model" CONFLICT never "The service has no model for runs";
-    ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service has no place left";
+    ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service is at its limit";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";
-    Draining "draining" SERVICE_UNAVAILABLE again "The service is about to stop";
-    SessionNotStarted "session_not_started" SERVICE_UNAVAILABLE again "The session could not be started";
-    StorageFull "storage_full" INSUFFICIENT_STORAGE again "The service has no space left on its disk";
-    StorageFailed "storage_failed" SERVICE_UNAVAILABLE again "The service can't write to its disk";
-    Internal "internal" INTERNAL_SERVER_ERROR never "The service failed";
+    Draining "draining" SERVICE_UNAVAILABLE again "The service is shutting down";
+    SessionNotStarted "session_not_started" SERVICE_UNAVAILABLE again "The session cannot be started";
+    StorageFull "storage_full" INSUFFICIENT_STORAGE again "The disk of the service is full";
+    StorageFailed "storage_failed" SERVICE_UNAVAILABLE again "The service cannot write to its disk";
+    Internal "internal" INTERNAL_SERVER_ERROR never "Internal error of the service";
 }
 
 /// A refusal or a fault, on its way to a client.
@@ -129,24 +131,24 @@ pub(crate) struct Problem {
     quota: Option<QuotaUse>,
 }
 
-/// A problem as it stands in an answer, as RFC 9457 has it.
+/// A problem in a response (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct ProblemBody<'a> {
-    /// Where the page about this code is, on this server.
+    /// Path of the page about this code, on this server.
     #[serde(rename = "type")]
     kind: String,
-    /// What the code means.
+    /// Meaning of the code.
     title: &'a str,
-    /// The status of the answer.
+    /// HTTP status of the response.
     status: u16,
-    /// What went wrong, in one word that never changes.
+    /// Stable code of a problem.
     code: &'a str,
-    /// What went wrong this time.
+    /// Cause of this problem.
     detail: &'a str,
     /// Whether the same request may succeed later.
     retry: bool,
-    /// The quota that is used up, where that is the reason.
+    /// The exceeded quota, if that is the cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<QuotaUse>,
 }
@@ -184,7 +186,7 @@ impl Problem {
         tracing::error!(%error, "{what}");
         Self::new(
             Code::Internal,
-            "this is a fault of the service; its log tells more under the id of the request",
+            "the log of the service has the cause, under the id of the request",
         )
     }
 
@@ -196,11 +198,12 @@ impl Problem {
     ) -> Self {
         let (code, detail) = match fault {
             Some(StorageFault::Full) => {
-                let detail = "nothing was changed; try again when its operator has made space";
+                let detail = "nothing was changed; retry when the operator has freed space";
                 (Code::StorageFull, detail)
             }
             Some(StorageFault::Failed) => {
-                let detail = "nothing was changed; its operator finds the cause in the log, under the id of the request";
+                let detail = "nothing was changed; the log of the service has the cause, under the id of the \
+                 request";
                 (Code::StorageFailed, detail)
             }
             None => return Self::internal(what, error),
@@ -258,18 +261,18 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What the tenant's quota of disk has no room for.
+/// The problem of a write that exceeds the tenant's disk quota.
 pub(crate) fn disk_full(error: std::io::Error) -> Problem {
     match DiskFull::find(&error) {
         Some(DiskFull { used, limit }) => exceeded(Quota::DiskBytes, used, limit),
-        None => Problem::io("space on disk", error),
+        None => Problem::io("cannot reserve disk space", error),
     }
 }
 
 impl From<TenantsError> for Problem {
     fn from(error: TenantsError) -> Self {
         let fault = error.storage_fault();
-        Self::storage("keys, quotas or the audit log", error, fault)
+        Self::storage("cannot access keys, quotas or the audit log", error, fault)
     }
 }
 
@@ -293,31 +296,32 @@ impl From<Error> for Problem {
             Error::File(error) => return file(error),
             Error::Snapshot(SnapshotError::Io(source)) | Error::Io { source, .. } => {
                 let fault = StorageFault::from_io(source);
-                return Self::storage("a session or its snapshot", error, fault);
+                return Self::storage("an I/O error in a session or its snapshot", error, fault);
             }
             Error::Snapshot(_) => Code::SnapshotRefused,
             Error::Fork(why) => {
-                tracing::warn!(why, "a session could not be forked");
-                return Self::new(Code::NotForked, "the session goes on as it is");
+                tracing::warn!(why, "cannot fork a session");
+                return Self::new(Code::NotForked, "the session continues unchanged");
             }
             Error::Cgroup(_)
             | Error::Start(_)
             | Error::Walls(_)
             | Error::Template { .. }
             | Error::Session(_) => {
-                tracing::error!(%error, "a session could not be started");
-                let detail = "the host could not start a session now; its operator is told more by `belljar doctor`";
+                tracing::error!(%error, "cannot start a session");
+                let detail = "the host cannot start a session now; if this persists, the operator should run \
+                 `belljar doctor`";
                 return Self::new(Code::SessionNotStarted, detail).after(5);
             }
             _ => return Self::internal("a session failed", error),
         };
         let detail = match &error {
-            // Why it ended may be told in words of the system.
-            Error::Ended(_) => "start a new one".to_owned(),
-            Error::NotCheckpointed(_) => "the session goes on as it is".to_owned(),
+            // The reason may be a message of the system.
+            Error::Ended(_) => "start a new session".to_owned(),
+            Error::NotCheckpointed(_) => "the session continues unchanged".to_owned(),
             error => error.to_string(),
         };
-        tracing::debug!(%error, "a request was refused");
+        tracing::debug!(%error, "request refused");
         Self::new(code, detail)
     }
 }
@@ -329,12 +333,12 @@ fn file(error: &BeneathError) -> Problem {
         BeneathError::NotRegular(_) => Code::NotRegular,
         BeneathError::NoMemory { .. } => Code::FileRefused,
         BeneathError::Io { path, source } => {
-            tracing::debug!(%source, "a file of a workspace was refused");
+            tracing::debug!(%source, "file operation in a workspace refused");
             let why = match source.kind() {
                 std::io::ErrorKind::DirectoryNotEmpty => "the directory is not empty",
-                std::io::ErrorKind::InvalidFilename => "a part of its name is too long",
-                std::io::ErrorKind::StorageFull => "the workspace is full; delete files of it",
-                _ => "the workspace may be full, or something else may be in its place",
+                std::io::ErrorKind::InvalidFilename => "a component of the path is too long",
+                std::io::ErrorKind::StorageFull => "the workspace is full; delete some files",
+                _ => "the workspace may be full, or another entry may be in the way",
             };
             let detail = format!("`{}`: {why}", path.escape_debug());
             return Problem::new(Code::FileRefused, detail);

@@ -45,7 +45,7 @@ struct RunReader {
     after: u64,
     /// The last event that there was when this began.
     last: u64,
-    /// What is heard between events, while the run goes on: what was said before, then what is said.
+    /// Live output between events of a running run: earlier output first, then new output.
     parts: Option<Hearing>,
     /// Whether it has not heard what was said before.
     is_new: bool,
@@ -107,7 +107,7 @@ impl RunReader {
             };
             Ok(streams::event(seq, kind, &dated(&json, entry.at)))
         });
-        let cut = |error| tracing::error!(run = %self.id, error, "a stream was cut");
+        let cut = |error| tracing::error!(run = %self.id, error, "stream cut off");
         rendered.map_err(cut).ok()
     }
 }

@@ -31,11 +31,11 @@ const LOOK: Duration = Duration::from_millis(20);
 /// and memory is saved where the host is short of it.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
-/// Why a service can't start.
+/// Error of starting a service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// A file of its data can't be used.
+    /// Unusable file in the data directory.
     #[error("{}: {source}", path.display())]
     Io {
         /// Which.
@@ -43,31 +43,32 @@ pub enum ServerError {
         /// Why.
         source: io::Error,
     },
-    /// Keys can't be read.
+    /// Unreadable keys.
     #[error(transparent)]
     Tenants(#[from] TenantsError),
-    /// Nobody could use it.
-    #[error("all keys are revoked\nhint: make one with `belljar keys create`")]
+    /// No valid key.
+    #[error("all keys are revoked\nhint: create one with `belljar keys create`")]
     NoKey,
     /// Another service has the data directory.
-    #[error("another service uses {}\nhint: give this one a directory of its own with --data", .0.display())]
+    #[error("another service uses the data directory `{}`\nhint: give this one its own directory with \
+     `--data`", .0.display())]
     InUse(PathBuf),
-    /// A demonstration has no admins.
+    /// Demo mode has no admin address.
     #[error(
-        "a demo has no admin address: it lets in everybody who can reach it, without a key\nhint: leave out `--admin`, or start without `--demo`"
+        "a demo has no admin address: it needs no key, so everybody could use it\nhint: leave out `--admin`, or start without `--demo`"
     )]
     DemoAdmin,
-    /// Keys of admins could be read on their way.
+    /// Admin address beyond loopback without TLS.
     #[error(
         "the admin address `{0}` is beyond loopback and has no TLS: admin keys could be read on the network\nhint: give `--tls-certificate` and `--tls-key`, listen on loopback, or allow it with `--insecure-admin`"
     )]
     InsecureAdmin(IpAddr),
-    /// A host that sessions may reach is none.
+    /// Invalid entry of the allow-list.
     #[error(transparent)]
     AllowList(#[from] AllowListError),
 }
 
-/// A service that is ready to take connections.
+/// A service, ready to accept connections.
 #[derive(Debug)]
 pub struct Server {
     service: Arc<Service>,
@@ -115,11 +116,12 @@ impl Server {
         &self.service.tenants
     }
 
-    /// Serves until `stop`, and goes on with the runs that an earlier service was at. Then no new work is taken, cells
-    /// that run may end within the time of the options, runs are left for the next start, and everything is ended. What operators look at is on a listener of its own.
+    /// Resumes interrupted runs and serves until `stop`. Then the service accepts no new work, running cells may end
+    /// within the grace period, runs are left for the next start, and everything is ended. The admin API has its own
+    /// listener.
     ///
     /// # Errors
-    /// Where an address can't be told, or there may be [no admin listener](ServerOptions::admin_tls) on its address.
+    /// If an address is unknown, or there may be [no admin listener](ServerOptions::admin_tls) on its address.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -202,20 +204,20 @@ impl Server {
             detail: env!("CARGO_PKG_VERSION"),
         };
         if let Err(error) = self.service.tenants.record(act).await {
-            tracing::error!(%error, "an audit event can't be written");
+            tracing::error!(%error, "cannot write an audit event");
         }
     }
 }
 
 impl Drop for Server {
-    /// One that is not told to stop leaves its runs as one that dies.
+    /// A service dropped without shutdown leaves its runs as a crashed one.
     fn drop(&mut self) {
         self.service.runs.abandon();
     }
 }
 
-/// The key whose requests those without one are. Nobody knows its secret. Whatever a data directory has, it is not one of
-/// an admin.
+/// The key of requests without a key. Nobody knows its secret. It never has the scope `admin`,
+/// whatever a data directory has.
 async fn demo_key(tenants: &Tenants) -> Result<KeyInfo, TenantsError> {
     let of_demo = |key: &KeyInfo| key.tenant == TenantName::demo() && key.revoked.is_none();
     let scopes = [Scope::Sessions, Scope::Runs];
@@ -229,8 +231,7 @@ async fn demo_key(tenants: &Tenants) -> Result<KeyInfo, TenantsError> {
     })
 }
 
-/// What operators look at, without keys, since it listens where only they are; and what those may do who have
-/// a key with the scope `admin`.
+/// The admin address: pages for operators without keys, and the admin API for keys with the scope `admin`.
 fn admin_router(service: &Arc<Service>, hosts: Hosts) -> Router {
     Router::new()
         .route("/healthz", get(health))

@@ -43,7 +43,7 @@ pub(crate) struct Service {
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
     draining: AtomicBool,
-    /// Cancelled when nothing goes on any more.
+    /// Cancelled when nothing is running any more.
     pub(crate) over: CancellationToken,
     /// The last audit event when quotas were read.
     last_act: AtomicI64,
@@ -112,14 +112,14 @@ impl Service {
         if !changed.is_empty()
             && let Err(error) = self.tenants.keep_spent(&changed).await
         {
-            tracing::error!(%error, "what tenants have used can't be written");
+            tracing::error!(%error, "cannot write the use of tenants");
             self.admission.not_kept(changed);
         }
         if let Err(error) = self.tenants.keep_revocations().await {
-            tracing::error!(%error, "revoked keys are refused, but the revocations can't be written");
+            tracing::error!(%error, "cannot write revocations; the revoked keys are refused nonetheless");
         }
         if let Err(error) = self.read_quotas().await {
-            tracing::error!(%error, "quotas can't be read");
+            tracing::error!(%error, "cannot read quotas");
         }
     }
 

@@ -48,7 +48,7 @@ impl SessionEntry {
     pub(crate) fn session(&self) -> Result<Arc<Session>, Problem> {
         let live = lock(&self.live);
         let session = live.as_ref().map(|(session, _)| Arc::clone(session));
-        session.ok_or_else(|| Problem::new(Code::SessionEnded, "start a new one"))
+        session.ok_or_else(|| Problem::new(Code::SessionEnded, "start a new session"))
     }
 
     /// Ends it and gives its permit back, at once.
@@ -105,8 +105,7 @@ impl SessionEntry {
             tracing::Span::current().record("cell", number);
         }
         found.cloned().ok_or_else(|| {
-            let detail =
-                format!("cell {number} is not kept: it has not run, or many have run since");
+            let detail = format!("cell {number} has not run, or is no longer kept");
             Problem::new(Code::CellNotFound, detail)
         })
     }
@@ -165,7 +164,8 @@ impl Sessions {
         permit: Permit,
         new: NewSession,
     ) -> Result<Arc<SessionEntry>, Problem> {
-        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
+        let random =
+            random_hex(16).map_err(|error| Problem::internal("cannot read random bytes", error))?;
         tracing::info!(name: "belljar.sessions", target: METRIC_TARGET, value = 1_u64);
         let mut known = lock(&self.known);
         known.next += 1;
@@ -295,7 +295,7 @@ impl Sessions {
 
 fn not_found(id: &str) -> Problem {
     let id: String = id.chars().take(100).collect();
-    let detail = format!("there is no session `{}`", id.escape_debug());
+    let detail = format!("no session has the id `{}`", id.escape_debug());
     Problem::new(Code::SessionNotFound, detail)
 }
 

@@ -1,8 +1,8 @@
-//! Whose session is started next: tenants one after the other, whoever has asked more often.
+//! The start queue: tenants in turn, however often each one asks.
 //!
-//! Starting sessions takes processors of the service itself and of what all sessions share, which the kernel can't
-//! divide among tenants as it divides those of cells. So there are two at once for each processor, and half of the
-//! permits for any one tenant: another one never waits for a flood.
+//! Starting sessions takes CPU time of the service itself and of processes that all sessions share. The kernel can't
+//! divide it among tenants as it divides that of cells. So there are two concurrent starts for each CPU, and at most
+//! half of them for one tenant: no tenant waits for another one's flood.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -42,7 +42,7 @@ impl Listener {
         })
     }
 
-    /// Whether it is time to look if the stream may go on.
+    /// Whether it is time to check if the stream may continue.
     pub(crate) fn is_due(&self) -> bool {
         self.checked.elapsed() >= KEY_CHECK
     }

@@ -17,14 +17,14 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How long a handshake may take. How many there are at once is bounded as connections are: whoever waits for a place
-/// among few would wait for those who say nothing.
+/// Time limit of a handshake. Their number is limited only by that of connections: with few permits,
+/// clients would wait for silent ones.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether the files have changed.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Why a certificate can't be used.
+/// Error of loading a TLS certificate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -45,7 +45,7 @@ pub enum TlsError {
         what: String,
     },
     /// The files don't belong together.
-    #[error("{} is not the key of the first certificate of {}", key.display(), certificate.display())]
+    #[error("`{}` is not the private key of the first certificate in `{}`", key.display(), certificate.display())]
     Apart {
         /// The file with the key.
         key: PathBuf,
@@ -54,7 +54,7 @@ pub enum TlsError {
     },
 }
 
-/// A certificate and its key, from two files that are read again when they change.
+/// A TLS certificate and its private key, reloaded when their files change.
 #[derive(Debug)]
 pub struct Tls {
     certificate: PathBuf,
@@ -76,7 +76,7 @@ impl ResolvesServerCert for Current {
 }
 
 impl Tls {
-    /// Reads the certificate, with those that it was signed by after it, and its key, both as PEM.
+    /// Reads a certificate chain and its private key, both as PEM.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let read = read(certificate, key, &provider)?;
@@ -111,10 +111,13 @@ impl Tls {
                     let current = self.current.0.write();
                     let mut current = current.unwrap_or_else(std::sync::PoisonError::into_inner);
                     *current = Arc::new(read);
-                    tracing::info!("the certificate was read again");
+                    tracing::info!("TLS certificate reloaded");
                 }
                 // One of the two may not have been written yet: its change is seen, too.
-                Err(error) => tracing::warn!(%error, "the certificate was not read again"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot reload the TLS certificate; the old one stays in \
+                 use")
+                }
             }
             seen = stamp;
         }
@@ -135,7 +138,7 @@ impl Tls {
             match acceptor.accept(stream).await {
                 Ok(stream) => Some(stream),
                 Err(error) => {
-                    tracing::debug!(%error, "a client did not agree");
+                    tracing::debug!(%error, "TLS handshake failed");
                     None
                 }
             }
@@ -153,7 +156,7 @@ fn read(
     let chain = chain.and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| not_pem(certificate, error))?;
     if chain.is_empty() {
-        return Err(wrong(certificate, &"there is no certificate in it (PEM)"));
+        return Err(wrong(certificate, &"it has no certificate (PEM)"));
     }
     let private = PrivateKeyDer::from_pem_file(key);
     let private = private.map_err(|error| not_pem(key, error))?;
@@ -176,7 +179,7 @@ fn not_pem(path: &Path, error: pem::Error) -> TlsError {
             path: path.to_owned(),
             source,
         },
-        pem::Error::NoItemsFound => wrong(path, &"there is no key in it (PEM, without a password)"),
+        pem::Error::NoItemsFound => wrong(path, &"it has no private key (PEM, without a password)"),
         error => wrong(path, &error),
     }
 }

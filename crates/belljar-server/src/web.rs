@@ -44,7 +44,7 @@ async fn page(headers: HeaderMap) -> Response {
 async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, Problem> {
     let file = find(&format!("assets/{path}"));
     let file = file.ok_or_else(|| {
-        let detail = "the interface has no such file; load its page again";
+        let detail = "the interface has no such file; reload the page";
         Problem::new(Code::RouteNotFound, detail)
     })?;
     Ok(answer(file, &headers))

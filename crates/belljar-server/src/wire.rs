@@ -71,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             // Hyper says what is wrong with it.
             Head::Partial | Head::Malformed => Reading::Rest,
             Head::Ambiguous => {
-                tracing::debug!("a request was refused that could be read in two ways");
+                tracing::debug!("ambiguous request refused");
                 self.unread = REFUSED.to_vec();
                 self.checked = REFUSED.len();
                 Reading::Refused
@@ -116,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         match written {
             Poll::Pending => {
                 ready!(self.pace.poll_too_slow(context));
-                tracing::debug!("a client was cut off that took its answer too slowly");
+                tracing::debug!("slow client disconnected");
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
             Poll::Ready(written) => {

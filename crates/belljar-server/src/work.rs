@@ -70,7 +70,7 @@ async fn carry_out(
         };
     }
     if service.is_draining() {
-        let detail = "no new work is taken; what runs goes on for a while";
+        let detail = "no new work is accepted; running work may finish";
         return Err(Problem::new(Code::Draining, detail).after(5));
     }
     let key = idempotency_key(request.headers())?;
@@ -140,7 +140,7 @@ async fn to_its_end(
     };
     let task = tokio::spawn(work.in_current_span());
     task.await
-        .map_err(|error| Problem::internal("a request failed", error))
+        .map_err(|error| Problem::internal("request failed", error))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
@@ -149,7 +149,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     };
     let fits = |key: &&str| !key.is_empty() && key.len() <= MAX_KEY;
     let key = value.to_str().ok().filter(fits);
-    let detail = format!("`Idempotency-Key` has 1 to {MAX_KEY} visible characters");
+    let detail = format!("`Idempotency-Key` must have 1 to {MAX_KEY} visible characters");
     key.map(|key| Some(key.to_owned()))
         .ok_or_else(|| Problem::new(Code::BadHeader, detail))
 }

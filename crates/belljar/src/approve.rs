@@ -89,7 +89,7 @@ impl Desk {
                 "n" | "no" => return Some(Decision::Reject),
                 "q" => return None,
                 "f" => {
-                    eprint_text(pick(self.language, ["what to tell: ", "反馈："]));
+                    eprint_text(pick(self.language, ["feedback: ", "反馈："]));
                     let text = read_line()?.trim().to_owned();
                     if !text.is_empty() {
                         return Some(Decision::Feedback { text });
@@ -125,7 +125,7 @@ impl Desk {
             let choices = pick(
                 self.language,
                 [
-                    "[y] run it  [e] edit again  [n] leave it: ",
+                    "[y] run  [e] edit again  [n] discard: ",
                     "[y] 运行  [e] 再次编辑  [n] 放弃：",
                 ],
             );
@@ -144,16 +144,17 @@ impl Desk {
     fn choices(&self, is_code: bool) -> String {
         let choices = match (is_code, self.language) {
             (true, Language::English) => {
-                "[y] run it  [r] and don't ask for the like again  [e] edit  [f] say what to change  [n] don't  [q] end the run: "
+                "[y] run  [r] run, and similar code in this run  [e] edit  [f] give feedback  [n] reject  [q] \
+                 end the run: "
             }
             (false, Language::English) => {
-                "[y] call it  [r] and don't ask for this tool again  [f] say why not  [n] don't  [q] end the run: "
+                "[y] call  [r] call, and always in this run  [f] give feedback  [n] reject  [q] end the run: "
             }
             (true, Language::Chinese) => {
-                "[y] 运行  [r] 运行且不再询问同类  [e] 编辑  [f] 提出修改  [n] 不运行  [q] 结束任务："
+                "[y] 运行  [r] 运行，且本次任务不再询问同类代码  [e] 编辑  [f] 反馈  [n] 拒绝  [q] 结束任务："
             }
             (false, Language::Chinese) => {
-                "[y] 调用  [r] 调用且不再询问此工具  [f] 说明原因  [n] 不调用  [q] 结束任务："
+                "[y] 调用  [r] 调用，且本次任务不再询问此工具  [f] 反馈  [n] 拒绝  [q] 结束任务："
             }
         };
         choices.bold().to_string()
@@ -188,8 +189,10 @@ fn edit(code: &str) -> anyhow::Result<String> {
         .args(words)
         .arg(file.path())
         .status()
-        .with_context(|| format!("starting `{program}`\nhint: EDITOR names an editor"))?;
-    anyhow::ensure!(status.success(), "`{program}` ended with {status}");
+        .with_context(|| {
+            format!("cannot start the editor `{program}`, named by `VISUAL` or `EDITOR`")
+        })?;
+    anyhow::ensure!(status.success(), "`{program}` exited with {status}");
     Ok(std::fs::read_to_string(file.path())?)
 }
 

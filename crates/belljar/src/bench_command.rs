@@ -31,13 +31,13 @@ const BARE_LOOP: &str = "import sys\nns = {}\nread, write = sys.stdin.readline, 
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Print one JSON object a line
+    /// Print JSON lines
     #[arg(long)]
     json: bool,
-    /// A Python that has ipykernel, numpy, pandas and matplotlib, to compare with
+    /// Python with ipykernel, numpy, pandas and matplotlib, for comparison
     #[arg(long, value_name = "PATH")]
     jupyter: Option<PathBuf>,
-    /// Fewer repetitions, for a quick look
+    /// Fewer repetitions
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
                 &jupyter,
             );
         }
-        None => report.left_out("session_start_jupyter", "give --jupyter PATH"),
+        None => report.left_out("session_start_jupyter", "needs `--jupyter PYTHON`"),
     }
     let (ours, reference, unfiltered) = cell_round_trip(&engine, 5000 / scale).await?;
     report.figure("cell_round_trip", &ours, "exec over a pipe", &reference);
@@ -90,7 +90,7 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     report.figure(
         "restore_after_crash",
         &restore,
-        "a new session that reads the same from a pickle",
+        "new session, same data from a pickle",
         &anew,
     );
     let burst = burst(&engine, 200).await?;
@@ -103,7 +103,7 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let (load, read) = (times(|round| round.load), times(|round| round.read));
     report.figure("snapshot_500mb_load", &load, "read, from cache", &read);
     let anew = times(|round| round.save + round.load);
-    report.figure("fork_500mb", &Times(forks), "saved and loaded anew", &anew);
+    report.figure("fork_500mb", &Times(forks), "save and load", &anew);
     let python = engine.environment().python().to_owned();
     let builder = args.session.builder(engine.environment().clone());
     engine.shutdown().await;
@@ -283,8 +283,8 @@ async fn one_call(session: &Session) -> anyhow::Result<Duration> {
 const STATE: &str = "import numpy as np, pandas as pd\n\
     frame = pd.DataFrame({'a': np.arange(12_500_000, dtype='float64')})\n";
 
-/// A cell after a pause of 50 ms in a session that keeps copies and in one that doesn't, in turns;
-/// and a crash up to the outcome, when the session has been restored.
+/// A cell after a pause of 50 ms in a session with checkpoints and in one without, in turns; and a
+/// crash up to the outcome, when the session has been restored.
 async fn checkpoints(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times, Times)> {
     let options = |checkpoints| SessionOptions {
         checkpoints,
@@ -379,7 +379,7 @@ async fn idle_memory(engine: &Engine, n: usize, report: &Report) -> anyhow::Resu
         .filter_map(Session::private_bytes)
         .map(|bytes| bytes >> 10)
         .collect();
-    ensure!(kilobytes.len() == n, "some sessions died while idle");
+    ensure!(kilobytes.len() == n, "some idle sessions died");
     kilobytes.sort_unstable();
     report.line(
         &json!({"name": "idle_session_private_kb", "n": n, "p50_kb": kilobytes[n / 2]}),
@@ -404,14 +404,14 @@ fn jupyter(python: &Path, n: usize) -> anyhow::Result<Times> {
         .args(["-c", JUPYTER, &n.to_string(), FIRST_CELL])
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("starting {}", python.display()))?;
+        .with_context(|| format!("cannot start `{}`", python.display()))?;
     ensure!(
         output.status.success(),
         "the Jupyter reference failed ({})",
         output.status
     );
     let seconds: Vec<f64> =
-        serde_json::from_slice(&output.stdout).context("the Jupyter reference's answer")?;
+        serde_json::from_slice(&output.stdout).context("the output of the Jupyter reference")?;
     Ok(Times(
         seconds.into_iter().map(Duration::from_secs_f64).collect(),
     ))
@@ -431,7 +431,7 @@ impl BareInterpreter {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("starting {}", python.display()))?;
+            .with_context(|| format!("cannot start `{}`", python.display()))?;
         let stdin = child.stdin.take().context("its input")?;
         let stdout = child.stdout.take().context("its output")?;
         Ok(Self {
@@ -445,7 +445,10 @@ impl BareInterpreter {
         self.stdin.write_all(format!("{line}\n").as_bytes())?;
         let mut answer = String::new();
         self.stdout.read_line(&mut answer)?;
-        ensure!(answer == "ok\n", "the bare interpreter answered {answer:?}");
+        ensure!(
+            answer == "ok\n",
+            "unexpected output of the bare interpreter: {answer:?}"
+        );
         Ok(())
     }
 }
@@ -507,7 +510,7 @@ impl Report {
 
     fn left_out(&self, name: &str, why: &str) {
         if !self.json {
-            show::note(&format!("{name:<24} left out: {why}"));
+            show::note(&format!("{name:<24} skipped: {why}"));
         }
     }
 

@@ -16,14 +16,14 @@ Examples:
   belljar completions zsh > ~/.zfunc/_belljar     with ~/.zfunc in fpath
   belljar completions fish > ~/.config/fish/completions/belljar.fish")]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 
 /// What the hidden `belljar manual` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ManualArgs {
-    /// Where the pages are written
+    /// Output directory
     directory: PathBuf,
 }
 
@@ -39,6 +39,6 @@ pub(crate) fn write_manual(args: &ManualArgs, command: Command) -> anyhow::Resul
     let directory: &Path = &args.directory;
     std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(command, directory))
-        .with_context(|| format!("can't write the pages to {}", directory.display()))?;
+        .with_context(|| format!("cannot write the manual pages to {}", directory.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `belljar config`: which settings hold, and where each came from.
+//! `belljar config`: effective settings and their sources.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -17,29 +17,28 @@ use crate::{reference, settings_file, settings_list, show, words};
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-Flags come before environment variables, these before the settings file, and that before what is \
-usual for the model's provider. Keys of providers are never shown, and never stand in the file: it \
-names the variable or the file that holds one.
+Precedence: flag, environment variable, settings file, defaults of the model's provider. API keys are never \
+shown, and never in the settings file: it names the variable or the file that holds a key.
 
 Examples:
-  belljar config init                          write a file with every setting, to be filled in
-  belljar config --model openai/gpt-5-mini     what would hold for this model"
+  belljar config init                          write a settings file with an example of each setting
+  belljar config --model openai/gpt-5-mini     show the settings for this model"
 )]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     command: Option<ConfigCommand>,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Write one JSON object instead
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Say where the settings file is, or would be
+    /// Print the path of the settings file
     Path,
-    /// Write a settings file that explains every setting, if there is none
+    /// Write a settings file with every setting, if there is none
     Init,
     /// Print docs/configuration.md
     #[command(hide = true)]
@@ -74,7 +73,7 @@ fn init() -> anyhow::Result<()> {
     let file = std::fs::File::create_new(&path);
     let mut file = match file {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => match language {
-            Language::English => bail!("{} is there already, and is left as it is", path.display()),
+            Language::English => bail!("{} already exists and was not changed", path.display()),
             Language::Chinese => bail!("{} 已存在，未做改动", path.display()),
         },
         other => other.with_context(|| path.display().to_string())?,
@@ -111,15 +110,15 @@ fn table(settings: &Settings) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let there = match (settings.file.exists(), language) {
         (true, _) => String::new(),
-        (false, Language::English) => " (not there; `belljar config init` writes one)".into(),
+        (false, Language::English) => " (does not exist; `belljar config init` writes one)".into(),
         (false, Language::Chinese) => "（不存在；`belljar config init` 可以生成）".into(),
     };
     let label = pick(language, ["settings file: ", "设置文件："]);
     writeln!(out, "{label}{file}{there}")?;
     let shown = |row: &Row| {
         let set = match key_is_set(row) {
-            Some(true) => pick(language, [" (is set)", "（已设置）"]),
-            Some(false) => pick(language, [" (is not set)", "（未设置）"]),
+            Some(true) => pick(language, [" (set)", "（已设置）"]),
+            Some(false) => pick(language, [" (not set)", "（未设置）"]),
             None => "",
         };
         format!("{}{set}", show::message(&row.to_string()))

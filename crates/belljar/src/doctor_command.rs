@@ -25,18 +25,18 @@ const GOOD_LANDLOCK: u32 = 6;
 /// Descriptors that a session costs the host.
 const FILES_OF_A_SESSION: u64 = 10;
 const ENOUGH_SPACE: u64 = 1 << 30;
-/// How long a program that is only asked for its version may take.
+/// Time limit of `--version` of a program.
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
 const SESSION_DEADLINE: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each line is one requirement: `ok`, `MISSING` with what to do, or `note` for what works but could be \
-better. The last line tells of a session that was really started.
+Each line is one requirement: `ok`, `MISSING` with a remedy, or `note` for a possible improvement. \
+The last check starts a real session.
 
 Exit code: 0 if sessions can run here, 1 if not.")]
 pub(crate) struct DoctorArgs {
-    /// Print one JSON object a line: check, status (ok, missing, note), detail, remedy
+    /// Print JSON lines: check, status (ok, missing, note), detail, remedy
     #[arg(long)]
     json: bool,
 }
@@ -127,8 +127,8 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     report("environments", &finding);
     let session = match environment.or(python) {
         Some(environment) => session(environment, blocked).await,
-        None => Finding::missing("there is no Python to start one with")
-            .remedy("belljar env create, when python3 and uv are there"),
+        None => Finding::missing("no Python found")
+            .remedy("install python3 and uv, then: belljar env create"),
     };
     report("a session", &session);
     Ok(ExitCode::from(u8::from(session.status == Status::Missing)))
@@ -166,13 +166,13 @@ fn in_json(check: &str, finding: &Finding) -> String {
 
 fn kernel(release: &str) -> Finding {
     let Some(version) = kernel_version(release) else {
-        return Finding::note(format!("{release} (not a version that is known)"))
-            .remedy("make sure that it is Linux 5.19 or later");
+        return Finding::note(format!("{release} (unknown version)"))
+            .remedy("check that it is Linux 5.19 or later");
     };
     let found = format!("Linux {release}");
     if version < OLDEST_KERNEL {
-        Finding::missing(format!("{found}; the walls need 5.19 or later"))
-            .remedy("update the kernel: 6.1 or later works, 6.12 or later is better")
+        Finding::missing(format!("{found}; version 5.19 or later is required"))
+            .remedy("update the kernel to 6.1 or later; 6.12 or later is recommended")
     } else {
         Finding::ok(found)
     }
@@ -180,32 +180,32 @@ fn kernel(release: &str) -> Finding {
 
 fn landlock(version: Option<u32>) -> Finding {
     match version {
-        None => Finding::missing("it is off, or not part of this kernel").remedy(
-            "boot with lsm=landlock,… in front of the others that /sys/kernel/security/lsm names",
+        None => Finding::missing("disabled, or not part of this kernel").remedy(
+            "boot with lsm=landlock,… followed by the modules in /sys/kernel/security/lsm",
         ),
         Some(version) if version < LANDLOCK_FLOOR => {
-            Finding::missing(format!("version {version}; {LANDLOCK_FLOOR} is needed"))
-                .remedy("update the kernel: 6.1 or later works, 6.12 or later is better")
+            Finding::missing(format!("version {version}; version {LANDLOCK_FLOOR} or later is required"))
+                .remedy("update the kernel to 6.1 or later; 6.12 or later is recommended")
         }
         Some(version) if version < COVERS_EMPTYING => Finding::note(format!(
-            "version {version}: os.truncate(path) is refused, and file.truncate() works; signals and abstract \
-             sockets are covered by the namespaces alone"
+            "version {version}: os.truncate(path) is refused, file.truncate() works; only namespaces isolate \
+             signals and abstract sockets"
         ))
-        .remedy("nothing has to be done; Linux 6.12 or later has all walls twice"),
+        .remedy("optional: Linux 6.12 or later adds a second layer for all of these"),
         Some(version) if version < GOOD_LANDLOCK => Finding::note(format!(
-            "version {version}: files are covered; signals and abstract sockets only by the namespaces"
+            "version {version}: covers files; only namespaces isolate signals and abstract sockets"
         ))
-        .remedy("nothing has to be done; Linux 6.12 or later has both walls"),
+        .remedy("optional: Linux 6.12 or later adds a second layer for these"),
         Some(version) => Finding::ok(format!("version {version}")),
     }
 }
 
 fn seccomp(works: bool) -> Finding {
     if works {
-        Finding::ok("system calls can be filtered")
+        Finding::ok("system call filters work")
     } else {
-        Finding::missing("this kernel can't filter system calls")
-            .remedy("use a kernel with CONFIG_SECCOMP_FILTER; every distribution's has it")
+        Finding::missing("this kernel cannot filter system calls")
+            .remedy("use a kernel with CONFIG_SECCOMP_FILTER, as in every distribution")
     }
 }
 
@@ -257,18 +257,18 @@ fn judge_namespaces(
 ) -> Finding {
     let set = |setting: &str| {
         format!(
-            "sudo sysctl -w {setting} (to keep it: echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf)"
+            "sudo sysctl -w {setting} (permanently: echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf)"
         )
     };
     let error = match tried {
-        Ok(()) => return Finding::ok("they can be made and used"),
+        Ok(()) => return Finding::ok("can be created and used"),
         Err(error) => error,
     };
-    let refused = |by: &str| format!("they can't be used: {by} refuses them ({error})");
+    let refused = |by: &str| format!("cannot be used: refused by {by} ({error})");
     let mut finding = Finding::missing(match Errno::from_io_error(&error) {
         Some(Errno::ACCESS) => refused("AppArmor"),
-        Some(Errno::PERM) if settings.filtered => refused("the seccomp filter of the container"),
-        _ => format!("they can't be made: {error}"),
+        Some(Errno::PERM) if settings.filtered => refused("the container's seccomp filter"),
+        _ => format!("cannot be created: {error}"),
     });
     if settings.maximum == Some(0) {
         finding = finding.remedy(set("user.max_user_namespaces=15000"));
@@ -279,8 +279,8 @@ fn judge_namespaces(
     if settings.apparmor == Some(1) {
         finding = finding
             .remedy(format!(
-                "install the Debian package, or write this to /etc/apparmor.d/belljar, and then \
-                 `sudo apparmor_parser --replace /etc/apparmor.d/belljar`:\n{}",
+                "install the Debian package, or write this to /etc/apparmor.d/belljar, then run `sudo \
+                 apparmor_parser --replace /etc/apparmor.d/belljar`:\n{}",
                 settings.profile
             ))
             .remedy(format!(
@@ -302,12 +302,12 @@ fn judge_namespaces(
 
 fn privileges(own_ids: bool) -> Finding {
     if own_ids {
-        Finding::ok("root: each session gets a user id of its own on the host")
+        Finding::ok("root: each session has its own user id on the host")
     } else {
         Finding::note(
-            "no user ids to give away: all sessions share yours on the host, behind the same walls",
+            "not root: all sessions share your user id on the host, behind the same walls",
         )
-        .remedy("nothing for your own code; run belljar as the host's root where tenants share it")
+        .remedy("none for your own code; with several tenants, run belljar as root on the host")
     }
 }
 
@@ -327,12 +327,10 @@ fn cgroups() -> Finding {
                 .collect();
             match left.first() {
                 None => Finding::ok(format!(
-                    "{version}; memory, processes and cpu can be limited"
+                    "{version}; memory, processes and CPU can be limited"
                 )),
-                Some(tree) => {
-                    Finding::note(format!("{version}; a test cgroup could not be removed"))
-                        .remedy(format!("rmdir {}", tree.display()))
-                }
+                Some(tree) => Finding::note(format!("{version}; cannot remove a test cgroup"))
+                    .remedy(format!("rmdir {}", tree.display())),
             }
         }
         Err(error) => {
@@ -362,51 +360,53 @@ fn temporary_files(directory: &Path) -> Finding {
     let written = std::fs::File::create_new(&probe).and_then(|mut file| file.write_all(b"belljar"));
     let _ = std::fs::remove_file(&probe);
     if let Err(error) = written {
-        return Finding::missing(format!("{shown} can't be written: {error}"))
-            .remedy("set TMPDIR to a directory that can be written");
+        return Finding::missing(format!("cannot write to {shown}: {error}"))
+            .remedy("set TMPDIR to a directory with write permission");
     }
     let free = match rustix::fs::statvfs(directory) {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
         Err(error) => {
-            return Finding::note(format!(
-                "{shown} can be written; its free space is not known: {error}"
-            ));
+            return Finding::note(format!("{shown} is writable; free space unknown: {error}"));
         }
     };
     let megabytes = free >> 20;
     if free < ENOUGH_SPACE {
         Finding::note(format!(
-            "{shown} can be written, but has only {megabytes} MiB free"
+            "{shown} is writable, but has only {megabytes} MiB free"
         ))
         .remedy(
-            "free some space (long output of cells is kept there), or set TMPDIR to another place",
+            "free some space (long outputs of cells are stored there), or set TMPDIR to another directory",
         )
     } else {
-        Finding::ok(format!("{shown} can be written, {megabytes} MiB free"))
+        Finding::ok(format!("{shown} is writable, {megabytes} MiB free"))
     }
 }
 
 /// `None` stands for no limit.
 fn open_files(hard_limit: Option<u64>) -> Finding {
     let Some(limit) = hard_limit else {
-        return Finding::ok("not limited");
+        return Finding::ok("no limit");
     };
     let sessions = limit / FILES_OF_A_SESSION;
-    let detail = format!("at most {limit}, enough for about {sessions} sessions at once");
+    let detail = format!("limit {limit}, enough for about {sessions} sessions");
     if sessions < 100 {
-        Finding::note(detail).remedy("raise the hard limit: `ulimit -Hn 65536` as root, or LimitNOFILE=65536 in the unit of a service")
+        Finding::note(detail).remedy(
+            "raise the hard limit: `ulimit -Hn 65536` as root, or LimitNOFILE=65536 in \
+         the systemd unit",
+        )
     } else {
         Finding::ok(detail)
     }
 }
 
 async fn uv() -> Finding {
-    let remedy = "pip install uv (or set BELLJAR_UV to its path); it builds environments, sessions run without it";
+    let remedy =
+        "pip install uv (or set BELLJAR_UV to its path); only needed to build environments";
     let named = std::env::var_os("BELLJAR_UV")
         .filter(|path| !path.is_empty())
         .map(PathBuf::from);
     let Some(program) = named.or_else(|| find_in_path("uv")) else {
-        return Finding::note("there is no uv in PATH").remedy(remedy);
+        return Finding::note("no uv in PATH").remedy(remedy);
     };
     let shown = program.display();
     let asked = tokio::process::Command::new(&program)
@@ -419,22 +419,17 @@ async fn uv() -> Finding {
             String::from_utf8_lossy(&output.stdout).trim()
         )),
         Ok(Ok(output)) => {
-            Finding::note(format!("{shown} ended with {}", output.status)).remedy(remedy)
+            Finding::note(format!("{shown} exited with {}", output.status)).remedy(remedy)
         }
-        Ok(Err(error)) => {
-            Finding::note(format!("{shown} could not be started: {error}")).remedy(remedy)
-        }
-        Err(_) => Finding::note(format!("{shown} gave no answer")).remedy(remedy),
+        Ok(Err(error)) => Finding::note(format!("cannot start {shown}: {error}")).remedy(remedy),
+        Err(_) => Finding::note(format!("{shown} did not respond")).remedy(remedy),
     }
 }
 
 fn python() -> (Option<Environment>, Finding) {
     let remedy = "install Python 3.10 or later with your package manager, or `uv python install`";
     let Some(path) = find_in_path("python3") else {
-        return (
-            None,
-            Finding::missing("there is no python3 in PATH").remedy(remedy),
-        );
+        return (None, Finding::missing("no python3 in PATH").remedy(remedy));
     };
     match Environment::from_python(&path) {
         Ok(environment) => {
@@ -459,10 +454,10 @@ fn environments() -> (Option<Environment>, Finding) {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
-            let finding = Finding::missing(format!("they can't be read: {error}"));
+            let finding = Finding::missing(format!("cannot be read: {error}"));
             return (
                 None,
-                finding.remedy("set BELLJAR_DATA_DIR to a directory of yours"),
+                finding.remedy("set BELLJAR_DATA_DIR to a directory that you own"),
             );
         }
     };
@@ -497,7 +492,7 @@ fn judge_environments<'a>(
         ));
     }
     if names.is_empty() {
-        Finding::note("none yet: sessions run with the Python above")
+        Finding::note("none yet: sessions use the Python above")
             .remedy("belljar env create (the first command that needs `default` builds it too)")
     } else {
         Finding::ok(names)
@@ -518,20 +513,21 @@ async fn session(environment: Environment, blocked: bool) -> Finding {
         Ok(Ok((warm, start))) => {
             let (warm, start) = (milliseconds(warm), milliseconds(start));
             return Finding::ok(format!(
-                "1 + 1 is 2, {start} ms after it was asked for ({described}; the template took {warm} ms, once)"
+                "1 + 1 is 2, after {start} ms ({described}; the template started once, in {warm} ms)"
             ));
         }
         // Our errors name their cause themselves.
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer after {} s", SESSION_DEADLINE.as_secs()),
+        Err(_) => format!("no response after {} s", SESSION_DEADLINE.as_secs()),
     };
-    let finding = Finding::missing(format!("it does not run: {why} ({described})"));
+    let finding = Finding::missing(format!("cannot run: {why} ({described})"));
     if blocked {
-        return finding.remedy("what is missing above comes first");
+        return finding.remedy("fix the missing requirements above first");
     }
     finding
-        .remedy("in a container: start it with `--privileged` (a session mounts its own /proc, which others refuse)")
-        .remedy("else: BELLJAR_LOG=debug belljar exec '1 + 1', and report what it says")
+        .remedy("in a container: start it with `--privileged` (a session mounts its own /proc, which other \
+         containers refuse)")
+        .remedy("otherwise: report the output of: BELLJAR_LOG=debug belljar exec '1 + 1'")
 }
 
 /// How long the template took, and then a session with its first cell.
@@ -548,7 +544,7 @@ async fn try_session(engine: &Engine) -> anyhow::Result<(Duration, Duration)> {
         && (shown.map(str::trim) == Some("2") || outcome.stdout.text.trim() == "2");
     anyhow::ensure!(
         right,
-        "1 + 1 did not give 2: {:?}, {:?}",
+        "1 + 1 was not 2: {:?}, {:?}",
         outcome.status,
         outcome.cause
     );
@@ -643,7 +639,7 @@ mod tests {
         assert!(finding.detail.contains("seccomp"), "{}", finding.detail);
     }
 
-    /// H8: with a profile all is well, without one the profile is what is told.
+    /// H8: with a profile all is well, without one the remedy is the profile.
     #[test]
     fn ubuntu_needs_a_profile() {
         let ubuntu = NamespaceSettings {

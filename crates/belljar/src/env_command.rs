@@ -8,57 +8,54 @@ use anyhow::Context as _;
 use belljar_sandbox::{Environment, EnvironmentSpec, EnvironmentStore};
 use clap::Subcommand;
 
-/// Make, list, show and remove environments: named, locked sets of packages for one Python.
+/// Create, list, show and remove environments: named, locked sets of packages for one Python.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvCommand {
-    /// Build an environment; needs uv, which downloads what is not in its cache
+    /// Build an environment with uv, which downloads uncached packages
     ///
-    /// Versions are chosen once and locked with their hashes. An environment is never changed:
+    /// Versions are resolved once and locked with their hashes. Environments are immutable: to change one,
     /// remove it and create it again.
     ///
-    /// Without packages, the environment `default` gets the usual data libraries and a font that
-    /// draws Chinese; packages named for `default` come on top of them. Any other environment has
-    /// exactly what is named.
+    /// The environment `default` has common data libraries and a Chinese font, plus the given packages. Any
+    /// other environment has exactly the given packages.
     #[command(after_help = "\
 Examples:
   belljar env create
   belljar env create math --package sympy --package 'numpy>=2' --preload sympy
   belljar env create mine --requirements requirements.txt --python /usr/bin/python3.12")]
     Create {
-        /// The name: a-z, 0-9, '.', '_' and '-', at most 64
+        /// Name: a-z, 0-9, '.', '_' and '-', at most 64 characters
         #[arg(default_value = EnvironmentSpec::DEFAULT_NAME)]
         name: String,
-        /// The interpreter (or a venv's directory) to build on, Python 3.10 or later [default:
-        /// python3 in PATH]
+        /// Interpreter or venv directory to build on, Python 3.10 or later [default: python3 in PATH]
         #[arg(long, value_name = "PATH")]
         python: Option<PathBuf>,
-        /// A package, as pip writes it: polars, 'numpy>=2' (may be given several times)
+        /// Package, in pip's format: polars, 'numpy>=2' (repeatable)
         #[arg(long = "package", value_name = "SPEC")]
         packages: Vec<String>,
-        /// A file with one package a line
+        /// File with one package per line
         #[arg(long, value_name = "FILE")]
         requirements: Option<PathBuf>,
-        /// A module that sessions start with, already imported (may be given several times); for
-        /// `default` it comes on top of the usual ones
+        /// Module to preload (repeatable); for `default`, in addition to its own
         #[arg(long, value_name = "MODULE")]
         preload: Vec<String>,
     },
     /// List the environments
     List {
-        /// Print JSON, for machines
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show one environment: its Python, preload list, fonts, visible directories and packages
+    /// Show an environment: Python, preload list, fonts, visible directories, packages
     Show {
         /// The environment
         #[arg(default_value = EnvironmentSpec::DEFAULT_NAME)]
         name: String,
-        /// Print JSON, for machines
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove an environment and all of its packages
+    /// Remove an environment and its packages
     Remove {
         /// The environment
         name: String,
@@ -99,7 +96,7 @@ pub(crate) fn run(command: EnvCommand, store: &EnvironmentStore) -> anyhow::Resu
         }
         EnvCommand::Remove { name } => {
             store.remove(&name)?;
-            say(&format!("Removed environment '{name}'"));
+            say(&format!("Removed environment `{name}`"));
             Ok(())
         }
     }
@@ -113,16 +110,16 @@ pub(crate) fn build(
     let start = Instant::now();
     let mut begun = false;
     let environment = store.create(spec, &mut |line| {
-        // Not before: a name that is taken, or a missing uv, is told without any ado.
+        // Not before: a name in use or a missing uv is reported alone.
         if !begun {
-            say(&format!("Building environment '{}'", spec.name));
+            say(&format!("Building environment `{}`", spec.name));
             begun = true;
         }
         say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f64()));
     })?;
     let (major, minor, micro) = environment.version();
     say(&format!(
-        "Environment '{}' is ready after {:.1} s: CPython {major}.{minor}.{micro}, {} packages",
+        "Environment `{}` is ready after {:.1} s: CPython {major}.{minor}.{micro}, {} packages",
         environment.name(),
         start.elapsed().as_secs_f64(),
         environment.packages().len(),
@@ -142,7 +139,7 @@ fn list(store: &EnvironmentStore, json: bool) -> anyhow::Result<()> {
         return write_json(&environments);
     }
     if environments.is_empty() {
-        say("No environments yet. Run 'belljar env create' to build the default one");
+        say("No environments yet. Run `belljar env create` to build the default one");
         return Ok(());
     }
     finish(write_list(&mut io::stdout().lock(), &environments))
@@ -208,7 +205,7 @@ fn write_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 fn finish(result: io::Result<()>) -> anyhow::Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("could not write to stdout")
+            Err(error).context("cannot write to standard output")
         }
         _ => Ok(()),
     }
@@ -220,14 +217,10 @@ fn say(line: &str) {
 }
 
 fn read_requirements(path: &Path) -> anyhow::Result<Vec<String>> {
-    let text = std::fs::read_to_string(path).with_context(|| {
-        format!(
-            "could not read the requirements in {}: name a text file with one package per line",
-            path.display()
-        )
-    })?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the requirements in `{}`", path.display()))?;
     parse_requirements(&text)
-        .with_context(|| format!("could not use the requirements in {}", path.display()))
+        .with_context(|| format!("cannot use the requirements in `{}`", path.display()))
 }
 
 /// Requirements without comments, continued lines joined. Options are refused here, with the line.
@@ -251,7 +244,8 @@ fn parse_requirements(text: &str) -> anyhow::Result<Vec<String>> {
         let requirement = requirement.trim();
         anyhow::ensure!(
             !requirement.starts_with('-'),
-            "line {} is an option ({requirement}): only packages are taken; write them out, and set indexes in uv's own configuration",
+            "line {} is an option (`{requirement}`), and only packages are supported\nhint: list the packages, \
+             and set indexes in uv's own configuration",
             index + 1
         );
         if !requirement.is_empty() {
@@ -260,7 +254,7 @@ fn parse_requirements(text: &str) -> anyhow::Result<Vec<String>> {
     }
     anyhow::ensure!(
         pending.trim().is_empty(),
-        "the last line ends with '\\': join it with the line that is missing"
+        "the last line ends with `\\`, and no line follows\nhint: add the missing line, or remove the `\\`"
     );
     Ok(packages)
 }

@@ -23,35 +23,35 @@ Examples:
   belljar exec --packages any --file report.py    # whose first line is `# requires: humanize`
   echo 'print(6 * 7)' | belljar exec -
 
-The code runs in the directory /workspace of a new session, which ends with the command. The value \
-of its last expression is shown. Ctrl-C interrupts it; a second Ctrl-C gives it up.
+The code runs in /workspace of a new session, which ends with the command. The value of the last \
+expression is printed. Ctrl-C interrupts the code; a second Ctrl-C ends the session.
 
 Exit code: that of the Python program: 0, 1 after an exception, n after sys.exit(n), 124 at the \
 time limit, 130 after Ctrl-C, 137 at the memory limit, 128 + n after signal n; 2 if belljar itself \
-could not do it.")]
+failed.")]
 pub(crate) struct ExecArgs {
-    /// The code, run as one cell; `-` reads it from standard input
+    /// Code, run as one cell; `-` reads standard input
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     code: Option<String>,
     /// Read the code from a file
     #[arg(long, short, value_name = "PATH")]
     file: Option<PathBuf>,
-    /// Copy a file into /workspace first, under its own name (may be given several times)
+    /// Copy a file into /workspace first, under its own name (repeatable)
     #[arg(long, value_name = "PATH")]
     put: Vec<PathBuf>,
-    /// Copy the files that the code made or changed in /workspace into this directory
+    /// Copy files created or changed in /workspace to this directory
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Bind variables first, one for each name of a JSON object
+    /// Set variables first, one per name of a JSON object
     #[arg(long, value_name = "JSON")]
     seed: Option<String>,
-    /// Go on from a snapshot: its variables, files and sources
+    /// Start from a snapshot: variables, files and sources
     #[arg(long, value_name = "PATH")]
     snapshot_in: Option<PathBuf>,
-    /// Write variables and files to a snapshot when the code has run, whether it failed or not
+    /// Write a snapshot of variables and files afterwards, even on failure
     #[arg(long, value_name = "PATH")]
     snapshot_out: Option<PathBuf>,
-    /// Print one JSON object a line: each event, and last the outcome
+    /// Print JSON lines: each event, then the outcome
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -64,14 +64,19 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
     let mut files = Vec::new();
     for path in &args.put {
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.with_context(|| format!("{} has no file name", path.display()))?;
-        let contents =
-            std::fs::read(path).with_context(|| format!("--put can't read {}", path.display()))?;
+        let name = name.with_context(|| {
+            format!(
+                "`--put {}`: the path has no valid file name",
+                path.display()
+            )
+        })?;
+        let contents = std::fs::read(path)
+            .with_context(|| format!("`--put` cannot read `{}`", path.display()))?;
         files.push((name, contents));
     }
     let values = match &args.seed {
         Some(seed) => serde_json::from_str(seed)
-            .context("--seed takes a JSON object, such as '{\"n\": 3}'")?,
+            .context("`--seed` takes a JSON object, such as '{\"n\": 3}'")?,
         None => serde_json::Map::new(),
     };
     let mut options = args.session.options()?;
@@ -96,7 +101,7 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
     session.seed(&values).await?;
     install_required(&session, &code)
         .await
-        .context("the packages of `# requires:` (see --packages)")?;
+        .context("cannot install the packages of `# requires:` (see `--packages`)")?;
     let outcome = run_cell(&session, &code, args.json).await?;
     if let Some(outcome) = &outcome {
         if !args.json {
@@ -107,7 +112,8 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
         }
         if let Some(path) = &args.snapshot_out {
             let snapshot = session.snapshot(path).await;
-            let report = snapshot.with_context(|| format!("--snapshot-out {}", path.display()))?;
+            let report =
+                snapshot.with_context(|| format!("`--snapshot-out {}`", path.display()))?;
             show::saved(&report);
         }
     }
@@ -118,9 +124,8 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
 
 fn read_code(args: &ExecArgs) -> anyhow::Result<String> {
     match (&args.file, args.code.as_deref()) {
-        (Some(path), _) => {
-            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
-        }
+        (Some(path), _) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read `{}`", path.display())),
         (None, Some("-")) => {
             let mut code = String::new();
             std::io::stdin()
@@ -129,7 +134,7 @@ fn read_code(args: &ExecArgs) -> anyhow::Result<String> {
             Ok(code)
         }
         (None, Some(code)) => Ok(code.to_owned()),
-        (None, None) => bail!("no code was given"),
+        (None, None) => bail!("no code given"),
     }
 }
 
@@ -145,7 +150,7 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
             event = run.next() => event.context("the cell ended without an outcome")??,
             _ = interrupts.recv() => {
                 if interrupted {
-                    show::note("[the cell does not heed the interrupt; its session is ended]");
+                    show::note("[the cell ignores the interrupt; ending its session]");
                     return Ok(None);
                 }
                 interrupted = true;
@@ -195,10 +200,10 @@ fn save(session: &Session, outcome: &Outcome, directory: &std::path::Path) -> an
         let target = directory.join(&artifact.path);
         if let Some(parent) = target.parent() {
             std::fs::create_dir_all(parent)
-                .with_context(|| format!("making {}", parent.display()))?;
+                .with_context(|| format!("cannot create `{}`", parent.display()))?;
         }
         std::fs::write(&target, contents)
-            .with_context(|| format!("writing {}", target.display()))?;
+            .with_context(|| format!("cannot write `{}`", target.display()))?;
     }
     Ok(())
 }

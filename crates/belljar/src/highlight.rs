@@ -11,7 +11,7 @@ const WORDS: &[&str] = &[
     "with", "yield",
 ];
 
-/// Code with colours, of which none goes on over the end of a line.
+/// Code with colours, each ended within its line.
 pub(crate) fn python(code: &str) -> String {
     let mut out = String::new();
     let mut rest = code;

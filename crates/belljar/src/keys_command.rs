@@ -13,22 +13,22 @@ use crate::show;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// List keys by their prefixes: tenant, scopes, when they were made and revoked
+    /// List keys: prefix, tenant, scopes, times of creation and revocation
     List(DataArgs),
-    /// Make a key and print it, once
+    /// Create a key and print it, once
     Create {
-        /// Whose it is
+        /// Tenant of the key
         #[arg(long, value_name = "NAME", default_value = TenantName::FIRST)]
         tenant: TenantName,
-        /// What it may do: `sessions`, `runs` or `admin` (may be given several times)
+        /// Scope of the key: `sessions`, `runs` or `admin` (repeatable)
         #[arg(long, value_name = "SCOPE", default_values = ["sessions", "runs"])]
         scope: Vec<Scope>,
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Revoke a key; a service that runs notices within two seconds
+    /// Revoke a key; a running service applies this within two seconds
     Revoke {
-        /// The key's prefix: the part between the underscores
+        /// Prefix of the key: the part between the underscores
         prefix: String,
         #[command(flatten)]
         data: DataArgs,
@@ -37,7 +37,7 @@ pub(crate) enum KeysCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct DataArgs {
-    /// Where the service keeps its keys [default: server, beside the environments]
+    /// Data directory of the service [default: server, next to the environments]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
                 };
                 writeln!(
                     std::io::stdout(),
-                    "{}\t{}\t{}\tmade at {}\t{revoked}",
+                    "{}\t{}\t{}\tcreated at {}\t{revoked}",
                     key.prefix,
                     key.tenant,
                     scopes.join(","),
@@ -67,12 +67,14 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
             data,
         } => {
             let key = open(data).await?.create_key(&tenant, &scope).await?;
-            show::note("[it is not shown again]");
+            show::note("[API key, not shown again:]");
             writeln!(std::io::stdout(), "{}", key.text)?;
         }
         KeysCommand::Revoke { prefix, data } => {
             if !open(data).await?.revoke(&prefix).await? {
-                bail!("no key that is valid has the prefix `{prefix}`; see `belljar keys list`");
+                bail!(
+                    "no valid key has the prefix `{prefix}`\nhint: `belljar keys list` lists all keys"
+                );
             }
         }
     }

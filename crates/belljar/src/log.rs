@@ -33,7 +33,7 @@ impl LogFormat {
         match std::env::var("BELLJAR_LOG_FORMAT").as_deref() {
             Err(std::env::VarError::NotPresent) | Ok("" | "text") => Ok(Self::Text),
             Ok("json") => Ok(Self::Json),
-            _ => bail!("BELLJAR_LOG_FORMAT is `text` or `json`"),
+            _ => bail!("`BELLJAR_LOG_FORMAT` must be `text` or `json`"),
         }
     }
 

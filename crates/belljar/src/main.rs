@@ -45,29 +45,30 @@ use crate::telemetry::Telemetry;
 
 /// Run Python in live, isolated, already-warm sessions
 ///
-/// A session is a live Python behind walls of the kernel: no network, no files of this machine but
-/// its programs and one Python, read-only, and limits on memory, processors, processes and time.
+/// A session is a live Python interpreter, isolated by the kernel. It has no network and no files of
+/// this machine except its programs and one Python, read-only. Memory, CPU, processes and time are
+/// limited.
 #[derive(Debug, Parser)]
 #[command(
     version,
     propagate_version = true,
     after_help = "\
 First steps:
-  belljar doctor                 can sessions run on this machine?
-  belljar exec 'print(6 * 7)'    run some Python; the first time builds the environment `default`
+  belljar doctor                 check whether sessions can run on this machine
+  belljar exec 'print(6 * 7)'    run Python code; the first time builds the environment `default`
   belljar repl                   type cells into a live session
 
 Environment variables:
-  BELLJAR_CONFIG    the settings file [default: belljar/config.toml in the user's configuration directory]
-  BELLJAR_DATA_DIR  where environments are kept [default: belljar in the user's data directory]
-  BELLJAR_RUNS_DIR  where runs are kept [default: runs, beside the environments]
-  BELLJAR_MODEL     the model of `belljar run`, as PROVIDER/MODEL
-  BELLJAR_BASE_URL  where its server is
-  BELLJAR_UV        the uv that builds environments [default: uv in PATH]
-  BELLJAR_LOG       what is logged: error, warn, info, debug, trace [default: error]
-  BELLJAR_LOG_FORMAT  text, or json for one JSON object a line [default: text]
-  OTEL_EXPORTER_OTLP_ENDPOINT  where traces and metrics are sent [default: nowhere]
-  TMPDIR            where a running command keeps its files [default: /tmp]"
+  BELLJAR_CONFIG    settings file [default: belljar/config.toml in the user's configuration directory]
+  BELLJAR_DATA_DIR  directory of environments [default: belljar in the user's data directory]
+  BELLJAR_RUNS_DIR  directory of runs [default: runs, next to the environments]
+  BELLJAR_MODEL     model of `belljar run`, as PROVIDER/MODEL
+  BELLJAR_BASE_URL  base URL of the model's server
+  BELLJAR_UV        path of uv, which builds environments [default: uv in PATH]
+  BELLJAR_LOG       log level: error, warn, info, debug, trace [default: error]
+  BELLJAR_LOG_FORMAT  log format: text, or json for one JSON object per line [default: text]
+  OTEL_EXPORTER_OTLP_ENDPOINT  OTLP endpoint for traces and metrics [default: none]
+  TMPDIR            directory for temporary files [default: /tmp]"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -76,30 +77,30 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Give a task to a model that works in a session, and get an answer with evidence
+    /// Give a task to a model and get an answer with evidence
     Run(Box<run_command::RunArgs>),
-    /// List earlier runs, show what they did, go on with them, check them
+    /// List, show, resume, approve, export and replay runs
     #[command(subcommand)]
     Runs(runs_command::RunsCommand),
-    /// Say which settings hold and where each came from; write a settings file
+    /// Show effective settings and their sources, or write a settings file
     Config(Box<config_command::ConfigArgs>),
-    /// Run a piece of Python in a new session and show what happened
+    /// Run Python code in a new session
     Exec(exec_command::ExecArgs),
-    /// Type cells into a live session, which keeps variables and files between them
+    /// Type cells into a live session that keeps variables and files
     Repl(repl_command::ReplArgs),
-    /// Serve sessions to another program's model, by the Model Context Protocol
+    /// Serve sessions to another program's model over MCP, on stdio
     Mcp(mcp_command::McpArgs),
-    /// List the MCP servers of the settings and what their tools are, and accept these
+    /// List configured MCP servers and their tools, or accept tools
     McpServers(mcp_servers_command::McpServersArgs),
-    /// Serve sessions to programs and teams over HTTP
+    /// Serve sessions and runs to programs and teams over HTTP
     Serve(Box<serve_command::ServeArgs>),
-    /// List, make and revoke the keys of the service
+    /// List, create and revoke API keys of the service
     #[command(subcommand)]
     Keys(keys_command::KeysCommand),
-    /// List tenants of the service, set what they may use, show what was done by those who administer
+    /// List tenants, set their quotas, show the audit log
     #[command(subcommand)]
     Tenants(tenants_command::TenantsCommand),
-    /// Make, list and remove environments: the Python and packages that sessions start from
+    /// Create, list, show and remove environments (Python and packages of sessions)
     #[command(
         subcommand,
         after_help = "\
@@ -109,16 +110,16 @@ Examples:
   belljar exec --env math 'import sympy; sympy.factorint(2026)'"
     )]
     Env(env_command::EnvCommand),
-    /// Say whether sessions can run on this machine, what is missing, and what to do about it
+    /// Check whether sessions can run on this machine, with remedies
     Doctor(doctor_command::DoctorArgs),
-    /// Measure sessions and cells beside their references
+    /// Benchmark sessions and cells against their references
     Bench(bench_command::BenchArgs),
-    /// Print a script that completes commands and options in your shell
+    /// Print a shell completion script
     Completions(completions_command::CompletionsArgs),
-    /// Write the manual pages, for packages
+    /// Write the manual pages, for packaging
     #[command(hide = true)]
     Manual(completions_command::ManualArgs),
-    /// The child that evaluates one expression for `compute_with_python`
+    /// Evaluate one expression for `compute_with_python` (child process)
     #[command(hide = true)]
     Compute,
 }
@@ -183,7 +184,7 @@ fn main() -> ExitCode {
         }
         match format {
             LogFormat::Text => show::error(&error),
-            LogFormat::Json => tracing::error!(error = format!("{error:#}"), "it can't go on"),
+            LogFormat::Json => tracing::error!(error = format!("{error:#}"), "the command failed"),
         }
         ExitCode::from(2)
     })

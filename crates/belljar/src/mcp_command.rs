@@ -18,28 +18,25 @@ use crate::start::SessionArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Not to be typed at, but to be started by a client, which has an entry such as this in its configuration:
+An MCP client starts this command. Add it to the client's configuration:
   {\"mcpServers\": {\"belljar\": {\"command\": \"belljar\", \"args\": [\"mcp\"]}}}
 
-The model gets the tools run_python, create_session, close_session, list_files, read_file, write_file, \
-fork_session, checkpoint and restore; and ask_agent, which hands a task to an agent, where a model is set: by \
---model, the variable BELLJAR_MODEL or the settings file (`belljar config`). The code of such a run has the \
-rights of the sessions here, and no tools.
+Tools: run_python, create_session, close_session, list_files, read_file, write_file, fork_session, \
+checkpoint and restore. If a model is set (`--model`, BELLJAR_MODEL or the settings file), also ask_agent, \
+which gives a task to an agent. Code of its runs has the rights of these sessions, and no tools.
 
-With --approve, or a policy in the settings file, the client asks a person before code runs, by elicitation; a \
-client that can't has such code refused.
+With `--approve`, or a policy in the settings file, the client asks for approval by elicitation before code \
+runs. If the client does not support elicitation, such code is refused.
 
-All sessions end when the client closes standard input, or with \
-SIGTERM or Ctrl-C. Standard output carries the protocol alone; BELLJAR_LOG says what is logged to \
-standard error.
+All sessions end when the client closes standard input, and on SIGTERM or Ctrl-C. Standard output carries \
+only the protocol; BELLJAR_LOG sets the log level of standard error.
 
-Exit code: 0; 2 if sessions can't be run here (see `belljar doctor`).")]
+Exit code: 0, or 2 if sessions cannot run here (see `belljar doctor`).")]
 pub(crate) struct McpArgs {
-    /// The most sessions at once
+    /// Maximum concurrent sessions
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
     sessions: u16,
-    /// Minutes after which a session that is not used sleeps: it takes no memory, and wakes at its
-    /// next use with its variables and files, but without checkpoints
+    /// Idle minutes before a session hibernates; it wakes without its checkpoints
     #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
     #[command(flatten)]
@@ -68,7 +65,7 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         Ok(Some(runs)) => server = server.runs(runs),
         Ok(None) => {}
         // Sessions are of use without it, and clients hide why a server does not start.
-        Err(error) => show::note(&format!("[ask_agent is not offered: {error:#}]")),
+        Err(error) => show::note(&format!("[tool `ask_agent` is unavailable: {error:#}]")),
     }
     let stop = async {
         tokio::select! {

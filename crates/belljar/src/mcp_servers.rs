@@ -34,8 +34,8 @@ pub(crate) fn pins(settings: &Settings) -> PathBuf {
     settings.data_dir.join("mcp")
 }
 
-/// The tools of all servers, and the connections, which they need. What is not granted is told on
-/// standard error; a server that can't be used is an error: a run would look for its tools in vain.
+/// The tools of all servers, and the connections, which they need. Prints tools that are not granted to
+/// standard error. An unusable server is an error: a run would look for its tools in vain.
 pub(crate) async fn mcp_tools(
     settings: &Settings,
 ) -> anyhow::Result<(Vec<HostTool>, Vec<Connection>)> {
@@ -54,7 +54,7 @@ pub(crate) async fn mcp_tools(
     Ok((tools, connections))
 }
 
-/// What a user should know of tools that are not granted, though they might be wanted.
+/// Notes for the user about tools that are not granted.
 fn held_back(connection: &Connection, language: Language) -> Vec<String> {
     let server = connection.name();
     let mut lines = Vec::new();
@@ -69,7 +69,7 @@ fn held_back(connection: &Connection, language: Language) -> Vec<String> {
         };
         let (name, why) = (&tool.name, show::message(&withheld.to_string()));
         lines.push(match language {
-            Language::English => format!("[{server}: the tool `{name}` is not granted: {why}]"),
+            Language::English => format!("[{server}: tool `{name}` is not granted: {why}]"),
             Language::Chinese => format!("[{server}：未授予工具 `{name}`：{why}]"),
         });
         can_be_accepted |= !matches!(withheld, Withheld::Unusable(_));
@@ -77,8 +77,8 @@ fn held_back(connection: &Connection, language: Language) -> Vec<String> {
     if can_be_accepted {
         lines.push(match language {
             Language::English => format!(
-                "[look at what it offers now with `belljar mcp-servers`, and accept it with \
-                 `belljar mcp-servers accept {server}`]"
+                "[hint: `belljar mcp-servers` lists its current tools, `belljar mcp-servers accept {server}` \
+                 accepts them]"
             ),
             Language::Chinese => format!(
                 "[用 `belljar mcp-servers` 查看它现在提供的工具，用 `belljar mcp-servers accept {server}` 接受]"

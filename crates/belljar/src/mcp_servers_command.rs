@@ -16,14 +16,14 @@ use crate::words::pick;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Servers stand in the settings file (`belljar config path`):
+Servers are configured in the settings file (`belljar config path`):
   [mcp.files]
   command = [\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv/data\"]
 
-The first time that a server is connected to, all that it offers is accepted. A tool that is new or that \
-changed after that is not granted to runs until it is accepted here.
+The first connection to a server accepts all its tools. Tools that are added or changed later are not \
+granted to runs until you accept them here.
 
-Exit code: 0; 1 if a server can't be used.")]
+Exit code: 0, or 1 if a server cannot be used.")]
 pub(crate) struct McpServersArgs {
     #[command(subcommand)]
     command: Option<McpServersCommand>,
@@ -31,9 +31,9 @@ pub(crate) struct McpServersArgs {
 
 #[derive(Debug, Subcommand)]
 enum McpServersCommand {
-    /// Accept the tools of a server as they are now
+    /// Accept the current tools of a server
     Accept {
-        /// Its name in the settings
+        /// Name of the server in the settings
         name: String,
     },
 }
@@ -81,9 +81,13 @@ async fn accept(settings: &Settings, name: &str) -> anyhow::Result<ExitCode> {
         let names = names.join(", ");
         match settings.language {
             Language::English => {
-                bail!("there is no MCP server `{name}` in the settings; there are: {names}")
+                bail!(
+                    "no such MCP server in the settings: `{name}`\nhint: configured servers: {names}"
+                )
             }
-            Language::Chinese => bail!("设置中没有 MCP 服务器 `{name}`；现有：{names}"),
+            Language::Chinese => {
+                bail!("设置中没有 MCP 服务器 `{name}`\n提示：已配置的服务器：{names}")
+            }
         }
     };
     let connection = connect(name, spec, &pins(settings), Accept::Now).await?;
@@ -116,14 +120,8 @@ fn print(connection: &Connection, language: Language) -> anyhow::Result<()> {
 fn line(tool: &OfferedTool, language: Language) -> String {
     let shown = tool.signature.as_ref().unwrap_or(&tool.name);
     let effects = match tool.effects {
-        ToolEffects::None => pick(language, ["only looks", "只读"]),
-        ToolEffects::Once => pick(
-            language,
-            [
-                "the same call again does nothing more",
-                "重复调用无额外影响",
-            ],
-        ),
+        ToolEffects::None => pick(language, ["read-only", "只读"]),
+        ToolEffects::Once => pick(language, ["idempotent", "幂等"]),
         ToolEffects::EachCall => "",
     };
     match &tool.withheld {

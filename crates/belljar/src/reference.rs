@@ -12,12 +12,11 @@ use crate::settings_list::{SETTINGS, Setting};
 const HEAD: &str = "\
 # Configuration
 
-Made from the code: `env -i belljar config reference > docs/configuration.md`.
+Generated from the code: `env -i belljar config reference > docs/configuration.md`.
 
-A flag comes before an environment variable, that before the settings file, and that before what is usual for the
-model's provider. `belljar config` tells which values hold and where each came from, `belljar config init` writes a
-settings file with an example of each. Keys of providers never stand in it: it names the variable or the file that
-holds one.
+Precedence: flag, environment variable, settings file, defaults of the model's provider. `belljar config` shows the
+effective settings and their sources. `belljar config init` writes a settings file with an example of each setting.
+API keys are never in the settings file: it names the variable or the file that holds a key.
 ";
 
 /// The whole page. Defaults are those of this system: without variables and a file they are the program's.
@@ -26,8 +25,8 @@ pub(crate) fn page(cli: &Command) -> anyhow::Result<String> {
     let variables = variables(cli);
     let mut page = HEAD.to_owned();
     page.push_str(
-        "\n## The settings file\n\n`*` stands for a name that you give: of a provider, a model, a tool, an MCP server.\n\n\
-         | setting | what it is | value | default | flag | variable |\n|---|---|---|---|---|---|\n",
+        "\n## Settings file\n\n`*` is a name of your choice: of a provider, a model, a tool or an MCP server.\n\n\
+         | setting | meaning | value | default | flag | variable |\n|---|---|---|---|---|---|\n",
     );
     let flags: Vec<&Arg> = options(cli, "config").collect();
     for Setting(name, kind, _, [about, _]) in SETTINGS {
@@ -41,12 +40,14 @@ pub(crate) fn page(cli: &Command) -> anyhow::Result<String> {
         let variable = variables.iter().find(|(known, _)| *known == variable);
         let told = variable.and_then(|(_, about)| default_in(about));
         let told = told.or_else(|| default_in(&help(flag?)));
+        let told = told.or_else(|| default_in(about));
+        let about = about.split(" [default").next().unwrap_or_default();
         let default = told.unwrap_or_else(|| default_of(&settings, name));
         row(
             &mut page,
             &[
                 code(name),
-                (*about).to_owned(),
+                about.to_owned(),
                 kind.expected(Language::English),
                 default,
                 flag.map_or(String::new(), |_| code(&format!("--{long}"))),
@@ -54,13 +55,13 @@ pub(crate) fn page(cli: &Command) -> anyhow::Result<String> {
             ],
         );
     }
-    page.push_str("\n## Environment variables\n\n| variable | what it is |\n|---|---|\n");
+    page.push_str("\n## Environment variables\n\n| variable | meaning |\n|---|---|\n");
     for (name, about) in &variables {
         row(&mut page, &[code(name), about.clone()]);
     }
     page.push_str(
-        "\n## The service\n\nOptions of `belljar serve`; there are no variables for them.\n\n\
-         | option | what it is | default |\n|---|---|---|\n",
+        "\n## Service options\n\nOptions of `belljar serve`. They have no environment variables.\n\n\
+         | option | meaning | default |\n|---|---|---|\n",
     );
     for option in options(cli, "serve") {
         let Some(long) = option.get_long() else {
@@ -112,7 +113,7 @@ fn help(option: &Arg) -> String {
     help.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a text tells in brackets.
+/// The default that a text has in brackets.
 fn default_in(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("[default: ")?;
     Some(rest.split(']').next()?.to_owned())

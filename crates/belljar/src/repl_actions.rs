@@ -12,60 +12,52 @@ use crate::show;
 
 /// The commands, as they are completed and explained.
 pub(crate) const COMMANDS: [(&str, &str, &str); 14] = [
-    ("/help", "", "show this"),
+    ("/help", "", "show this list"),
     ("/vars", "", "list the variables"),
     ("/files", "", "list the files of the workspace"),
     (
         "/put",
         " PATH [NAME]",
-        "copy a file of this machine into the workspace",
+        "copy a file from this machine to the workspace",
     ),
     (
         "/get",
         " NAME [PATH]",
-        "copy a file of the workspace to this machine",
+        "copy a file from the workspace to this machine",
     ),
     (
         "/checkpoint",
         " NAME",
-        "keep the variables as they are now under a name, to go back to",
+        "make a named checkpoint of the variables",
     ),
     (
         "/checkpoints",
         "",
-        "list the cells and names that can be gone back to, and the memory they hold",
+        "list checkpoints and the memory they hold",
     ),
     (
         "/restore",
         " NAME|CELL",
-        "go back to the variables of a name, or as they were after a cell; files stay",
+        "restore the variables of a checkpoint, by name or cell; files stay",
     ),
     (
         "/fork",
         "",
-        "go on in a fork: a copy of the session, with its variables and files",
+        "switch to a fork: a copy of the session with its variables and files",
     ),
     (
         "/back",
         "",
-        "drop the fork and return to the session that it came from",
+        "drop the fork and return to its parent session",
     ),
     (
         "/save",
         " PATH",
-        "write variables and files to a snapshot on this machine",
+        "write a snapshot of variables and files on this machine",
     ),
-    (
-        "/load",
-        " PATH",
-        "start a new session that goes on from a snapshot",
-    ),
-    (
-        "/reset",
-        "",
-        "start a new session, without variables and files",
-    ),
-    ("/quit", "", "leave (or Ctrl-D)"),
+    ("/load", " PATH", "start a new session from a snapshot"),
+    ("/reset", "", "start a new, empty session"),
+    ("/quit", "", "quit (or Ctrl-D)"),
 ];
 
 /// What follows after something was done.
@@ -115,8 +107,8 @@ impl Command {
         let usage = || {
             let (name, rest, _) = COMMANDS.iter().find(|(name, ..)| *name == word)?;
             Some(match *rest {
-                "" => format!("`{name}` takes nothing more"),
-                rest => format!("write it as `{name}{rest}`; quote a name that has spaces"),
+                "" => format!("`{name}` takes no arguments"),
+                rest => format!("usage: `{name}{rest}`; quote names with spaces"),
             })
         };
         Ok(match (word.as_str(), first, second, more) {
@@ -128,7 +120,10 @@ impl Command {
             ("/checkpoints", None, ..) => Self::Checkpoints,
             ("/checkpoint", Some(name), None, _) => {
                 if name.parse::<u32>().is_ok() {
-                    bail!("a number means a cell; choose another name than `{name}`");
+                    bail!(
+                        "`{name}` cannot be the name of a checkpoint: a number means a cell\nhint: choose \
+                     another name"
+                    );
                 }
                 Self::Checkpoint { name }
             }
@@ -146,11 +141,9 @@ impl Command {
             ("/quit", None, ..) => Self::Quit,
             _ => {
                 let names = COMMANDS.map(|(name, ..)| name).join(", ");
-                bail!(
-                    usage().unwrap_or_else(|| format!(
-                        "there is no command `{word}`; there are {names}"
-                    ))
-                )
+                bail!(usage().unwrap_or_else(|| format!(
+                    "no such command: `{word}`\nhint: commands: {names}"
+                )))
             }
         })
     }
@@ -175,7 +168,7 @@ fn split(text: &str) -> anyhow::Result<Vec<String>> {
         }
     }
     if let Some(quote) = quote {
-        bail!("a quote {quote} is not closed");
+        bail!("unclosed quote `{quote}`");
     }
     words.extend(word);
     Ok(words)
@@ -199,21 +192,19 @@ pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<
         Command::Checkpoint { name } => {
             session.checkpoint(name).await?;
             let name = visible(name);
-            show::note(&format!(
-                "[/restore {name} goes back to the variables as they are now]"
-            ));
+            show::note(&format!("[checkpoint made; `/restore {name}` restores it]"));
         }
         Command::Checkpoints => {
             let checkpoints = session.checkpoints().await?;
             if checkpoints.is_empty() {
-                show::note("[none yet: one is made after each cell]");
+                show::note("[no checkpoints yet: one is made after each cell]");
             } else {
                 say(&checkpoint_table(checkpoints));
             }
         }
         Command::Restore { checkpoint } => {
             session.restore(checkpoint.clone()).await?;
-            show::note("[the variables are back]");
+            show::note("[variables restored]");
         }
         Command::Save { path } => save(session, &home(path)).await?,
         Command::Fork | Command::Back | Command::Load { .. } | Command::Reset | Command::Quit => {}
@@ -234,8 +225,8 @@ fn help() -> String {
         let _ = writeln!(text, "{:20} {what}", format!("{name}{rest}"));
     }
     text.push_str(
-        "Everything else is Python. A block ends with an empty line; Tab completes; Ctrl-C clears \
-         the line,\nor interrupts the cell that runs and keeps the variables.\n",
+        "Everything else is Python. An empty line ends a block; Tab completes; Ctrl-C clears the line,\nor \
+         interrupts the running cell and keeps the variables.\n",
     );
     text
 }
@@ -253,7 +244,7 @@ fn files(session: &Session) -> anyhow::Result<()> {
     });
     say(&table(&["size", "path"], &[true, false], rows));
     if listing.truncated {
-        show::note("[and more]");
+        show::note("[list truncated]");
     }
     Ok(())
 }
@@ -263,24 +254,26 @@ fn put(session: &Session, path: &str, name: Option<&str>) -> anyhow::Result<()> 
     let of_path = || path.file_name().and_then(|name| name.to_str());
     let name = name.or_else(of_path).with_context(|| {
         format!(
-            "{} has no file name; give one: /put PATH NAME",
+            "`{}` has no file name\nhint: give one: `/put PATH NAME`",
             path.display()
         )
     })?;
-    let data = std::fs::metadata(&path).with_context(|| format!("reading {}", path.display()))?;
+    let data =
+        std::fs::metadata(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
     if !data.is_file() {
-        bail!("{} is not a regular file", path.display());
+        bail!("`{}` is not a regular file", path.display());
     }
     let limit = session.limits().transfer_bytes;
     if data.len() > limit {
         bail!(
-            "{} has {}; at most {} can be put at once",
+            "`{}` is too large: {}, more than the limit of {}",
             path.display(),
             size(data.len()),
             size(limit)
         );
     }
-    let contents = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    let contents =
+        std::fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
     session.put(name, &contents)?;
     show::note(&format!(
         "[{}: {}]",
@@ -295,7 +288,7 @@ fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> 
     let name = within.and_then(Path::to_str).unwrap_or(name);
     let own_name = Path::new(name)
         .file_name()
-        .with_context(|| format!("`{name}` is not the name of a file"))?;
+        .with_context(|| format!("`{name}` is not a file name"))?;
     let target = match path.map(home) {
         None => PathBuf::from(own_name),
         Some(directory) if directory.is_dir() => directory.join(own_name),
@@ -313,14 +306,14 @@ fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> 
     let mut file = match options.open(&target) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             bail!(
-                "{} is there already; say where to, and what is there is written over: /get NAME PATH",
+                "`{}` already exists\nhint: `/get NAME PATH` writes to PATH and overwrites it",
                 target.display()
             )
         }
-        result => result.with_context(|| format!("writing {}", target.display()))?,
+        result => result.with_context(|| format!("cannot write `{}`", target.display()))?,
     };
     file.write_all(&contents)
-        .with_context(|| format!("writing {}", target.display()))?;
+        .with_context(|| format!("cannot write `{}`", target.display()))?;
     show::note(&format!(
         "[{}: {}]",
         visible(&target.to_string_lossy()),
@@ -351,7 +344,7 @@ pub(crate) fn home(path: &str) -> PathBuf {
     }
 }
 
-/// The copies of a session as a table.
+/// The checkpoints of a session as a table.
 fn checkpoint_table(checkpoints: Vec<Checkpoint>) -> String {
     let rows = checkpoints.into_iter().map(|checkpoint| {
         [
@@ -522,7 +515,7 @@ mod tests {
     fn what_is_wrong_with_a_command_is_told() {
         let wrong = |text: &str| Command::parse(text).unwrap_err().to_string();
         assert!(
-            wrong("/nothing").contains("there are /help, /vars, /files"),
+            wrong("/nothing").contains("commands: /help, /vars, /files"),
             "{}",
             wrong("/nothing")
         );
@@ -533,10 +526,10 @@ mod tests {
         );
         assert!(wrong("/get a b c").contains("/get NAME [PATH]"));
         assert!(wrong("/vars all").contains("`/vars`"));
-        assert!(wrong("/put 'a").contains("not closed"));
+        assert!(wrong("/put 'a").contains("unclosed quote"));
         assert!(wrong("/save a b").contains("/save PATH"));
         assert!(wrong("/load").contains("/load PATH"));
-        assert!(wrong("/fork 2").contains("`/fork` takes nothing more"));
+        assert!(wrong("/fork 2").contains("`/fork` takes no arguments"));
     }
 
     #[test]

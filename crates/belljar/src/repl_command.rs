@@ -19,13 +19,13 @@ use crate::{python_input, show};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-At the prompt: Tab completes, Ctrl-C interrupts a cell and keeps the variables, Ctrl-D leaves. A \
-block ends with an empty line. Lines that start with / are commands: /vars and /files list what the \
-session holds, /put and /get copy files, /fork goes on in a copy of it and /back returns, /save and /load keep it in \
-a file, /reset starts anew, /help lists them all.
+At the prompt: Tab completes, Ctrl-C interrupts a cell and keeps the variables, Ctrl-D quits. An empty line \
+ends a block. Lines that start with / are commands: /vars and /files list variables and files, /put and \
+/get copy files, /fork switches to a fork of the session and /back returns, /save and /load write and read \
+a snapshot, /reset starts a new session, /help lists all commands.
 
-When standard input is not a terminal its lines are run as if they were typed, without prompts; \
-the exit code is 1 if the last cell failed. `belljar exec --file FILE` runs a file as one cell.
+If standard input is not a terminal, its lines run as if typed, without prompts; the exit code is 1 if \
+the last cell failed. `belljar exec --file FILE` runs a file as one cell.
 
 Examples:
   belljar repl
@@ -170,7 +170,7 @@ impl Repl {
         );
         let _ = writeln!(
             stderr,
-            "Ctrl-D leaves, Ctrl-C interrupts a cell, /help lists the commands."
+            "Ctrl-D quits, Ctrl-C interrupts a cell, /help lists the commands."
         );
     }
 
@@ -186,7 +186,7 @@ impl Repl {
             Ok(Command::Quit) => return Ok(Next::Leave),
             Ok(Command::Reset) => {
                 self.start_session().await?;
-                show::note("[a new session: variables and files of the old one are gone]");
+                show::note("[new session: the variables and files of the old one are gone]");
             }
             Ok(Command::Load { path }) => {
                 if let Err(error) = self.load(&repl_actions::home(&path)).await {
@@ -198,7 +198,7 @@ impl Repl {
                     show::note("[back in the session before /fork]");
                 } else {
                     show::error(&anyhow!(
-                        "there is no session to go back to; /fork goes on in a fork of this one"
+                        "cannot go back: there was no `/fork`\nhint: `/fork` switches to a fork of this session"
                     ));
                 }
             }
@@ -278,7 +278,8 @@ impl Repl {
                         }
                         (2, Some(live)) => {
                             live.interrupt();
-                            show::note("[the cell goes on; Ctrl-C once more ends its session, variables are then lost]");
+                            show::note("[the cell is still running; Ctrl-C again ends its session and loses the \
+                             variables]");
                         }
                         _ => {
                             self.live.clear();
@@ -300,13 +301,13 @@ impl Repl {
         }
     }
 
-    /// Goes on in a fork. Its cells are numbered from those of its parent.
+    /// Switches to a fork. Its cell numbers continue those of its parent.
     async fn fork(&mut self, session: &Arc<Session>) -> anyhow::Result<()> {
         let forks = session.fork(1).await?;
         let fork = forks.into_iter().next().context("no fork was made")?;
         self.parents.push((Arc::clone(session), self.next_cell));
         self.live.set(Arc::new(fork));
-        show::note("[in a fork: what it does to variables and files stays in it; /back drops it]");
+        show::note("[in a fork: its changes of variables and files stay in it; /back drops it]");
         Ok(())
     }
 
@@ -322,11 +323,11 @@ impl Repl {
 
     async fn replace_session(&mut self) -> anyhow::Result<()> {
         if self.go_back() {
-            show::note("[the session was lost; this is the one before /fork again]");
+            show::note("[session lost; back in the session before /fork]");
             return Ok(());
         }
         self.start_session().await?;
-        show::note("[the session was lost; this is a new one: variables and files are gone]");
+        show::note("[session lost; this is a new one: variables and files are gone]");
         Ok(())
     }
 
@@ -339,7 +340,7 @@ impl Repl {
         show::loaded(&report);
         let back = report.names.iter().filter(|name| name.why.is_none());
         show::note(&format!(
-            "[a new session; names that came back: {}, files: {}]",
+            "[new session; restored names: {}, files: {}]",
             back.count(),
             report.files
         ));

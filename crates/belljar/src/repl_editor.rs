@@ -20,7 +20,7 @@ use crate::{python_input, show};
 
 const MENU: &str = "completion";
 const HISTORY_ENTRIES: usize = 10_000;
-/// The most suggestions that are shown.
+/// Maximum number of suggestions shown.
 const MAX_SUGGESTIONS: usize = 500;
 
 /// The session that is typed into, or none for the moment between two.
@@ -88,9 +88,7 @@ impl Editor {
         Self(match history() {
             Ok(history) => editor.with_history(Box::new(history)),
             Err(error) => {
-                show::note(&format!(
-                    "[what you type is not kept for the next time: {error}]"
-                ));
+                show::note(&format!("[the history is not saved: {error}]"));
                 editor
             }
         })

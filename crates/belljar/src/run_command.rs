@@ -22,15 +22,15 @@ use crate::words::pick;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The answer goes to standard output; thoughts, code and output go to standard error while they come. \
-Ctrl-C interrupts the cell that runs, twice ends the run with the best answer that there is.
+The answer goes to standard output; thoughts, code and output are streamed to standard error. \
+Ctrl-C interrupts the running cell; a second Ctrl-C ends the run with the best answer so far.
 
-Exit codes: 0 answered; 1 not answered, and why is told; 3 waits for a person (`belljar runs approve`); \
-130 ended by Ctrl-C; 2 if it could not begin.
+Exit codes: 0 answered; 1 not answered, with the reason; 2 cannot start; 3 waits for approval \
+(`belljar runs approve`); 130 ended by Ctrl-C.
 
 Models are named PROVIDER/MODEL; the providers are openai, anthropic, qwen, ollama, llamacpp and vllm. \
-The key is read from the provider's usual variable, such as OPENAI_API_KEY. `belljar config` shows all \
-settings, and where to make them for good.
+The key is read from the provider's variable, such as OPENAI_API_KEY. `belljar config` shows all \
+settings and the settings file.
 
 Examples:
   belljar run --model openai/gpt-5-mini 'How many primes are there below 30000?'
@@ -38,35 +38,34 @@ Examples:
   belljar run --model llamacpp/local --base-url http://127.0.0.1:8080/v1 --json '…'
   belljar run --model qwen/qwen3-coder-plus --file log.txt --branches 4 --check 'len(rows) > 0' 'Parse the log.'")]
 pub(crate) struct RunArgs {
-    /// What is to be done
+    /// Task for the model
     task: String,
-    /// A file that the run gets, under its name (may be given several times)
+    /// File for the run, under its own name (repeatable)
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Tools that the model gets beside python (may be given several times)
+    /// Tool for the model besides python (repeatable)
     #[arg(long, value_name = "NAME", value_parser = [belljar_agent::COMPUTE, belljar_agent::PLAN, belljar_agent::READ_FILE])]
     tool: Vec<String>,
-    /// Let code try up to N values (2 to 8) with `tools.branch([…])`, each in a copy of its session
+    /// Maximum values (2 to 8) that `tools.branch([…])` tries, each in a fork
     #[arg(long, value_name = "N", requires = "check", value_parser = clap::value_parser!(u32).range(2..=8))]
     branches: Option<u32>,
-    /// What must be true of the variables after the cell for a value to be taken, in Python, such as
-    /// `error < 0.01` or `len(rows) == total`
+    /// Python condition for accepting a value, such as `len(rows) == total`
     #[arg(long, value_name = "EXPRESSION", requires = "branches")]
     check: Option<String>,
-    /// Write one JSON object to standard output instead of the answer
+    /// Print one JSON object instead of the answer
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     session: SessionArgs,
 }
 
-/// How a model is talked to, and its name at the provider.
+/// The profile of a model's provider, and the model's name there.
 pub(crate) fn profile(model: &str, base_url: Option<&str>) -> anyhow::Result<(Profile, String)> {
     let name = ModelName::parse(model)?;
     let mut profile = Profile::built_in(&name.provider)
-        .with_context(|| format!("there is no provider `{}`", name.provider))?;
+        .with_context(|| format!("no such provider: `{}`", name.provider))?;
     if let Some(url) = base_url {
         url.clone_into(&mut profile.base_url);
     }
@@ -144,9 +143,9 @@ fn branches(args: &RunArgs, language: Language) -> anyhow::Result<Option<Branche
     };
     let branches = Branches::new(most, check);
     branches.map(Some).map_err(|error| match language {
-        Language::English => anyhow!("--check: {error}\nhint: give one such as 'len(rows) == 3'"),
+        Language::English => anyhow!("`--check`: {error}\nhint: for example `len(rows) == 3`"),
         Language::Chinese => {
-            anyhow!("--check：必须是一个 Python 表达式\n提示：例如 'len(rows) == 3'")
+            anyhow!("`--check`：必须是一个 Python 表达式\n提示：例如 `len(rows) == 3`")
         }
     })
 }
@@ -159,8 +158,8 @@ fn read_files(paths: &[PathBuf], language: Language) -> anyhow::Result<Vec<(Stri
         let at = |what: [&str; 2]| format!("--file {shown}: {}", pick(language, what));
         let unreadable = |error: std::io::Error| match language {
             Language::English => anyhow!(
-                "--file {shown}: {error}\nhint: check the path, which is taken from the directory that \
-                 you are in, and that you may read it"
+                "--file {shown}: {error}\nhint: check the path, which is relative to the current directory, and \
+                 its permissions"
             ),
             Language::Chinese => {
                 anyhow!("--file {shown}：{error}\n提示：请检查路径（相对于当前目录）和读取权限")
@@ -169,21 +168,22 @@ fn read_files(paths: &[PathBuf], language: Language) -> anyhow::Result<Vec<(Stri
         let found = std::fs::metadata(path).map_err(unreadable)?;
         if found.is_dir() {
             bail!(at([
-                "it is a directory\nhint: give its files, each with --file, or an archive of it",
-                "这是一个目录\n提示：请用 --file 逐个给出其中的文件，或给出压缩包",
+                "is a directory\nhint: give its files, each with `--file`, or an archive of it",
+                "这是一个目录\n提示：请用 `--file` 逐个给出其中的文件，或给出压缩包",
             ]));
         }
         if !found.is_file() || found.len() > FILE_BYTES {
             bail!(at([
-                "only files of at most 256 MiB can be given to a run",
+                "a run takes only regular files of at most 256 MiB",
                 "只能给出不超过 256 MiB 的普通文件",
             ]));
         }
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.with_context(|| at(["its name is no text", "文件名不是文本"]))?;
+        let name = name
+            .with_context(|| at(["the file name is not valid UTF-8", "文件名不是有效的 UTF-8"]))?;
         if files.iter().any(|(other, _)| other == name) {
             bail!(at([
-                "there is another file of this name\nhint: rename one of them",
+                "another file has the same name\nhint: rename one of them",
                 "已有同名文件\n提示：请重命名其中一个",
             ]));
         }
@@ -251,11 +251,11 @@ pub(crate) fn tell_waiting(run: &Run, id: &str, language: Language) {
     }
     show::note(&match language {
         Language::English => format!(
-            "[the run waits for a person: `belljar runs approve {id} --accept`, --reject, --feedback TEXT \
-             or --edit FILE goes on with it]"
+            "[the run waits for approval: resume it with `belljar runs approve {id} --accept`, `--reject`, \
+             `--feedback TEXT` or `--edit FILE`]"
         ),
         Language::Chinese => format!(
-            "[任务等待批准：`belljar runs approve {id} --accept`、--reject、--feedback TEXT 或 --edit FILE 继续]"
+            "[任务等待批准：用 `belljar runs approve {id} --accept`、`--reject`、`--feedback TEXT` 或 `--edit FILE` 恢复运行]"
         ),
     });
 }
@@ -305,7 +305,7 @@ fn watch_interrupts(
                 status.note(pick(
                     language,
                     [
-                        "[the cell was interrupted; Ctrl-C once more ends the run]",
+                        "[cell interrupted; press Ctrl-C again to end the run]",
                         "[单元已中断；再按一次 Ctrl-C 结束任务]",
                     ],
                 ));

@@ -28,7 +28,7 @@ const MOST_CALLS: usize = 10;
 /// The most lines of what a model thought to itself.
 const THINKING_LINES: usize = 12;
 
-/// The line at the bottom of a terminal that says what is going on. Clones are the same line.
+/// The status line at the bottom of a terminal. Clones are the same line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatusLine(Arc<Mutex<Line>>);
 
@@ -146,7 +146,7 @@ impl RunScreen {
         self.line(show::message(text).dimmed());
     }
 
-    /// Says what goes on from here, and for how long already.
+    /// Sets the status, with its elapsed time.
     fn working(&mut self, what: [&'static str; 2], run: &Run) {
         self.doing = format!("{}{}", self.say(what), self.totals(&run.spent()));
         self.draw_status();
@@ -172,12 +172,12 @@ impl RunScreen {
         self.status.set(Some(bar));
     }
 
-    /// Whoever waits is told for what.
+    /// Updates the status line.
     fn after(&mut self, event: &RunEvent, run: &Run) {
         match event {
             RunEvent::Asked { .. } => {
                 self.reply.clear();
-                self.working(["the model writes", "模型正在书写"], run);
+                self.working(["the model is writing", "模型正在书写"], run);
             }
             RunEvent::CallStarted { .. } => self.working(["running", "正在运行"], run),
             _ => {}
@@ -199,7 +199,7 @@ impl RunScreen {
                 self.reply.clear();
                 let after = seconds(*after_ms);
                 let text = match self.language {
-                    Language::English => format!("[{why}; next try in {after:.1} s]"),
+                    Language::English => format!("[{why}; retrying in {after:.1} s]"),
                     Language::Chinese => format!("[{why}；{after:.1} 秒后重试]"),
                 };
                 self.note(&text);
@@ -227,10 +227,9 @@ impl RunScreen {
                 }
             }
             Event::Denied(denial) => self.note(&format!("[network: {denial}]")),
-            Event::Truncated { .. } => self.note(self.say([
-                "[the output goes on; it is too long to be shown here]",
-                "[输出过长，此处不再显示]",
-            ])),
+            Event::Truncated { .. } => {
+                self.note(self.say(["[output truncated here: too long]", "[输出过长，此处截断]"]))
+            }
             Event::Outcome(outcome) => self.outcome(outcome),
             Event::Started { .. }
             | Event::Called { .. }
@@ -262,7 +261,7 @@ impl RunScreen {
         }
     }
 
-    /// Shows an event of a run that is over: the output of its cells, too, which is not told live.
+    /// Shows an event of a finished run, including the output of its cells.
     pub(crate) fn replay(&mut self, event: &RunEvent, run: &Run) {
         self.event(event, run);
         if let RunEvent::CallEnded { result, .. } = event
@@ -298,7 +297,7 @@ impl RunScreen {
                 let took = seconds(*took_ms);
                 let mut head = match self.language {
                     Language::English => format!("── step {step} · {took:.1} s · {tokens} tokens"),
-                    Language::Chinese => format!("── 第 {step} 步 · {took:.1} 秒 · {tokens} 令牌"),
+                    Language::Chinese => format!("── 第 {step} 步 · {took:.1} 秒 · {tokens} 词元"),
                 };
                 head.push_str(&self.cost(cost.unwrap_or_default()));
                 self.line(head.dimmed());
@@ -343,10 +342,8 @@ impl RunScreen {
             }
             RunEvent::ApprovalDecided { decision, .. } => self.decided(decision),
             RunEvent::RolledBack { .. } => {
-                let words = self.say([
-                    "[it went in circles, and was taken back]",
-                    "[陷入重复，已退回]",
-                ]);
+                let words =
+                    self.say(["[repetition detected, rolled back]", "[检测到重复，已回滚]"]);
                 self.line(words.yellow());
             }
             RunEvent::SessionStarted {
@@ -391,11 +388,11 @@ impl RunScreen {
         let words = match decision {
             Decision::Accept { rest_of_run: false } => ["[approved]", "[已批准]"],
             Decision::Accept { rest_of_run: true } => [
-                "[approved, and the like for the rest of the run]",
-                "[已批准，后续同类不再询问]",
+                "[approved, also similar requests for the rest of the run]",
+                "[已批准，本次任务中同类请求不再询问]",
             ],
             Decision::Edit { code } => {
-                self.note(self.say(["[a person changed the code:]", "[代码已被修改：]"]));
+                self.note(self.say(["[code edited by a person:]", "[代码已由人工修改：]"]));
                 self.code(code);
                 return;
             }
@@ -487,7 +484,7 @@ impl RunScreen {
         let (steps, tokens) = (spent.steps, spent.tokens());
         let text = match self.language {
             Language::English => format!(" · {steps} steps · {tokens} tokens"),
-            Language::Chinese => format!(" · {steps} 步 · {tokens} 令牌"),
+            Language::Chinese => format!(" · {steps} 步 · {tokens} 词元"),
         };
         text + &self.cost(spent.money)
     }
@@ -572,7 +569,7 @@ impl RunScreen {
                 place + rounded.unwrap_or_default()
             }
             (Some(Seen::Task), _) => self.say(["the task", "任务"]).into(),
-            (None, _) => self.say(["seen nowhere", "未见出处"]).into(),
+            (None, _) => self.say(["no evidence", "无证据"]).into(),
         }
     }
 
@@ -581,10 +578,10 @@ impl RunScreen {
             ExitReason::Answered => ["answered", "已回答"],
             ExitReason::ModelFailed { error } => return show::message(error),
             ExitReason::NotUnderstood => [
-                "the model's replies could not be understood",
+                "the model's replies were not understood",
                 "无法理解模型的回复",
             ],
-            ExitReason::Repetition => ["it did the same again and again", "反复做同样的事"],
+            ExitReason::Repetition => ["the run kept repeating itself", "任务陷入重复"],
             ExitReason::Budget { part } => {
                 let part = format!("{part:?}").to_lowercase();
                 return match self.language {
@@ -592,7 +589,7 @@ impl RunScreen {
                     Language::Chinese => format!("预算已用完（{part}）"),
                 };
             }
-            ExitReason::Stopped => ["it was stopped", "已被停止"],
+            ExitReason::Stopped => ["stopped", "已停止"],
         };
         self.say(words).into()
     }

@@ -23,58 +23,57 @@ use crate::{runs_timing, settings, show};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
-    /// List runs, the newest first
+    /// List runs, newest first
     List {
-        /// The most runs that are listed
+        /// Maximum number of runs
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
     /// Show what a run did
     Show {
-        /// The run, or how its name begins
+        /// Run id, or the beginning of it
         run: String,
-        /// Where the time went instead: steps, tools, tokens, money
+        /// Show time, tokens and cost per step and tool instead
         #[arg(long)]
         timing: bool,
-        /// The events as they are in the journal, one JSON object in each line; with --timing, one
-        /// object
+        /// Print journal events as JSON lines; with `--timing`, one object
         #[arg(long)]
         json: bool,
     },
-    /// Go on with a run whose host died
+    /// Resume an interrupted run
     Resume(Box<ResumeArgs>),
-    /// Show what a run waits for, or decide it and go on with the run
+    /// Show pending approvals of a run, or decide them and resume
     Approve(Box<ApproveArgs>),
-    /// Write a run as a notebook, a script or a page to standard output
+    /// Export a run to standard output as notebook, script or HTML
     #[command(group = clap::ArgGroup::new("format").required(true))]
     Export {
-        /// The run, or how its name begins
+        /// Run id, or the beginning of it
         run: String,
-        /// A Jupyter notebook
+        /// Jupyter notebook
         #[arg(long, group = "format")]
         ipynb: bool,
-        /// The code of its cells as one Python file
+        /// Python script with the code of all cells
         #[arg(long, group = "format")]
         py: bool,
-        /// A page to read
+        /// HTML page
         #[arg(long, group = "format")]
         html: bool,
     },
-    /// Ask a run's questions again without a model, and say where they differ from those that it asked
+    /// Replay a run offline and compare its requests
     Replay {
-        /// The run, or how its name begins
+        /// Run id, or the beginning of it
         run: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The run, or how its name begins
+    /// Run id, or the beginning of it
     run: String,
-    /// Where the model's server is, if not where the provider's usually is
+    /// Base URL of the model's server [default: the provider's]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Write one JSON object to standard output instead of the answer
+    /// Print one JSON object instead of the answer
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -86,19 +85,19 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
     resume: ResumeArgs,
-    /// Which approval, such as 2.0, or `all`; needed where several wait
+    /// Approval id, such as 2.0, or `all`; required if several are pending
     #[arg(long, value_name = "APPROVAL")]
     only: Option<String>,
-    /// Do it
+    /// Approve
     #[arg(long, group = "decision")]
     accept: bool,
-    /// Do it, and don't ask again in this run for the same tool or for code that can do the same
+    /// Approve, and don't ask again for the same tool or capabilities
     #[arg(long, group = "decision")]
     accept_rest: bool,
-    /// Don't
+    /// Reject
     #[arg(long, group = "decision")]
     reject: bool,
-    /// Don't, and tell the model this
+    /// Reject, with this feedback for the model
     #[arg(long, value_name = "TEXT", group = "decision")]
     feedback: Option<String>,
     /// Run the code of this file instead
@@ -127,7 +126,7 @@ impl ApproveArgs {
     }
 }
 
-/// Shows what a run waits for, or decides it.
+/// Shows pending approvals, or decides them.
 async fn approve(
     args: ApproveArgs,
     directory: &Path,
@@ -138,7 +137,7 @@ async fn approve(
     let waiting = run.undecided();
     let language = settings::load()?.language;
     if waiting.is_empty() {
-        bail!("the run `{}` waits for nobody", id.as_str());
+        bail!("run `{}` has no pending approval", id.as_str());
     }
     let Some(decision) = args.decision()? else {
         tell_waiting(&run, id.as_str(), language);
@@ -146,7 +145,7 @@ async fn approve(
     };
     let meant: Vec<&Approval> = match args.only.as_deref() {
         None if waiting.len() > 1 => bail!(
-            "{} approvals wait: say which by --only, one of {}, or `all`",
+            "{} approvals are pending\nhint: select one with `--only`: {}, or `all`",
             waiting.len(),
             waiting
                 .iter()
@@ -163,7 +162,7 @@ async fn approve(
     };
     if meant.is_empty() {
         bail!(
-            "no approval `{}` waits\nhint: `belljar runs approve {}` shows those that do",
+            "no pending approval `{}`\nhint: `belljar runs approve {}` lists them",
             args.only.unwrap_or_default(),
             id.as_str()
         );
@@ -175,7 +174,7 @@ async fn approve(
     resume(&args.resume, directory, &id, &events, decisions).await
 }
 
-/// Goes on with a run.
+/// Resumes a run.
 async fn resume(
     args: &ResumeArgs,
     directory: &Path,
@@ -256,7 +255,7 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
 fn model_of(events: &[RunEvent]) -> anyhow::Result<&str> {
     match events.first() {
         Some(RunEvent::Started(start)) => Ok(&start.model),
-        _ => bail!("the run has no beginning"),
+        _ => bail!("the journal of the run has no first event"),
     }
 }
 
@@ -276,9 +275,9 @@ async fn find(journal: &Journal, begins: &str) -> anyhow::Result<(RunId, Vec<Run
     }
     match found.as_slice() {
         [one] => Ok((one.clone(), read_events(journal, one).await?.0)),
-        [] => bail!("there is no run `{begins}`\nhint: `belljar runs list` lists them"),
+        [] => bail!("no such run: `{begins}`\nhint: `belljar runs list` lists all runs"),
         several => bail!(
-            "`{begins}` is how {} runs begin; give more of the name",
+            "the id `{begins}` is ambiguous: {} runs begin with it\nhint: give more of the id",
             several.len()
         ),
     }
@@ -320,7 +319,7 @@ async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compares each question that the events lead to with the one that was asked.
+/// Compares each request that the events lead to with the recorded one.
 async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> {
     let (profile, model) = profile(model_of(events)?, None)?;
     let mut run = Run::default();
@@ -333,12 +332,12 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
                 other => {
                     let now = match other {
                         Effect::Perform { .. } => "call tools",
-                        Effect::RollBack { .. } => "go back",
+                        Effect::RollBack { .. } => "roll back",
                         Effect::Finish(_) => "end",
                         _ => "do something else",
                     };
                     print_line(&format!(
-                        "step {step} differs: then the model was asked, now the run would {now}"
+                        "step {step} differs: recorded a model request, now the run would {now}"
                     ))?;
                     return Ok(ExitCode::from(1));
                 }
@@ -358,14 +357,14 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
                 };
                 let mut out = std::io::stdout().lock();
                 writeln!(out, "step {step} differs at byte {at}:")?;
-                writeln!(out, "  then: {}", show::message(&near(&asked)))?;
-                writeln!(out, "  now:  {}", show::message(&near(&now)))?;
+                writeln!(out, "  recorded: {}", show::message(&near(&asked)))?;
+                writeln!(out, "  now:      {}", show::message(&near(&now)))?;
                 return Ok(ExitCode::from(1));
             }
             same += 1;
         }
         run.apply(event)?;
     }
-    print_line(&format!("{same} questions, all as they were asked"))?;
+    print_line(&format!("{same} requests, all identical"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use crate::run_screen::seconds;
 use crate::words::pick;
 use crate::{settings, show};
 
-/// The most steps that are named as the slowest.
+/// Maximum number of slowest steps listed.
 const SLOWEST: usize = 3;
 
 pub(crate) async fn show(
@@ -63,16 +63,17 @@ fn table(timing: &Timing, wall_ms: u64, other_ms: u64, language: Language) -> an
     let money = if timing.steps.iter().any(|step| step.cost.is_some()) {
         format!("{:.4}", spent.money)
     } else {
-        pick(language, ["not known", "未知"]).to_owned()
+        pick(language, ["unknown", "未知"]).to_owned()
     };
     match language {
         Language::English => writeln!(
             out,
-            "{steps} steps, {calls} calls, taken back {back} times; {read} tokens read, {written} written; cost {money}"
+            "{steps} steps, {calls} calls, {back} rollbacks; {read} input tokens, {written} output tokens; cost \
+             {money}"
         ),
         Language::Chinese => writeln!(
             out,
-            "{steps} 步，{calls} 次调用，退回 {back} 次；读 {read} 令牌，写 {written} 令牌；费用 {money}"
+            "{steps} 步，{calls} 次调用，回滚 {back} 次；输入 {read} 词元，输出 {written} 词元；费用 {money}"
         ),
     }?;
     writeln!(

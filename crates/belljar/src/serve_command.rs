@@ -22,21 +22,20 @@ use crate::start::SessionArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The first start makes a key and prints it to standard output, once; `belljar keys` makes others. \
-docs/service.md tells how to use it.
+The first start creates an API key and prints it to standard output, once. `belljar keys` creates others. \
+See docs/service.md.
 
-Runs have the settings of `belljar config`: budget, approvals, where the provider of a model is.
+Runs use the settings of `belljar config`: budget, approvals, addresses of providers.
 
-With SIGTERM or Ctrl-C it takes no new work, lets running cells end, and exits; runs go on with the next start.
+On SIGTERM or Ctrl-C, the service accepts no new work, waits for running cells and exits. \
+Runs resume at the next start.
 
-Exit code: 0; 2 if it can't start.")]
+Exit code: 0, or 2 if the service cannot start.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen. Anyone who can reach it can try keys: give it a certificate, or stay on loopback behind
-    /// a proxy with TLS
+    /// Address to listen on. Use TLS, or loopback behind a TLS proxy: anyone who reaches it can try keys
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// Show it: no key and no model is needed, a script stands for the model, and nothing is kept unless
-    /// --data says where. Only for this machine
+    /// Demo mode: scripted model, no key, nothing kept without `--data`; loopback only
     #[arg(long, conflicts_with_all = ["host", "model"])]
     demo: bool,
     /// Address of the admin API, /healthz and /metrics; with TLS unless on loopback [default: none]
@@ -45,39 +44,37 @@ pub(crate) struct ServeArgs {
     /// Serve the admin address without TLS beyond loopback
     #[arg(long, requires = "admin")]
     insecure_admin: bool,
-    /// Where the service keeps its keys and its id [default: server, beside the environments]
+    /// Data directory of the service: keys and id [default: server, next to the environments]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// A name that clients call the service by, such as that of a proxy (may be given several times)
+    /// Host name that clients use, such as a proxy's (repeatable)
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// The certificate to show, with those that it was signed by after it (PEM). It is read again when it
-    /// changes [default: no TLS]
+    /// TLS certificate chain (PEM), reloaded when it changes [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// Its private key (PEM)
+    /// Private key of the TLS certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// The most sessions at once
+    /// Maximum concurrent sessions
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     max_sessions: u32,
-    /// The most sessions of one tenant at once
+    /// Maximum concurrent sessions per tenant
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_sessions: u32,
-    /// A model that runs may have (may be given several times; the first is the usual one) [default: that
-    /// of the settings]
+    /// Model that runs may use (repeatable; the first is the default) [default: that of the settings]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Vec<String>,
-    /// The most runs that go on at once
+    /// Maximum concurrent runs
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     max_runs: u32,
-    /// The most runs of one tenant that go on at once
+    /// Maximum concurrent runs per tenant
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_runs: u32,
-    /// Minutes after which a session that is not used sleeps
+    /// Idle minutes before a session hibernates
     #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
-    /// Seconds that running cells have to end when the service stops
+    /// Shutdown grace period for running cells, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     drain: u64,
     #[command(flatten)]
@@ -87,7 +84,8 @@ pub(crate) struct ServeArgs {
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if args.demo && !args.listen.ip().is_loopback() {
         bail!(
-            "--demo lets everybody in who can reach it, so it listens on loopback alone, not on {}",
+            "`--demo` cannot listen on {}: it needs no key, so it is for loopback only\nhint: leave out \
+             `--listen`",
             args.listen.ip()
         );
     }
@@ -101,7 +99,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     session.network = Network::None;
     let tls = match (&args.tls_certificate, &args.tls_key) {
         (Some(certificate), Some(key)) => {
-            let tls = Tls::open(certificate, key).context("the certificate can't be used")?;
+            let tls = Tls::open(certificate, key).context("cannot use the TLS certificate")?;
             Some(Arc::new(tls))
         }
         _ => None,
@@ -109,8 +107,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     if tls.is_none() && !args.listen.ip().is_loopback() {
         note(
-            "[warning: without TLS, keys, code and results can be read on their way: give --tls-certificate and \
-             --tls-key, or listen on loopback behind a proxy with TLS]",
+            "[warning: without TLS, others can read keys, code and results on the network: give \
+             `--tls-certificate` and `--tls-key`, or listen on loopback behind a TLS proxy]",
         );
     }
     let options = ServerOptions {
@@ -154,7 +152,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut fleeting = None;
     let data = match args.data {
         None if args.demo => {
-            let made = tempfile::tempdir().context("a directory for the demonstration")?;
+            let made = tempfile::tempdir().context("creating a directory for the demo")?;
             fleeting.insert(made).path().to_owned()
         }
         given => directory(given)?,
@@ -169,7 +167,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if !args.demo
         && let Some(key) = tenants.first_key().await?
     {
-        note("[the key of tenant `default`, which is not shown again:]");
+        note("[API key of tenant `default`, not shown again:]");
         writeln!(std::io::stdout(), "{}", key.text)?;
     }
     let server = Server::new(engine, tenants, &data, options).await?;
@@ -187,13 +185,13 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        note("[stopping: no new work is taken]");
+        note("[shutting down: no new work is accepted]");
     };
     server.serve(listener, admin, stop).await?;
     if let Some(fleeting) = fleeting {
         fleeting
             .close()
-            .context("removing what the demonstration kept")?;
+            .context("removing the directory of the demo")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -207,7 +205,7 @@ fn runs(models: &[String]) -> anyhow::Result<RunsOptions> {
         .iter()
         .find(|row| row.name == "approvals.policy");
     if policy.is_none_or(|row| row.origin == Origin::Default) {
-        // What is usual at a terminal is not meant for those who are elsewhere.
+        // The default for a terminal is not meant for remote clients.
         approvals.policy = Policy::Never;
     }
     let models = match (models, &settings.model) {

@@ -24,60 +24,59 @@ const MAX_TOKENS: u32 = 2048;
 /// Settings that can be given as flags.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SettingsArgs {
-    /// The model, as PROVIDER/MODEL
+    /// Model, as PROVIDER/MODEL
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
-    /// Where the model's server is, if not where the provider's usually is
+    /// Base URL of the model's server [default: the provider's]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// How the model writes actions, if not as its provider's models usually do
+    /// How the model writes actions [default: the provider's]
     #[arg(long, value_enum)]
     dialect: Option<DialectChoice>,
-    /// How freely the model draws
+    /// Sampling temperature [default: the server's]
     #[arg(long, value_name = "T", value_parser = amount)]
     temperature: Option<f64>,
-    /// Tokens that a conversation and its reply may have together
+    /// Context window: tokens of a conversation and its reply together
     #[arg(long, value_name = "TOKENS")]
     context_window: Option<u32>,
-    /// The most tokens of one reply
+    /// Maximum tokens of one reply
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
-    /// The language of prompts and messages [default: that of the system]
+    /// Language of prompts and messages [default: the system's]
     #[arg(long, value_name = "LANGUAGE", value_parser = clap::builder::PossibleValuesParser::new(LANGUAGES))]
     language: Option<String>,
-    /// Have the model work its answer out a second time, in another way: two steps more
+    /// Have the model work out its answer again, differently (two more steps)
     #[arg(long)]
     review: bool,
-    /// When a person is asked before code runs or a tool is called: what can do harm, everything, or
-    /// nothing [default: risky at a terminal, else never]
+    /// Which code and tool calls need approval [default: risky at a terminal, else never]
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     approve: Option<String>,
-    /// Budget: turns of the model [default: 20]
+    /// Budget: steps, each a turn of the model [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
-    /// Budget: tokens of all requests and replies together
+    /// Budget: tokens of all requests and replies
     #[arg(long, value_name = "N")]
     tokens: Option<u64>,
-    /// Budget: money, in the currency of the model's prices (see `belljar config`)
+    /// Budget: money, in the currency of the prices (see `belljar config`)
     #[arg(long, value_name = "AMOUNT", value_parser = amount)]
     money: Option<f64>,
-    /// Budget: seconds of model and tools together
+    /// Budget: time of model and tools together, in seconds
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Budget: calls of tools [default: 100]
+    /// Budget: tool calls [default: 100]
     #[arg(long, value_name = "N")]
     calls: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DialectChoice {
-    /// Tool calls of the provider's own format
+    /// Tool calls in the provider's own format
     Native,
-    /// One JSON object in each reply
+    /// One JSON object per reply
     Json,
     /// XML-like tags
     Tags,
-    /// Markdown blocks of code
+    /// Markdown code blocks
     Fenced,
 }
 
@@ -91,7 +90,7 @@ fn amount(text: &str) -> Result<f64, String> {
     let number = text.parse().ok();
     number
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
-        .ok_or_else(|| "give a number of 0 or more".into())
+        .ok_or_else(|| "expected a number of 0 or more".into())
 }
 
 /// Where a value came from.
@@ -253,9 +252,9 @@ impl Settings {
                 pick(
                     self.language,
                     [
-                        "no model is set\nhint: give one as PROVIDER/MODEL with --model, in the variable \
-                     BELLJAR_MODEL, or in the settings file (`belljar config init` writes one)",
-                        "没有设置模型\n提示：用 --model 给出 提供方/模型，或设置变量 BELLJAR_MODEL，\
+                        "no model is set\nhint: give PROVIDER/MODEL with `--model`, in the variable \
+                         `BELLJAR_MODEL`, or in the settings file (`belljar config init` writes one)",
+                        "没有设置模型\n提示：用 `--model` 给出 提供方/模型，或设置变量 `BELLJAR_MODEL`，\
                      或写入设置文件（`belljar config init` 可以生成）",
                     ]
                 )
@@ -265,12 +264,12 @@ impl Settings {
             let file = self.file.display();
             match self.language {
                 Language::English => bail!(
-                    "money is limited, but what `{model}` costs is not known\nhint: leave the limit out, \
-                     or add prices for a million tokens to {file}:\n\
+                    "the money budget needs prices, and the prices of `{model}` are unknown\nhint: remove the \
+                     limit, or add prices per million tokens to {file}:\n\
                      [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
                 ),
                 Language::Chinese => bail!(
-                    "设置了费用上限，但不知道 `{model}` 的价格\n提示：去掉上限，或把每百万令牌的价格写入 {file}：\n\
+                    "设置了费用上限，但不知道 `{model}` 的价格\n提示：去掉上限，或把每百万词元的价格写入 {file}：\n\
                      [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
                 ),
             }
@@ -278,7 +277,7 @@ impl Settings {
         Ok((model.clone(), profile.clone()))
     }
 
-    /// How another model is talked to: that of a run that is gone on with.
+    /// The settings for another model: that of a run to resume.
     pub(crate) fn for_model(model: &str, base_url: Option<String>) -> anyhow::Result<Self> {
         Self::load(&SettingsArgs {
             model: Some(model.to_owned()),
@@ -530,9 +529,9 @@ impl Layers<'_> {
                 .to_str()
                 .map(|path| (path.to_owned(), Origin::Default));
             let found = self.text(name, name, ("", None), Some(variable), usual);
-            found
-                .map(PathBuf::from)
-                .ok_or_else(|| anyhow::anyhow!("{name}: the path of the home directory is no text"))
+            found.map(PathBuf::from).ok_or_else(|| {
+                anyhow::anyhow!("{name}: the path of the home directory is not valid UTF-8")
+            })
         };
         let store = EnvironmentStore::open_default()?;
         let parent = store.directory().parent().unwrap_or(store.directory());

@@ -1,4 +1,4 @@
-//! Settings of approvals: when a person is asked.
+//! Settings of approvals.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;

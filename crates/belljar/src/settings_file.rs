@@ -1,4 +1,4 @@
-//! The settings file: where it is, and what it says.
+//! The settings file: its path and its contents.
 //!
 //! There is one file, of the user. A file in the directory of a project is not read: whoever wrote it
 //! could send the user's keys elsewhere.
@@ -60,8 +60,8 @@ impl SettingsFile {
                 pick(
                     language,
                     [
-                        "hint: BELLJAR_CONFIG names this file; `belljar config init` writes one there",
-                        "提示：BELLJAR_CONFIG 指定了该文件；`belljar config init` 可以生成一个",
+                        "hint: `BELLJAR_CONFIG` names this file; `belljar config init` writes one there",
+                        "提示：`BELLJAR_CONFIG` 指定了该文件；`belljar config init` 可以生成一个",
                     ]
                 )
             ),
@@ -125,7 +125,7 @@ impl SettingsFile {
     }
 }
 
-/// A file that is being read. Of several faults the first is told.
+/// A file that is being read. Of several faults, the first is reported.
 struct Reading<'a> {
     text: &'a str,
     language: Language,
@@ -183,8 +183,8 @@ impl Reading<'_> {
                 (None, DeValue::Table(inner)) => self.table(inner, &parts, &format!("{full}.")),
                 (None, _) => {
                     let what = match self.language {
-                        Language::English => format!("`{full}` is a table: write [{full}]"),
-                        Language::Chinese => format!("`{full}` 是一个表：请写成 [{full}]"),
+                        Language::English => format!("`{full}` is a table\nhint: write `[{full}]`"),
+                        Language::Chinese => format!("`{full}` 是一个表\n提示：请写成 `[{full}]`"),
                     };
                     self.fault(at, what);
                 }
@@ -219,7 +219,7 @@ impl Reading<'_> {
         let near = nearest(key, allowed, self.language);
         match self.language {
             Language::English => {
-                format!("there is no setting `{full}`\nhint: {near}allowed here: {list}")
+                format!("no such setting: `{full}`\nhint: {near}allowed here: {list}")
             }
             Language::Chinese => format!("没有设置 `{full}`\n提示：{near}此处可用：{list}"),
         }
@@ -240,12 +240,12 @@ pub(crate) fn no_provider(name: &str, language: Language) -> String {
     let list = Profile::BUILT_IN.join(", ");
     match language {
         Language::English => format!(
-            "there is no provider `{name}`\nhint: {near}the providers are {list}; \
-             any server that speaks the OpenAI format can be used as vllm with a base URL"
+            "no such provider: `{name}`\nhint: {near}the providers are {list}; for other OpenAI-compatible \
+             servers, use `vllm` with a base URL"
         ),
         Language::Chinese => format!(
             "没有提供方 `{name}`\n提示：{near}提供方有 {list}；\
-             兼容 OpenAI 格式的服务器可以用 vllm 并指定 base URL"
+             其他兼容 OpenAI 的服务器可以用 `vllm` 并指定 base URL"
         ),
     }
 }
@@ -283,13 +283,13 @@ mod tests {
         let told = fault("model = 'a/b'\n\n[budget]\nstepz = 3\n");
         assert_eq!(
             told,
-            "c.toml:4: there is no setting `budget.stepz`\nhint: did you mean `steps`? \
+            "c.toml:4: no such setting: `budget.stepz`\nhint: did you mean `steps`? \
              allowed here: steps, tokens, money, seconds, calls, cell_calls"
         );
         for (text, part) in [
             (
                 "modle = 'a/b'",
-                "c.toml:1: there is no setting `modle`\nhint: did you mean `model`?",
+                "c.toml:1: no such setting: `modle`\nhint: did you mean `model`?",
             ),
             ("model = 'gpt'", "`model` must be a model in quotes"),
             ("review = 1", "`review` must be true or false"),
@@ -297,7 +297,7 @@ mod tests {
                 "language = 'fr'",
                 "`language` must be one of \"en\", \"zh\"",
             ),
-            ("budget = 3", "`budget` is a table: write [budget]"),
+            ("budget = 3", "`budget` is a table\nhint: write `[budget]`"),
             (
                 "[budget]\nsteps = 0",
                 "`budget.steps` must be a whole number from 1",
@@ -319,7 +319,7 @@ mod tests {
             ),
             (
                 "[providers.openai]\nkey = 'sk-secret'",
-                "there is no setting `providers.openai.key`",
+                "no such setting: `providers.openai.key`",
             ),
             ("model = ", "c.toml:1: "),
             ("model = 'a/b'\nmodel = 'a/c'", "c.toml:2: "),
@@ -367,7 +367,7 @@ mod tests {
             ),
             (
                 "[mcp.web]\nheaders = { A = 'Bearer sk-secret' }",
-                "a key itself doesn't belong here",
+                "never the key itself",
             ),
             (
                 "[mcp.web]\nurl = 'https://a/'\nheaders = { Host = 'variable:A' }",

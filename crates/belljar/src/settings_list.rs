@@ -57,15 +57,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "model",
         Kind::Model,
         "\"ollama/qwen2.5-coder\"",
-        ["The model, as PROVIDER/MODEL", "模型，写作 提供方/模型"],
+        ["Model, as PROVIDER/MODEL", "模型，写作 提供方/模型"],
     ),
     Setting(
         "language",
         Kind::OneOf(LANGUAGES),
         "\"en\"",
         [
-            "Language of prompts and messages: en or zh; else that of the system",
-            "提示与消息的语言：en 或 zh；默认随系统",
+            "Language of prompts and messages: en or zh [default: the system's]",
+            "提示与消息的语言：en 或 zh [默认：随系统]",
         ],
     ),
     Setting(
@@ -73,8 +73,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Amount,
         "0.0",
         [
-            "How freely the model draws; else what its server says",
-            "模型采样的温度；默认由服务器决定",
+            "Sampling temperature [default: the server's]",
+            "采样温度 [默认：由服务器决定]",
         ],
     ),
     Setting(
@@ -82,27 +82,27 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Switch,
         "true",
         [
-            "Whether the model checks its first answer: a step more, for small models",
-            "是否让模型复核第一个答案：多一步，适合小模型",
+            "Have the model work out its answer again, differently (two more steps)",
+            "让模型用另一种方法重新求解（多两步）",
         ],
     ),
     Setting(
         "data_dir",
         Kind::Path,
         "\"~/belljar\"",
-        ["Where environments are kept", "环境存放的目录"],
+        ["Directory of environments", "环境目录"],
     ),
     Setting(
         "runs_dir",
         Kind::Path,
         "\"~/belljar/runs\"",
-        ["Where runs are kept", "任务记录存放的目录"],
+        ["Directory of runs", "任务记录目录"],
     ),
     Setting(
         "budget.steps",
         Kind::Count,
         "20",
-        ["Turns of the model", "模型的步数"],
+        ["Steps, each a turn of the model", "步数，每步为模型的一轮"],
     ),
     Setting(
         "budget.tokens",
@@ -110,7 +110,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "200000",
         [
             "Tokens of all requests and replies",
-            "所有请求与回复的令牌总数",
+            "所有请求与回复的词元总数",
         ],
     ),
     Setting(
@@ -126,57 +126,60 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "budget.seconds",
         Kind::Count,
         "600",
-        ["Seconds of model and tools", "模型与工具的总秒数"],
+        [
+            "Time of model and tools [seconds]",
+            "模型与工具的总时间 [秒]",
+        ],
     ),
     Setting(
         "budget.calls",
         Kind::Count,
         "100",
-        ["Calls of tools", "工具调用次数"],
+        ["Tool calls", "工具调用次数"],
     ),
     Setting(
         "budget.cell_calls",
         Kind::Count,
         "10000",
-        ["Calls of tools that code makes", "代码调用工具的次数"],
+        ["Tool calls made by code", "代码调用工具的次数"],
     ),
     Setting(
         "approvals.policy",
         Kind::OneOf(POLICIES),
         "\"risky\"",
         [
-            "When a person is asked before code runs or a tool is called: never, risky or always",
-            "代码运行或调用工具前何时询问：never、risky 或 always",
+            "Which code and tool calls need approval: never, risky or always",
+            "哪些代码与工具调用需要批准：never、risky 或 always",
         ],
     ),
     Setting(
         "approvals.tools.*",
         Kind::OneOf(POLICIES),
         "\"always\"",
-        ["For one tool, by its name", "针对某个工具"],
+        ["Policy for one tool, by name", "某个工具的策略"],
     ),
     Setting(
         "approvals.capabilities.*",
         Kind::OneOf(POLICIES),
         "\"always\"",
         [
-            "For what code can do: files_read, files_written, network, processes, deletions, installs, unknown",
-            "针对代码的能力：files_read、files_written、network、processes、deletions、installs、unknown",
+            "Policy for one capability of code: files_read, files_written, network, processes, deletions, installs, unknown",
+            "代码某项能力的策略：files_read、files_written、network、processes、deletions、installs、unknown",
         ],
     ),
     Setting(
         "providers.*.base_url",
         Kind::Text,
         "\"http://127.0.0.1:11434/v1\"",
-        ["Where the provider's server is", "服务器地址"],
+        ["Base URL of the provider's server", "提供方服务器的地址"],
     ),
     Setting(
         "providers.*.key_variable",
         Kind::Text,
         "\"OLLAMA_API_KEY\"",
         [
-            "The environment variable that holds the key",
-            "存放密钥的环境变量名",
+            "Environment variable with the API key",
+            "存放 API 密钥的环境变量名",
         ],
     ),
     Setting(
@@ -184,8 +187,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Path,
         "\"~/.config/belljar/key\"",
         [
-            "A file that holds the key and nothing else; it comes before the variable",
-            "只存放密钥的文件；优先于环境变量",
+            "File with only the API key; takes precedence over the variable",
+            "只存放 API 密钥的文件；优先于环境变量",
         ],
     ),
     Setting(
@@ -193,8 +196,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Switch,
         "false",
         [
-            "Lets the key go over plain HTTP to another machine",
-            "允许密钥以明文 HTTP 发往其他机器",
+            "Send the key over plain HTTP to other machines",
+            "允许以明文 HTTP 向其他机器发送密钥",
         ],
     ),
     Setting(
@@ -202,7 +205,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::OneOf(DIALECTS),
         "\"fenced\"",
         [
-            "How its models write actions: native, json, tags or fenced",
+            "How the provider's models write actions: native, json, tags or fenced",
             "模型书写动作的方式：native、json、tags 或 fenced",
         ],
     ),
@@ -211,35 +214,35 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Count,
         "32768",
         [
-            "Tokens of a conversation and its reply together",
-            "对话与回复合计的令牌数",
+            "Context window: tokens of a conversation and its reply together",
+            "上下文窗口：对话与回复合计的词元数",
         ],
     ),
     Setting(
         "providers.*.max_tokens",
         Kind::Count,
         "2048",
-        ["The most tokens of one reply", "一次回复的最大令牌数"],
+        ["Maximum tokens of one reply", "一次回复的最大词元数"],
     ),
     Setting(
         "prices.*.input",
         Kind::Amount,
         "0.25",
-        ["Of a million tokens that it reads", "每百万输入令牌"],
+        ["Price per million input tokens", "每百万输入词元的价格"],
     ),
     Setting(
         "prices.*.output",
         Kind::Amount,
         "2.0",
-        ["Of a million tokens that it writes", "每百万输出令牌"],
+        ["Price per million output tokens", "每百万输出词元的价格"],
     ),
     Setting(
         "prices.*.cached_input",
         Kind::Amount,
         "0.025",
         [
-            "Read from the server's cache; else as input",
-            "来自服务器缓存的输入；默认同 input",
+            "Price per million input tokens read from cache [default: input]",
+            "每百万来自缓存的输入词元的价格 [默认：同 input]",
         ],
     ),
     Setting(
@@ -247,8 +250,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Amount,
         "0.25",
         [
-            "Written to the server's cache; else as input",
-            "写入服务器缓存的输入；默认同 input",
+            "Price per million input tokens written to cache [default: input]",
+            "每百万写入缓存的输入词元的价格 [默认：同 input]",
         ],
     ),
     Setting(
@@ -256,8 +259,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Words,
         "[\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv/data\"]",
         [
-            "The program of an MCP server that is started, and its arguments",
-            "要启动的 MCP 服务器程序及其参数",
+            "Command and arguments of a local MCP server",
+            "本地 MCP 服务器的命令及参数",
         ],
     ),
     Setting(
@@ -265,8 +268,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Sources,
         "{ API_KEY = \"variable:API_KEY\", MODE = \"text:fast\" }",
         [
-            "Its environment variables, by variable:NAME, file:PATH or text:…",
-            "其环境变量，写作 variable:名称、file:路径 或 text:…",
+            "Environment variables of the server: variable:NAME, file:PATH or text:…",
+            "服务器的环境变量，写作 variable:名称、file:路径 或 text:…",
         ],
     ),
     Setting(
@@ -274,8 +277,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Text,
         "\"https://example.org/mcp\"",
         [
-            "Or where a server is that is not started",
-            "或：无需启动的服务器的地址",
+            "URL of a remote MCP server, instead of `command`",
+            "远程 MCP 服务器的 URL，代替 `command`",
         ],
     ),
     Setting(
@@ -283,8 +286,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Headers,
         "{ Authorization = \"Bearer variable:API_KEY\" }",
         [
-            "Headers for it, by variable:NAME or file:PATH",
-            "发给它的请求头，写作 variable:名称 或 file:路径",
+            "HTTP headers for the server: variable:NAME or file:PATH",
+            "发给服务器的 HTTP 请求头，写作 variable:名称 或 file:路径",
         ],
     ),
     Setting(
@@ -292,33 +295,30 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Kind::Switch,
         "false",
         [
-            "Whether it is believed when it says that a tool only looks",
-            "是否相信它关于工具只读的说法",
+            "Trust the server's claim that a tool is read-only",
+            "信任服务器关于工具只读的声明",
         ],
     ),
     Setting(
         "mcp.*.tools",
         Kind::Words,
         "[\"read_file\"]",
-        [
-            "Which of its tools are granted; else all",
-            "授予它的哪些工具；默认全部",
-        ],
+        ["Granted tools [default: all]", "授予的工具 [默认：全部]"],
     ),
     Setting(
         "mcp.*.direct",
         Kind::Switch,
         "false",
         [
-            "Whether the model can call its tools by itself too, without code",
-            "模型是否也可以不经代码直接调用其工具",
+            "Let the model also call the tools directly, without code",
+            "允许模型不经代码直接调用工具",
         ],
     ),
     Setting(
         "mcp.*.timeout",
         Kind::Count,
         "60",
-        ["Seconds that a call may take", "一次调用的最长秒数"],
+        ["Time limit of a call [seconds]", "一次调用的时限 [秒]"],
     ),
 ];
 
@@ -366,7 +366,7 @@ impl Kind {
 
     pub(crate) fn expected(self, language: Language) -> String {
         let words = match self {
-            Self::Text => ["a text in quotes", "引号中的文本"],
+            Self::Text => ["a string in quotes", "引号中的字符串"],
             Self::Model => [
                 "a model in quotes, as \"ollama/qwen2.5-coder\"",
                 "引号中的模型名，如 \"ollama/qwen2.5-coder\"",
@@ -390,17 +390,17 @@ impl Kind {
                 "不带引号、不小于 0 的数",
             ],
             Self::Words => [
-                "a list of texts, as [\"one\", \"two\"]",
-                "文本列表，如 [\"one\", \"two\"]",
+                "a list of strings, as [\"one\", \"two\"]",
+                "字符串列表，如 [\"one\", \"two\"]",
             ],
             Self::Sources => [
-                "a table of texts, each \"variable:NAME\", \"file:PATH\" or \"text:…\"",
-                "由文本组成的表，每一项写作 \"variable:名称\"、\"file:路径\" 或 \"text:…\"",
+                "a table of strings, each \"variable:NAME\", \"file:PATH\" or \"text:…\"",
+                "由字符串组成的表，每一项写作 \"variable:名称\"、\"file:路径\" 或 \"text:…\"",
             ],
             Self::Headers => [
-                "a table of texts, each \"variable:NAME\" or \"file:PATH\", or the same after \"Bearer \"; \
-                 a key itself doesn't belong here",
-                "由文本组成的表，每一项写作 \"variable:名称\" 或 \"file:路径\"，前面可加 \"Bearer \"；不要写入密钥本身",
+                "a table of strings, each \"variable:NAME\" or \"file:PATH\", optionally after \"Bearer \"; \
+                 never the key itself",
+                "由字符串组成的表，每一项写作 \"variable:名称\" 或 \"file:路径\"，前面可加 \"Bearer \"；不要写入密钥本身",
             ],
         };
         pick(language, words).to_owned()
@@ -432,11 +432,11 @@ pub(crate) fn template(language: Language) -> String {
     let mut out = String::from(pick(
         language,
         [
-            "# Settings of Belljar. Each stands here with an example; take away the # to use it.\n\
-         # `belljar config` shows what holds, and where it comes from.\n\
-         # Keys don't belong here: name a variable or a file that holds one.\n",
-            "# Belljar 的设置。每一项都附有示例；去掉 # 即可使用。\n\
-         # `belljar config` 显示当前的值及其来源。\n\
+            "# Settings of Belljar. Each line is an example; remove the # to use it.\n\
+         # `belljar config` shows the effective settings and their sources.\n\
+         # Never write a key here: name the variable or file that holds it.\n",
+            "# Belljar 的设置。每一行都是示例；去掉 # 即可使用。\n\
+         # `belljar config` 显示生效的设置及其来源。\n\
          # 不要把密钥写在这里：请写存放密钥的变量名或文件。\n",
         ],
     ));

@@ -53,8 +53,8 @@ impl Screen {
         }
     }
 
-    /// Shows what was too long to be told live. Of a stream that is kept in a file the first `live`
-    /// bytes were told; of one that is in memory, `shown` bytes of its text.
+    /// Shows output that was too long to show live. Of a stream in a file, the first `live` bytes were shown;
+    /// of one in memory, `shown` bytes of its text.
     pub(crate) fn rest(
         &mut self,
         written: &Output,
@@ -89,7 +89,7 @@ impl Screen {
             }
         }
         if written.file_truncated {
-            note("[the output goes on; the rest was not kept]");
+            note("[output truncated; the rest was not kept]");
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ pub(crate) fn left_out(outcome: &Outcome) {
     for output in [&outcome.stdout, &outcome.stderr] {
         if let Some(file) = &output.file {
             note(&format!(
-                "[the output is long; {} of it is in {} while the session lives]",
+                "[long output: {} is in {} while the session is live]",
                 if output.file_truncated {
                     "the beginning"
                 } else {
@@ -227,15 +227,15 @@ pub(crate) fn saved(report: &SnapshotReport) {
 /// Says what did not come back from a snapshot.
 pub(crate) fn loaded(report: &LoadReport) {
     let names = report.names.iter();
-    not_there("not there", names.map(|name| (&name.name, &name.why)));
+    not_there("not restored", names.map(|name| (&name.name, &name.why)));
     files_left_out(&report.files_left_out);
     if !report.packages.is_empty() {
         let packages = report.packages.join("; ");
-        note(&format!("[other packages: {}]", visible(&packages)));
+        note(&format!("[different packages: {}]", visible(&packages)));
     }
 }
 
-/// The most names or files that are told one by one.
+/// Maximum number of names or files that are listed.
 const MAX_TOLD: usize = 20;
 
 fn not_there<'a>(what: &str, names: impl Iterator<Item = (&'a String, &'a Option<String>)>) {

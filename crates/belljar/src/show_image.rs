@@ -1,4 +1,4 @@
-//! Showing an image: in the terminal where it can, else as a file whose path is told.
+//! Showing an image: in the terminal if it can, else as a file whose path is printed.
 //!
 //! The bytes come from a guest. What goes to the terminal is a PNG of a bounded size and nothing
 //! else, wrapped in base64, so that no byte of it can be a command to the terminal.
@@ -30,7 +30,7 @@ const MAX_SAVED: u64 = 1 << 30;
 static SAVED_FILES: AtomicU64 = AtomicU64::new(0);
 static SAVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// How a terminal is told to draw an image.
+/// The image protocol of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Kitty,
@@ -49,7 +49,7 @@ pub(crate) fn show(part: &DisplayData, stream: Stream) {
     }
     match save(part) {
         Ok(path) => show::note(&format!("[image: {}]", path.display())),
-        Err(error) => show::note(&format!("[an image is not shown: {error}]")),
+        Err(error) => show::note(&format!("[cannot show an image: {error}]")),
     }
 }
 
@@ -135,12 +135,12 @@ fn save(part: &DisplayData) -> io::Result<PathBuf> {
     let size = part.data.len();
     if size > MAX_FILE {
         return Err(io::Error::other(format!(
-            "it has {size} bytes, at most {MAX_FILE} are saved"
+            "its size of {size} bytes exceeds the limit of {MAX_FILE}"
         )));
     }
     if SAVED_BYTES.fetch_add(size as u64, Ordering::Relaxed) + size as u64 > MAX_SAVED {
         return Err(io::Error::other(format!(
-            "this run saved {MAX_SAVED} bytes of images already"
+            "the limit of {MAX_SAVED} bytes of saved images is reached"
         )));
     }
     let user = rustix::process::geteuid().as_raw();
@@ -160,7 +160,7 @@ fn save_in(directory: &Path, part: &DisplayData) -> io::Result<PathBuf> {
     let status = rustix::fs::fstat(&opened)?;
     if status.st_uid != rustix::process::geteuid().as_raw() || status.st_mode & 0o077 != 0 {
         return Err(io::Error::other(format!(
-            "{} is not a directory of yours alone; remove it, or set TMPDIR to another place",
+            "`{}` is not a private directory of yours; remove it, or set TMPDIR to another directory",
             directory.display()
         )));
     }
@@ -321,7 +321,7 @@ mod tests {
             save_in(&open, &part)
                 .unwrap_err()
                 .to_string()
-                .contains("yours alone")
+                .contains("private directory")
         );
         let link = scratch.path().join("link");
         symlink(scratch.path(), &link).unwrap();

@@ -21,29 +21,27 @@ pub(crate) struct SessionArgs {
     /// Environment to start from (see `belljar env`)
     #[arg(long, value_name = "NAME", default_value = EnvironmentSpec::DEFAULT_NAME, conflicts_with = "python")]
     env: String,
-    /// Use an existing interpreter or virtual environment instead, as it is
+    /// Existing interpreter or virtual environment, used unchanged instead of `--env`
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// Seconds a cell may run; then it is interrupted, and ended if it goes on for 2 more
+    /// Cell time limit in seconds; interrupted, then killed 2 seconds later
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
-    /// Memory of the session with all its processes and files, in MiB
+    /// Memory limit of the session, including processes and files, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(64..=1 << 20))]
     memory: u64,
-    /// Processors of the session, such as 0.5
+    /// CPU limit of the session, such as 0.5
     #[arg(long, value_name = "N", default_value = "2", value_parser = cpus)]
     cpus: u64,
-    /// A host that the code may reach, as `host`, `host:port` or `*.host` (may be given several
-    /// times); without it there is no network
+    /// Host that code may reach: `host`, `host:port` or `*.host` (repeatable) [default: no network]
     #[arg(long, value_name = "HOST")]
     allow: Vec<String>,
-    /// Which packages the code may ask for with `# requires: NAME, …` in its first lines: `deny`, `any`,
-    /// or their names with commas between them. Only wheels are installed, for this session alone
+    /// Packages allowed in leading `# requires: NAME, …` lines: `deny`, `any` or `NAME,…`. Only
+    /// wheels, only for this session
     #[arg(long, value_name = "POLICY", default_value = "deny", value_parser = packages)]
     packages: Packages,
-    /// What isolates the code from this machine: `full`, or `none` for hosts that can't give walls
-    /// and code that you would run yourself; with `none` the limits on memory and processors are
-    /// not kept either
+    /// Isolation: `full`, or `none` for trusted code on unsupported hosts. `none` also disables memory
+    /// and CPU limits
     #[arg(
         long,
         value_name = "WALLS",
@@ -79,14 +77,17 @@ impl SessionArgs {
         self.walls == WallsChoice::Full
     }
 
-    /// What a session is asked for with: no copies, for a command that ends with its session.
+    /// Session options without checkpoints, for a command that ends with its session.
     pub(crate) fn options(&self) -> anyhow::Result<SessionOptions> {
         let network = if self.allow.is_empty() {
             Network::None
         } else {
             let list = AllowList::parse(&self.allow).context("--allow")?;
             if self.walls == WallsChoice::None {
-                bail!("--allow needs walls: with --walls=none the code reaches whatever you reach");
+                bail!(
+                    "`--allow` needs walls: with `--walls=none`, code has your network access\nhint: leave out \
+                 `--allow`, or use `--walls=full`"
+                );
             }
             Network::Allow(list)
         };
@@ -99,7 +100,7 @@ impl SessionArgs {
         })
     }
 
-    /// The same with a copy after each cell, where there are walls to keep one behind.
+    /// The same with a checkpoint after each cell, if there are walls.
     pub(crate) fn options_with_checkpoints(&self) -> anyhow::Result<SessionOptions> {
         let mut options = self.options()?;
         if self.has_walls() {
@@ -126,9 +127,7 @@ impl SessionArgs {
     pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
         let mut engine = self.builder(environment);
         if self.walls == WallsChoice::None {
-            show::note(
-                "[--walls=none: the code runs on this machine as you, with nothing in between]",
-            );
+            show::note("[--walls=none: code runs as you on this machine, without isolation]");
             engine = engine.without_walls();
         }
         if self.packages != Packages::Deny {
@@ -144,7 +143,7 @@ impl SessionArgs {
         Ok(engine)
     }
 
-    /// An engine whose sessions keep no copies unless they are asked to.
+    /// An engine whose sessions keep no checkpoints by default.
     pub(crate) fn builder(&self, environment: Environment) -> EngineBuilder {
         Engine::builder(environment)
             .limits(self.limits())
@@ -167,7 +166,7 @@ impl SessionArgs {
     }
 }
 
-/// Installs what the code says that it requires.
+/// Installs the packages of `# requires:`.
 pub(crate) async fn install_required(
     session: &Session,
     code: &str,
@@ -203,11 +202,11 @@ pub(crate) fn spinner(what: &'static str) -> ProgressBar {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
-        .map_err(|_| "give a number of seconds".to_owned())?;
+        .map_err(|_| "expected a number of seconds".to_owned())?;
     if seconds > 0.0 && seconds <= 86_400.0 {
         Ok(Duration::from_secs_f64(seconds))
     } else {
-        Err("give a number of seconds above 0 and at most 86400 (a day)".into())
+        Err("expected a number of seconds above 0, at most 86400 (one day)".into())
     }
 }
 
@@ -222,13 +221,13 @@ fn packages(text: &str) -> Result<Packages, String> {
     }
 }
 
-/// Thousandths of a processor.
+/// Thousandths of a CPU.
 fn cpus(text: &str) -> Result<u64, String> {
     let milli = seconds(text).map(|time| time.as_millis());
     match milli.map(u64::try_from) {
         // Less than a hundredth is less than the kernel can give out.
         Ok(Ok(milli @ 10..=1_024_000)) => Ok(milli),
-        _ => Err("give a number of processors from 0.01 to 1024".into()),
+        _ => Err("expected a number of CPUs from 0.01 to 1024".into()),
     }
 }
 
@@ -244,6 +243,6 @@ pub(crate) fn block_on(
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("the runtime did not start")?
+        .context("cannot start the async runtime")?
         .block_on(task)
 }

@@ -61,7 +61,7 @@ impl Telemetry {
                 .with_protocol(Protocol::HttpBinary)
                 .with_http_client(client)
                 .build()
-                .context("traces can't be sent")?;
+                .context("cannot export traces")?;
             let provider = SdkTracerProvider::builder()
                 .with_batch_exporter(Named(exporter))
                 .with_resource(resource());
@@ -74,7 +74,7 @@ impl Telemetry {
                 .with_protocol(Protocol::HttpBinary)
                 .with_http_client(client)
                 .build()
-                .context("metrics can't be sent")?;
+                .context("cannot export metrics")?;
             let provider = SdkMeterProvider::builder()
                 .with_periodic_exporter(exporter)
                 .with_resource(resource());
@@ -173,12 +173,12 @@ impl Client {
             return Ok(None);
         };
         let url = reqwest::Url::parse(&url);
-        let url = url.context("the address of the OpenTelemetry collector is no URL")?;
+        let url = url.context("the endpoint of the OpenTelemetry collector is not a valid URL")?;
         let http = http_client(reqwest::header::HeaderMap::default(), &url, CONNECT);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("the runtime of the OpenTelemetry exporter did not start")?;
+            .context("cannot start the runtime of the OpenTelemetry exporter")?;
         Ok(Some(Self {
             http: http.map_err(|error| anyhow!(error))?,
             runtime,
@@ -207,7 +207,7 @@ impl Client {
                 tracing::error!(
                     signal,
                     error,
-                    "nothing can be sent to the OpenTelemetry collector; it is given up until it can"
+                    "cannot send to the OpenTelemetry collector; data is dropped until it is reachable"
                 );
             }
             return;
@@ -217,7 +217,7 @@ impl Client {
             tracing::warn!(
                 signal,
                 failures,
-                "the OpenTelemetry collector takes what is sent again"
+                "the OpenTelemetry collector is reachable again"
             );
         }
     }
@@ -355,12 +355,12 @@ impl Instruments {
             cells: meter
                 .u64_counter("belljar.cells")
                 .with_unit("{cell}")
-                .with_description("Cells that have ended, by how.")
+                .with_description("Ended cells, by result.")
                 .build(),
             sessions: meter
                 .u64_counter("belljar.sessions")
                 .with_unit("{session}")
-                .with_description("Sessions that were started, forked or loaded for clients.")
+                .with_description("Sessions started, forked or loaded for clients.")
                 .build(),
         }
     }

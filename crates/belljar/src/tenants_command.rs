@@ -1,5 +1,4 @@
-//! `belljar tenants`: what tenants of the service may use and have used, and what was done by those who
-//! administer.
+//! `belljar tenants`: quotas and use of the service's tenants, and the audit log.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,32 +12,32 @@ use crate::keys_command::{DataArgs, open};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantsCommand {
-    /// List tenants: their quotas
+    /// List tenants and their quotas
     List(DataArgs),
-    /// Show a tenant: each quota, and what is used of it today
+    /// Show quotas of a tenant and today's use
     Show {
-        /// The tenant
+        /// Tenant
         name: TenantName,
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Set what a tenant may use; a service that runs notices within two seconds
+    /// Set quotas of a tenant; applied by a running service within 2 seconds
     #[command(after_help = "\
-Quotas: sessions, runs, creates_per_second, requests_per_second, memory_bytes, disk_bytes; and for a day \
+Quotas: sessions, runs, creates_per_second, requests_per_second, memory_bytes, disk_bytes; and per day \
 (UTC): cpu_ms, output_bytes, egress_bytes, events, tokens, money_micros (millionths of the currency of the \
-prices). docs/operations.md tells how they are counted.")]
+prices). docs/operations.md explains how they are counted.")]
     Set {
-        /// The tenant, which need not have a key yet
+        /// Tenant, with or without keys
         name: TenantName,
-        /// A quota and its amount, or `none` to take it away (may be given several times)
+        /// Quota and its amount, or `none` to remove it (repeatable)
         #[arg(long, value_name = "QUOTA=AMOUNT", required = true, value_parser = change)]
         quota: Vec<(Quota, Option<u64>)>,
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Show what was done: keys made and revoked, quotas set, sessions ended, starts; the newest first
+    /// Show the audit log: keys, quotas, ended sessions, starts; newest first
     Audit {
-        /// How many
+        /// Maximum number of events
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
         #[command(flatten)]
@@ -60,7 +59,7 @@ pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
         TenantsCommand::Show { name, data } => {
             let tenants = open(data).await?;
             if !tenants.names().await?.contains(&name) {
-                bail!("there is no tenant `{name}`; see `belljar tenants list`");
+                bail!("no such tenant: `{name}`\nhint: `belljar tenants list` lists all tenants");
             }
             let today = UNIX_EPOCH.elapsed()?.as_secs() / (24 * 60 * 60);
             let spent = tenants.spent(i64::try_from(today)?).await?;
@@ -104,7 +103,7 @@ fn words(quotas: &Amounts) -> String {
 fn change(text: &str) -> Result<(Quota, Option<u64>), String> {
     let (quota, amount) = text
         .split_once('=')
-        .ok_or("write it as QUOTA=AMOUNT, or QUOTA=none")?;
+        .ok_or("expected QUOTA=AMOUNT or QUOTA=none")?;
     let amount = match amount {
         "none" => None,
         amount => {
@@ -112,7 +111,7 @@ fn change(text: &str) -> Result<(Quota, Option<u64>), String> {
                 .parse()
                 .ok()
                 .filter(|amount| i64::try_from(*amount).is_ok());
-            Some(amount.ok_or("an amount is a whole number, or `none`")?)
+            Some(amount.ok_or("the amount must be a whole number or `none`")?)
         }
     };
     Ok((quota.parse()?, amount))

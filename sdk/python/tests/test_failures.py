@@ -221,7 +221,7 @@ def test_what_is_tried_again() -> None:
     ask, keys = asked((502, {}, b"<html>Bad Gateway</html>"), (200, {}, b""))
     assert ask() == 200
     ask, keys = asked((504, {}, b"<html>"))
-    with pytest.raises(Unavailable, match="no answer of a Belljar service") as lost:
+    with pytest.raises(Unavailable, match="not a response of a Belljar service") as lost:
         ask()
     assert len(keys) == 3 and lost.value.code == "no_service"
 

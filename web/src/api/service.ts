@@ -24,7 +24,7 @@ export const login = (key: string) => act('login', { key });
 export const logout = () => act('logout');
 export const me = () => askJson<Me>('v1/me');
 
-/** The ready tasks of the demonstration; none where there is no demonstration. */
+/** The example tasks of demo mode; otherwise none. */
 export async function examples(): Promise<Example[]> {
   try {
     return await askJson<Example[]>('v1/demo/examples');

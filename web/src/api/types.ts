@@ -58,7 +58,7 @@ export interface BudgetGiven {
   calls?: number | null;
 }
 
-/** A ready task of the demonstration. */
+/** An example task of demo mode. */
 export interface Example {
   id: string;
   title: Record<string, string>;

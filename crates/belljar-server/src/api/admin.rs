@@ -1,4 +1,4 @@
-//! `/v1/admin`, on the listener of those who administer: tenants, keys, sessions of all, what was done.
+//! `/v1/admin`, on the admin listener: tenants, keys, sessions of all tenants, the audit log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(crate) fn document() -> utoipa::openapi::OpenApi {
     routes().into_openapi()
 }
 
-/// What is answered to keys with the scope `admin`, and the interface with what it needs to log them in.
+/// Routes for keys with the scope `admin`, and the web interface with its login.
 pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     let (with_key, _) = routes().split_for_parts();
     let (open, _) = open_routes().split_for_parts();
@@ -70,27 +70,27 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
 }
 
-/// How the service is.
+/// State of the service.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// Whether it takes no new work, because it is about to stop.
+    /// Whether the service is shutting down and accepts no new work.
     draining: bool,
     version: &'static str,
-    /// Sessions that live, of all tenants.
+    /// Live sessions of all tenants.
     sessions: usize,
-    /// Cells that run or wait.
+    /// Running and waiting cells.
     cells: usize,
-    /// Memory of the host, and what of it is available.
+    /// Total and available memory of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_available_bytes: Option<u64>,
 }
 
-/// Tells how the service is.
+/// Shows the state of the service.
 #[utoipa::path(
     get, path = "/v1/admin/health", tag = "service", operation_id = "show_health",
-    responses((status = 200, description = "How it is.", body = Health))
+    responses((status = 200, description = "The state of the service.", body = Health))
 )]
 pub(super) async fn health(State(service): State<Arc<Service>>) -> JsonResponse<Health> {
     let (sessions, cells, _) = service.admission.totals();
@@ -105,15 +105,15 @@ pub(super) async fn health(State(service): State<Arc<Service>>) -> JsonResponse<
     })
 }
 
-/// Refusals and faults.
+/// Counts of problems.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Errors {
-    /// How often each code was answered since the start; what was not is not there.
+    /// Number of responses by code since the start; codes without responses are absent.
     #[schema(value_type = BTreeMap<String, u64>)]
     codes: BTreeMap<&'static str, u64>,
 }
 
-/// Counts refusals and faults by their code.
+/// Counts problems by code.
 #[utoipa::path(
     get, path = "/v1/admin/errors", tag = "service", operation_id = "count_errors",
     responses((status = 200, description = "The counts.", body = Errors))
@@ -128,10 +128,10 @@ pub(super) async fn errors(State(service): State<Arc<Service>>) -> JsonResponse<
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TenantView {
     name: String,
-    /// What it may use, where that is not what the service gives to everybody.
+    /// Quotas that differ from the service's defaults.
     #[schema(value_type = BTreeMap<Quota, u64>)]
     quotas: Amounts,
-    /// What it uses now and has used today (UTC).
+    /// Current use, and use of today (UTC).
     #[schema(value_type = BTreeMap<Quota, u64>)]
     used: Amounts,
 }
@@ -150,11 +150,11 @@ impl TenantView {
 /// All tenants.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TenantList {
-    /// By name.
+    /// Sorted by name.
     tenants: Vec<TenantView>,
 }
 
-/// Lists tenants: all that have had a key or have a quota.
+/// Lists all tenants that have had a key or have a quota.
 #[utoipa::path(
     get, path = "/v1/admin/tenants", tag = "tenants", operation_id = "list_tenants",
     responses((status = 200, description = "The tenants.", body = TenantList))
@@ -169,7 +169,7 @@ pub(super) async fn list_tenants(
     }))
 }
 
-/// Shows a tenant, with what it has on disk.
+/// Shows a tenant, with its disk use.
 #[utoipa::path(
     get, path = "/v1/admin/tenants/{name}", tag = "tenants", operation_id = "show_tenant",
     params(("name" = String, Path, description = "The tenant.")),
@@ -191,20 +191,20 @@ pub(super) async fn show_tenant(
     Ok(JsonResponse(view))
 }
 
-/// What a tenant may use.
+/// Quotas of a tenant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetQuotas {
-    /// New amounts; `null` takes a quota away. What is not named stays.
+    /// New amounts; `null` removes a quota. Omitted quotas stay unchanged.
     quotas: BTreeMap<Quota, Option<u64>>,
 }
 
-/// Changes quotas of a tenant, which need not have had a key before.
+/// Sets quotas of a tenant, with or without keys.
 #[utoipa::path(
     post, path = "/v1/admin/tenants/{name}/quotas", tag = "tenants", operation_id = "set_quotas",
     params(("name" = String, Path, description = "The tenant.")),
     request_body = SetQuotas,
-    responses((status = 200, description = "The tenant as it is now.", body = TenantView))
+    responses((status = 200, description = "The changed tenant.", body = TenantView))
 )]
 pub(super) async fn set_quotas(
     State(service): State<Arc<Service>>,
@@ -229,11 +229,11 @@ fn tenant_name(text: &str) -> Result<TenantName, Problem> {
 /// A key, without its secret.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct KeyView {
-    /// The part of the key that names it.
+    /// Prefix of the key.
     prefix: String,
     tenant: String,
     scopes: Vec<&'static str>,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     created_at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<i64>,
@@ -254,7 +254,7 @@ impl From<KeyInfo> for KeyView {
 /// All keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct KeyList {
-    /// The oldest first; revoked ones are among them.
+    /// Oldest first, including revoked keys.
     keys: Vec<KeyView>,
 }
 
@@ -271,27 +271,27 @@ pub(super) async fn list_keys(
     Ok(JsonResponse(KeyList { keys }))
 }
 
-/// A key to make.
+/// A key to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateKey {
-    /// Whose it is. The tenant need not have had one before.
+    /// Tenant of the key, with or without other keys.
     tenant: String,
-    /// What it may do: `sessions`, `runs`, `admin`.
+    /// Scopes of the key: `sessions`, `runs`, `admin`.
     #[schema(min_items = 1)]
     scopes: Vec<String>,
 }
 
-/// A key that was made just now.
+/// A new key.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CreatedKey {
-    /// The key itself. It is not shown again.
+    /// The key itself, not shown again.
     key: String,
     #[serde(flatten)]
     info: KeyView,
 }
 
-/// Makes a key, which is shown this once.
+/// Creates a key, shown only in this response.
 #[utoipa::path(
     post, path = "/v1/admin/keys", tag = "keys", operation_id = "create_key",
     request_body = CreateKey,
@@ -308,7 +308,7 @@ pub(super) async fn create_key(
         asked.scopes.iter().map(|scope| scope.parse()).collect();
     let scopes = scopes.map_err(bad)?;
     if scopes.is_empty() {
-        return Err(bad("a key has at least one scope".into()));
+        return Err(bad("a key needs at least one scope".into()));
     }
     let made = service
         .tenants
@@ -321,12 +321,14 @@ pub(super) async fn create_key(
     Ok((StatusCode::CREATED, made).into_response())
 }
 
-/// Revokes a key; its streams end within two seconds. A fault of the disk does not delay it: the key is refused at once,
-/// and the service tries to write the revocation until it is on disk.
+/// Revokes a key; its streams end within two seconds.
+///
+/// A disk fault does not delay this: the key is refused at once, and the service retries until the
+/// revocation is on disk.
 #[utoipa::path(
     delete, path = "/v1/admin/keys/{prefix}", tag = "keys", operation_id = "revoke_key",
-    params(("prefix" = String, Path, description = "The part of the key that names it.")),
-    responses((status = 204, description = "It is revoked."))
+    params(("prefix" = String, Path, description = "Prefix of the key.")),
+    responses((status = 204, description = "The key is revoked."))
 )]
 pub(super) async fn revoke_key(
     State(service): State<Arc<Service>>,
@@ -335,29 +337,29 @@ pub(super) async fn revoke_key(
 ) -> Result<StatusCode, Problem> {
     let revoked = service.tenants.revoke_by(&caller.prefix, &prefix).await;
     let revoked = revoked.map_err(|error| {
-        let detail = "the key is refused from now on, but the revocation is not on disk yet: the service tries \
-                      again until it is; if the service restarts before that, revoke the key again";
+        let detail = "the key is refused from now on, but the revocation is not on disk yet: the service retries \
+         until it is; if the service restarts before that, revoke the key again";
         Problem::from(error).because(detail)
     })?;
     if revoked {
         return Ok(StatusCode::NO_CONTENT);
     }
-    let detail = "no key that is valid has this prefix";
+    let detail = "no valid key has this prefix";
     Err(Problem::new(Code::KeyNotFound, detail))
 }
 
-/// A live session, as who administers sees it.
+/// A live session, as admins see it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AnySession {
     id: String,
     tenant: String,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     created_at: u64,
-    /// Whether a cell runs.
+    /// Whether a cell is running.
     busy: bool,
-    /// The number of the last cell that has begun.
+    /// Number of the last started cell.
     cells: u32,
-    /// What it may use at most.
+    /// Resource limits.
     memory_bytes: u64,
 }
 
@@ -378,14 +380,14 @@ impl AnySession {
 /// A page of sessions of all tenants.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AnySessionPage {
-    /// The oldest first.
+    /// Oldest first.
     sessions: Vec<AnySession>,
-    /// Where the next page begins; not there on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
-/// Lists the live sessions of all tenants, those of runs excepted.
+/// Lists the live sessions of all tenants, except sessions of runs.
 #[utoipa::path(
     get, path = "/v1/admin/sessions", tag = "sessions", operation_id = "list_all_sessions",
     params(PageAsked),
@@ -419,11 +421,11 @@ fn number(page: &PageAsked) -> Result<Option<u64>, Problem> {
     found.map_err(|_| no_cursor())
 }
 
-/// Ends a session, whosever it is, and forgets it.
+/// Deletes a session of any tenant.
 #[utoipa::path(
     delete, path = "/v1/admin/sessions/{id}", tag = "sessions", operation_id = "end_session",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 204, description = "It has ended."))
+    responses((status = 204, description = "The session is deleted."))
 )]
 pub(super) async fn end_session(
     State(service): State<Arc<Service>>,
@@ -443,20 +445,20 @@ pub(super) async fn end_session(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A page of what was done.
+/// A page of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AuditPage {
-    /// The newest first.
+    /// Newest first.
     events: Vec<AuditEvent>,
-    /// Where the next page begins; not there on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
-/// Lists what was done by those who administer, the newest first.
+/// Lists the audit log, newest first.
 #[utoipa::path(
     get, path = "/v1/admin/audit", tag = "audit", operation_id = "list_audit", params(PageAsked),
-    responses((status = 200, description = "A page of what was done.", body = AuditPage))
+    responses((status = 200, description = "A page of the audit log.", body = AuditPage))
 )]
 pub(super) async fn list_audit(
     State(service): State<Arc<Service>>,

@@ -14,36 +14,36 @@ use crate::body::{Json, Named};
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
-/// What a person decided.
+/// Decision about a pending approval.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Decide {
-    /// The hash of what was looked at, as the approval has it: the decision is for these bytes alone.
+    /// `hash` of the approval: the decision is only for these bytes.
     hash: String,
     decision: DecisionAsked,
 }
 
-/// What a person says.
+/// A person's decision.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum DecisionAsked {
-    /// Do it.
+    /// Approve.
     Accept {
-        /// Don't ask again in this run for a cell with the same capabilities, or for this tool.
+        /// Don't ask again in this run for the same tool or capabilities.
         #[serde(default)]
         rest_of_run: bool,
     },
-    /// Run this code instead: it is the person's, and the model is told.
+    /// Run this code instead. The model sees that a person edited it.
     Edit {
-        /// The code.
+        /// Code to run.
         code: String,
     },
-    /// Don't, and tell the model this: for a call, its code.
+    /// Reject with feedback: for the model, or for the code of a call.
     Feedback {
-        /// In the person's words.
+        /// Feedback text.
         text: String,
     },
-    /// Don't.
+    /// Reject.
     Reject {},
 }
 
@@ -58,15 +58,15 @@ impl From<DecisionAsked> for Decision {
     }
 }
 
-/// Decides what a run waits for. It goes on, also where the service was started again since it asked.
+/// Decides a pending approval and resumes the run, also after a restart of the service.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/approvals/{approval}", tag = "runs", operation_id = "decide_approval",
     params(
         ("id" = String, Path, description = "The run."),
-        ("approval" = String, Path, description = "One of `waits_for`."),
+        ("approval" = String, Path, description = "`id` of one of `waits_for`."),
     ),
     request_body = Decide,
-    responses((status = 204, description = "It is in the journal, and holds."))
+    responses((status = 204, description = "The decision is in the journal."))
 )]
 pub(super) async fn decide(
     State(service): State<Arc<Service>>,
@@ -83,18 +83,18 @@ pub(super) async fn decide(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Code that a person wants to run instead.
+/// Edited code.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditedCode {
-    /// All of it.
+    /// The whole code.
     code: String,
 }
 
-/// Code as an approval would show it.
+/// Code in the view of an approval.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EditPreview {
-    /// What a person is to see before running it.
+    /// View for a person before the decision.
     #[schema(schema_with = shown_schema)]
     shown: ShownSubject,
 }
@@ -103,15 +103,15 @@ fn shown_schema() -> Ref {
     Ref::from_schema_name("ShownSubject")
 }
 
-/// Shows code that a person wants to run instead of what waits, as an approval shows it. Nothing is decided.
+/// Previews edited code in the view of an approval. Decides nothing.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/approvals/{approval}/preview", tag = "runs", operation_id = "preview_edit",
     params(
         ("id" = String, Path, description = "The run."),
-        ("approval" = String, Path, description = "One of `waits_for`."),
+        ("approval" = String, Path, description = "`id` of one of `waits_for`."),
     ),
     request_body = EditedCode,
-    responses((status = 200, description = "What a person is to see.", body = EditPreview))
+    responses((status = 200, description = "The view of the code.", body = EditPreview))
 )]
 pub(super) async fn preview(
     State(service): State<Arc<Service>>,
@@ -122,7 +122,7 @@ pub(super) async fn preview(
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     let mut waits = recorded.run.undecided().iter();
     if !waits.any(|asked| asked.id == approval) {
-        let detail = "it was decided already, or is not needed any more";
+        let detail = "it was already decided, or is no longer needed";
         return Err(Problem::new(Code::ApprovalNotFound, detail));
     }
     let shown = tokio::task::spawn_blocking(move || ShownSubject::of_code(&edited.code));

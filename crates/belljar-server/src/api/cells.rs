@@ -26,64 +26,64 @@ use crate::sessions::SessionEntry;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCell {
-    /// Python source.
+    /// Python source code.
     pub(super) code: String,
-    /// How long it may run, if shorter than the session's limit.
+    /// Time limit, if shorter than the session's, in milliseconds.
     #[schema(minimum = 1)]
     pub(super) wall_time_ms: Option<u64>,
-    /// What to do while another cell runs.
+    /// What to do if another cell is running.
     #[serde(default)]
     pub(super) when_busy: WhenBusyAsked,
-    /// What becomes of the variables if it does not succeed.
+    /// What to do with the variables if the cell fails.
     #[serde(default)]
     pub(super) on_failure: OnFailureAsked,
 }
 
-/// What to do with a cell while another one runs.
+/// What to do with a new cell if another one is running.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WhenBusyAsked {
-    /// Run it after that one.
+    /// Run it after the other one.
     #[default]
     Wait,
-    /// Refuse it: `session_busy`.
+    /// Refuse it with `session_busy`.
     Refuse,
 }
 
-/// What becomes of the variables when a cell does not end in success.
+/// What to do with the variables if a cell fails.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OnFailureAsked {
-    /// They stay as the cell left them.
+    /// Keep them as the cell left them.
     #[default]
     Keep,
-    /// They are as they were before the cell.
+    /// Restore them to before the cell.
     Restore,
 }
 
-/// A cell that runs or has run.
+/// A running or ended cell.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CellView {
-    /// Its number in the session.
+    /// Number of the cell in its session.
     cell: u32,
     state: CellState,
-    /// How many events it has told so far.
+    /// Number of events so far.
     events: u64,
-    /// Its outcome, once it has one.
+    /// Outcome, after the end of the cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = outcome_schema)]
     outcome: Option<Box<RawValue>>,
 }
 
-/// What a cell is doing.
+/// State of a cell.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum CellState {
-    /// It runs.
+    /// Running.
     Running,
-    /// It has an outcome.
+    /// Ended, with an outcome.
     Done,
-    /// The service failed: there is none.
+    /// Ended without an outcome: the service failed.
     Failed,
 }
 
@@ -117,14 +117,14 @@ impl CellView {
     }
 }
 
-/// The cells of a session that are kept.
+/// The cells that a session keeps.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CellList {
-    /// The oldest first, without their outcomes.
+    /// Oldest first, without outcomes.
     cells: Vec<CellView>,
 }
 
-/// Lists the cells of a session that are kept.
+/// Lists the cells that a session keeps.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/cells", tag = "cells", operation_id = "list_cells",
     params(("id" = String, Path, description = "The session.")),
@@ -141,13 +141,13 @@ pub(super) async fn list(
     Ok(JsonResponse(CellList { cells }))
 }
 
-/// Runs a cell: waits for its outcome or, with `Accept: text/event-stream`, streams its events.
+/// Runs a cell and returns its outcome; with `Accept: text/event-stream`, streams its events.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/cells", tag = "cells", operation_id = "run_cell",
     params(("id" = String, Path, description = "The session.")),
     request_body = RunCell,
     responses(
-        (status = 200, description = "The outcome, or the events with their numbers as `id`.", content(
+        (status = 200, description = "The outcome, or the events, numbered by `id`.", content(
             (ref("#/components/schemas/Outcome") = "application/json"),
             (ref("#/components/schemas/Event") = "text/event-stream"),
         )),
@@ -172,7 +172,7 @@ pub(super) async fn run(
     Ok(record.answer().await)
 }
 
-/// Begins to run a cell, once it is its turn.
+/// Starts a cell when earlier ones have ended.
 pub(super) async fn begin(
     service: &Arc<Service>,
     entry: &Arc<SessionEntry>,
@@ -208,12 +208,12 @@ pub(super) async fn begin(
     CellRecord::begin(run, entry, permit, service).await
 }
 
-/// Shows a cell that runs or has run.
+/// Shows a cell.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/cells/{cell}", tag = "cells", operation_id = "show_cell",
     params(
         ("id" = String, Path, description = "The session."),
-        ("cell" = u32, Path, description = "The number of the cell."),
+        ("cell" = u32, Path, description = "Number of the cell."),
     ),
     responses((status = 200, description = "The cell.", body = CellView))
 )]
@@ -227,15 +227,15 @@ pub(super) async fn show(
     Ok(JsonResponse(CellView::from_record(&record)))
 }
 
-/// Streams the events of a cell, from the first or from where a client left off, to its end.
+/// Streams the events of a cell, from the first one or after `Last-Event-ID`, to its end.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/cells/{cell}/events", tag = "cells", operation_id = "stream_cell",
     params(
         ("id" = String, Path, description = "The session."),
-        ("cell" = u32, Path, description = "The number of the cell."),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that the client has."),
+        ("cell" = u32, Path, description = "Number of the cell."),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last received event."),
     ),
-    responses((status = 200, description = "The events after that, with their numbers as `id`.", body = ref("#/components/schemas/Event"), content_type = "text/event-stream"))
+    responses((status = 200, description = "The later events, numbered by `id`.", body = ref("#/components/schemas/Event"), content_type = "text/event-stream"))
 )]
 pub(super) async fn events(
     State(service): State<Arc<Service>>,
@@ -254,11 +254,11 @@ pub(super) fn last_event(headers: &HeaderMap) -> Result<u64, Problem> {
         return Ok(0);
     };
     let number = value.to_str().ok().and_then(|value| value.parse().ok());
-    number.ok_or_else(|| Problem::new(Code::BadHeader, "`Last-Event-ID` is a number"))
+    number.ok_or_else(|| Problem::new(Code::BadHeader, "`Last-Event-ID` must be a number"))
 }
 
-/// What is no number is the number of no cell.
+/// A non-numeric cell id is "not found".
 fn number(text: &str) -> Result<u32, Problem> {
     text.parse()
-        .map_err(|_| Problem::new(Code::CellNotFound, "cells have numbers"))
+        .map_err(|_| Problem::new(Code::CellNotFound, "a cell id is a number"))
 }

@@ -16,37 +16,37 @@ use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::NewSession;
 
-/// The longest name of a checkpoint, in bytes.
+/// Maximum length of a checkpoint's name, in bytes.
 const MAX_NAME: usize = 100;
 
-/// The most forks of one request.
+/// Maximum number of forks of one request.
 const MAX_FORKS: u32 = 16;
 
-/// A frozen copy of a session.
+/// A checkpoint of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CheckpointView {
-    /// The cell after which it was made; 0 before the first one.
+    /// Cell after which it was made; 0 before the first cell.
     cell: u32,
-    /// Its name, if it was made by name.
+    /// Name of the checkpoint, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Memory that it holds alone.
+    /// Memory that only this checkpoint holds, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
 }
 
-/// The copies of a session.
+/// The checkpoints of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CheckpointList {
-    /// The newest last.
+    /// Newest last.
     checkpoints: Vec<CheckpointView>,
 }
 
-/// Lists the copies that are kept of a session. Waits for a cell that runs.
+/// Lists the checkpoints of a session. Waits for a running cell.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/checkpoints", tag = "checkpoints", operation_id = "list_checkpoints",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 200, description = "The copies.", body = CheckpointList))
+    responses((status = 200, description = "The checkpoints.", body = CheckpointList))
 )]
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
@@ -70,17 +70,17 @@ pub(super) async fn list(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateCheckpoint {
-    /// Its name; a copy of the same name is given up.
+    /// Name; replaces a checkpoint of the same name.
     #[schema(min_length = 1, max_length = 100)]
     name: String,
 }
 
-/// Keeps a copy of a session under a name. Waits for a cell that runs.
+/// Makes a named checkpoint of a session. Waits for a running cell.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/checkpoints", tag = "checkpoints", operation_id = "create_checkpoint",
     params(("id" = String, Path, description = "The session.")),
     request_body = CreateCheckpoint,
-    responses((status = 204, description = "It is kept."))
+    responses((status = 204, description = "The checkpoint is made."))
 )]
 pub(super) async fn create(
     State(service): State<Arc<Service>>,
@@ -90,7 +90,7 @@ pub(super) async fn create(
 ) -> Result<StatusCode, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     if asked.name.is_empty() || asked.name.len() > MAX_NAME {
-        let detail = format!("`name` has 1 to {MAX_NAME} bytes");
+        let detail = format!("`name` must have 1 to {MAX_NAME} bytes");
         return Err(Problem::new(Code::BadBody, detail));
     }
     let made = entry.session()?.checkpoint(&asked.name).await;
@@ -98,14 +98,14 @@ pub(super) async fn create(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives up the copy of a name.
+/// Deletes a named checkpoint.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/checkpoints/{name}", tag = "checkpoints", operation_id = "forget_checkpoint",
     params(
         ("id" = String, Path, description = "The session."),
-        ("name" = String, Path, description = "The name of the copy."),
+        ("name" = String, Path, description = "Name of the checkpoint."),
     ),
-    responses((status = 204, description = "It is gone."))
+    responses((status = 204, description = "Deleted."))
 )]
 pub(super) async fn forget(
     State(service): State<Arc<Service>>,
@@ -118,22 +118,22 @@ pub(super) async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A copy to go back to: by its cell or by its name.
+/// The checkpoint to restore, by cell or by name.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RestoreCheckpoint {
-    /// The newest copy that was made after this cell.
+    /// The newest checkpoint after this cell.
     cell: Option<u32>,
-    /// The copy of this name.
+    /// The checkpoint of this name.
     name: Option<String>,
 }
 
-/// Takes a session back to a copy: its variables, not its files. Waits for a cell that runs.
+/// Restores the variables of a checkpoint; files stay. Waits for a running cell.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/restore", tag = "checkpoints", operation_id = "restore_session",
     params(("id" = String, Path, description = "The session.")),
     request_body = RestoreCheckpoint,
-    responses((status = 204, description = "It is as it was."))
+    responses((status = 204, description = "The variables are restored."))
 )]
 pub(super) async fn restore(
     State(service): State<Arc<Service>>,
@@ -146,7 +146,7 @@ pub(super) async fn restore(
         (Some(cell), None) => CheckpointRef::Cell(cell),
         (None, Some(name)) => CheckpointRef::Name(name),
         _ => {
-            let detail = "one of `cell` and `name` is needed";
+            let detail = "either `cell` or `name` is required";
             return Err(Problem::new(Code::BadBody, detail));
         }
     };
@@ -155,11 +155,11 @@ pub(super) async fn restore(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How many forks to make.
+/// Number of forks to make.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForkSession {
-    /// One, unless it is said otherwise.
+    /// Number of forks [default: 1].
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 16)]
     count: u32,
@@ -169,13 +169,13 @@ fn one() -> u32 {
     1
 }
 
-/// The sessions that were made.
+/// The new sessions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Forks {
     sessions: Vec<SessionView>,
 }
 
-/// Makes new sessions that start as copies of this one. Waits for a cell that runs.
+/// Forks a session. Waits for a running cell.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/fork", tag = "checkpoints", operation_id = "fork_session",
     params(("id" = String, Path, description = "The session.")),
@@ -190,7 +190,7 @@ pub(super) async fn fork(
 ) -> Result<Response, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     if !(1..=MAX_FORKS).contains(&asked.count) {
-        let detail = format!("`count` is from 1 to {MAX_FORKS}");
+        let detail = format!("`count` must be from 1 to {MAX_FORKS}");
         return Err(Problem::new(Code::BadBody, detail));
     }
     let session = entry.session()?;

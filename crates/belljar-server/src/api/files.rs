@@ -21,7 +21,7 @@ use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
 
-/// The most bytes of the paths of a listing.
+/// Maximum bytes of the paths of a listing.
 const MAX_LISTED: usize = 1 << 20;
 
 /// How much of a file is read at once.
@@ -30,17 +30,17 @@ const CHUNK: usize = 64 << 10;
 /// What an entry of an archive takes beside its contents: a header, and the rest of a block.
 const TAR_ENTRY: u64 = 1024;
 
-/// Something in a workspace.
+/// An entry of a workspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FileView {
-    /// Relative to the workspace.
+    /// Path, relative to the workspace.
     path: String,
     kind: FileKind,
-    /// Bytes, for a file.
+    /// Size of a file, in bytes.
     size: u64,
 }
 
-/// What something in a workspace is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum FileKind {
@@ -48,16 +48,16 @@ enum FileKind {
     File,
     /// A directory.
     Directory,
-    /// A link, a pipe, a socket: shown, never opened.
+    /// A link, pipe or socket: listed, never opened.
     Other,
 }
 
-/// What is in a workspace.
+/// The entries of a workspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FileList {
     /// Sorted by path.
     files: Vec<FileView>,
-    /// Whether there is more than a listing holds.
+    /// Whether the listing is truncated.
     truncated: bool,
 }
 
@@ -65,11 +65,11 @@ pub(super) struct FileList {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListAsked {
-    /// A directory; all of the workspace by default.
+    /// Directory to list [default: the whole workspace].
     path: Option<String>,
 }
 
-/// Lists what is in a workspace.
+/// Lists the files of a workspace.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
     params(("id" = String, Path, description = "The session."), ListAsked),
@@ -113,7 +113,7 @@ pub(super) async fn list(
     get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "get_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace."),
     ),
     responses((status = 200, description = "The file.", content_type = "application/octet-stream"))
 )]
@@ -128,20 +128,20 @@ pub(super) async fn get(
     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
     let file = with_files(&entry, move |session| session.open(&path)).await?;
     let size = file.metadata().map(|metadata| metadata.len());
-    let size = size.map_err(|error| Problem::io("a file of a workspace", error))?;
+    let size = size.map_err(|error| Problem::io("cannot read a file of a workspace", error))?;
     let kind = "application/octet-stream";
     Ok(attachment(file, size, &name, kind, transfer))
 }
 
-/// Writes a file, whole or not at all, making the directories it needs.
+/// Writes a file atomically, and creates its directories.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "put_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace."),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 204, description = "It is there."))
+    responses((status = 204, description = "The file is written."))
 )]
 pub(super) async fn put(
     State(service): State<Arc<Service>>,
@@ -162,9 +162,9 @@ pub(super) async fn put(
     delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace."),
     ),
-    responses((status = 204, description = "It is gone."))
+    responses((status = 204, description = "Deleted."))
 )]
 pub(super) async fn delete(
     State(service): State<Arc<Service>>,
@@ -195,7 +195,7 @@ pub(super) async fn archive(
     let limit = entry.options.limits.workspace_bytes;
     let disk = service.runs.disk(&caller.tenant).await?;
     let (file, size, space) = in_background(move || {
-        let fault = |error| Problem::io("an archive can't be made", error);
+        let fault = |error| Problem::io("cannot create an archive", error);
         failpoint::fail("spool.archive").map_err(fault)?;
         let mut space = disk.take(0).map_err(disk_full)?;
         let file = tempfile::tempfile_in(spool).map_err(fault)?;
@@ -213,7 +213,7 @@ pub(super) async fn archive(
 /// Writes an archive of at most so many bytes of files. What changes meanwhile is as it was found, or not
 /// there.
 fn pack(session: &Session, file: File, limit: u64, space: &mut DiskSpace) -> Result<File, Problem> {
-    let fault = |error| Problem::io("an archive can't be made", error);
+    let fault = |error| Problem::io("cannot create an archive", error);
     let mut archive = tar::Builder::new(file);
     let mut bytes = 0;
     for entry in session.list("")?.entries {
@@ -256,7 +256,8 @@ fn pack(session: &Session, file: File, limit: u64, space: &mut DiskSpace) -> Res
     archive.into_inner().map_err(fault)
 }
 
-/// An answer that is a file, to be saved and never to be shown. What is held is let go at its end. One that shrinks meanwhile cuts the answer off.
+/// A file as a response: to be saved, never shown. Permits are released at its end. If the file
+/// shrinks meanwhile, the response is cut off.
 pub(super) fn attachment(
     file: File,
     size: u64,
@@ -304,7 +305,7 @@ fn percent(name: &str) -> String {
 pub(super) fn check(path: &str) -> Result<(), Problem> {
     let lower = path.to_ascii_lowercase();
     let why = if path.contains('\\') {
-        "it has a `\\`"
+        "it contains `\\`"
     } else if ["%2e", "%2f", "%5c", "%00", "%25"]
         .iter()
         .any(|code| lower.contains(code))
@@ -313,11 +314,11 @@ pub(super) fn check(path: &str) -> Result<(), Problem> {
     } else {
         return Ok(());
     };
-    let detail = format!("the path is not one inside the workspace: {why}");
+    let detail = format!("the path is not inside the workspace: {why}");
     Err(Problem::new(Code::BadPath, detail))
 }
 
-/// The session, woken if it sleeps.
+/// The session, woken if it hibernates.
 async fn awake(entry: &SessionEntry) -> Result<Arc<Session>, Problem> {
     let session = entry.session()?;
     if session.is_hibernated() {

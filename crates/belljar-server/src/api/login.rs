@@ -1,4 +1,4 @@
-//! Who is there: logging in and out by a browser, and what a key is good for.
+//! Login and logout of browsers, and the rights of a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,24 +18,25 @@ use crate::guard::COOKIE;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
-/// The most bytes of a request to log in, and how long it may take.
+/// Maximum bytes of a login request, and its time limit.
 const MAX_BODY: usize = 4 << 10;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A key that a browser is to keep.
+/// Login of a browser.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogIn {
-    /// The key, `bj_PREFIX_SECRET`.
+    /// API key, `bj_PREFIX_SECRET`.
     key: String,
 }
 
-/// Gives a key to the browser to keep, where no script can read it. The cookie counts only in requests with the
-/// header `X-Belljar: 1`.
+/// Logs a browser in: stores the key in a cookie that scripts cannot read.
+///
+/// The cookie is accepted only in requests with the header `X-Belljar: 1`.
 #[utoipa::path(
     post, path = "/login", tag = "keys", operation_id = "log_in", security(()),
     request_body = LogIn,
-    responses((status = 204, description = "The key is good, and is in the cookie `belljar`."))
+    responses((status = 204, description = "The key is valid, and is in the cookie `belljar`."))
 )]
 pub(super) async fn log_in(
     State(service): State<Arc<Service>>,
@@ -45,7 +46,7 @@ pub(super) async fn log_in(
     let read = tokio::time::timeout(PATIENCE, to_bytes(body, MAX_BODY)).await;
     let read = read.map_err(|_| Problem::new(Code::BodyTimeout, "send it faster"))?;
     let read = read.map_err(|_| {
-        let detail = format!("it was cut off, or has more than {MAX_BODY} bytes");
+        let detail = format!("it was cut off, or exceeds {MAX_BODY} bytes");
         Problem::new(Code::BadBody, detail)
     })?;
     let asked: LogIn = serde_json::from_slice(&read)
@@ -55,17 +56,17 @@ pub(super) async fn log_in(
     Ok(with_cookie(&asked.key, "", &headers))
 }
 
-/// Lets the browser forget its key.
+/// Logs a browser out: deletes the cookie.
 #[utoipa::path(
     post, path = "/logout", tag = "keys", operation_id = "log_out", security(()),
-    responses((status = 204, description = "The cookie is gone."))
+    responses((status = 204, description = "The cookie is deleted."))
 )]
 pub(super) async fn log_out(headers: HeaderMap) -> Response {
     with_cookie("", "; Max-Age=0", &headers)
 }
 
-/// Without `Path`, a cookie is for the directory of what was asked for: behind a proxy, for what is below its
-/// prefix.
+/// Without `Path`, a cookie is for the directory of the requested path: behind a proxy, for paths
+/// below its prefix.
 fn with_cookie(value: &str, more: &str, headers: &HeaderMap) -> Response {
     let secure = if is_encrypted(headers) {
         "; Secure"
@@ -87,35 +88,35 @@ fn is_encrypted(headers: &HeaderMap) -> bool {
         || text("x-forwarded-proto").is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))
 }
 
-/// Whose key it is, and what it is good for.
+/// Tenant and rights of a key.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Me {
     tenant: String,
-    /// What the key may do.
+    /// Scopes of the key.
     scopes: Vec<&'static str>,
-    /// The models that runs may have, the usual one first.
+    /// Models for runs, the default first.
     models: Vec<String>,
-    /// Whether the service is a demonstration.
+    /// Whether the service is in demo mode.
     demo: bool,
-    /// Whether this address is for those who administer: it has `/v1/admin`, but neither runs nor sessions.
+    /// Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions.
     is_admin_address: bool,
-    /// Of the service.
+    /// Version of the service.
     version: &'static str,
-    /// The most that a run may use.
+    /// Maximum budget of a run.
     #[schema(schema_with = budget_schema)]
     budget: Budget,
 }
 
-/// Shows whose key this is, and what the service has for it.
+/// Shows tenant and scopes of the key, and what the service offers.
 #[utoipa::path(
     get, path = "/v1/me", tag = "keys", operation_id = "show_me",
-    responses((status = 200, description = "What the key is good for.", body = Me))
+    responses((status = 200, description = "Tenant and rights of the key.", body = Me))
 )]
 pub(super) async fn me(State(service): State<Arc<Service>>, caller: Caller) -> JsonResponse<Me> {
     JsonResponse(Me::new(&service, &caller, false))
 }
 
-/// The same on the listener of those who administer.
+/// The same on the admin listener.
 pub(super) async fn me_of_admin(
     State(service): State<Arc<Service>>,
     caller: Caller,
@@ -138,7 +139,7 @@ impl Me {
     }
 }
 
-/// Lists tasks that a demonstration knows. A service that is none has none.
+/// Lists the example tasks of demo mode; otherwise none.
 #[utoipa::path(
     get, path = "/v1/demo/examples", tag = "keys", operation_id = "list_examples",
     responses((status = 200, description = "The tasks.", body = Vec<ExampleView>))

@@ -91,7 +91,7 @@ pub(super) async fn handle(
 }
 
 fn draining() -> Problem {
-    let detail = "no new work is taken; what runs goes on for a while";
+    let detail = "no new work is accepted; running work may finish";
     Problem::new(Code::Draining, detail).after(5)
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked of the service: one module for each kind of thing.
+//! The API of the service: one module for each kind of resource.
 
 pub(crate) mod admin;
 mod approvals;
@@ -40,7 +40,7 @@ use crate::web;
 use crate::work::work;
 
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
-/// Where messages of the Model Context Protocol go.
+/// The route of the Model Context Protocol.
 pub(crate) const MCP: &str = "/mcp";
 const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
 
@@ -84,7 +84,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(login::examples))
 }
 
-/// What needs no key.
+/// Routes without a key.
 fn open_routes() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::new()
         .routes(routes!(login::log_in))
@@ -128,7 +128,7 @@ pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
     }
 }
 
-/// Whether the client asks for a stream of events.
+/// Whether the client requests an event stream.
 pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     accepted
@@ -142,13 +142,16 @@ pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
 }
 
 async fn no_route() -> Problem {
-    Problem::new(Code::RouteNotFound, "`/openapi.json` lists what there is")
+    Problem::new(
+        Code::RouteNotFound,
+        "`/openapi.json` lists all routes and methods",
+    )
 }
 
 async fn no_method() -> Problem {
     Problem::new(
         Code::MethodNotAllowed,
-        "`/openapi.json` lists what there is",
+        "`/openapi.json` lists all routes and methods",
     )
 }
 

@@ -1,4 +1,4 @@
-//! How a run is created.
+//! Creating a run.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,35 +27,35 @@ use crate::runs::fault;
 use crate::service::{Caller, Service};
 use crate::tenants::Scope;
 
-/// The most bytes of a task, and the most files of a run.
+/// Maximum bytes of a task, and maximum files of a run.
 const MAX_TASK: usize = 64 << 10;
 const MAX_FILES: usize = 100;
 
-/// The most bytes of the files of a run: they are held in memory until they are on disk.
+/// Maximum bytes of the files of a run: they are in memory until they are on disk.
 const MAX_FILE_BYTES: u64 = 32 << 20;
 
-/// A run to start. What is left out is as the service has it.
+/// A run to start. Omitted fields have the service's defaults.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateRun {
-    /// What is to be done.
+    /// Task for the model.
     #[schema(min_length = 1, max_length = 65_536)]
     task: String,
-    /// Files of its workspace.
+    /// Files for the workspace.
     #[serde(default)]
     #[schema(max_items = 100)]
     files: Vec<FileGiven>,
-    /// One of the service's models.
+    /// One of the models that the service offers.
     model: Option<String>,
-    /// The language of prompts and messages.
+    /// Language of prompts and messages.
     #[schema(schema_with = language_schema)]
     language: Option<Language>,
-    /// What it may use, at most as much as the service gives.
+    /// Budget, at most the service's maximum.
     #[serde(default)]
     budget: BudgetAsked,
-    /// When a person is asked before code runs.
+    /// Which code and tool calls need approval.
     approvals: Option<PolicyAsked>,
-    /// Tools of the host that the model is offered, besides Python.
+    /// Tools of the host for the model, besides Python.
     #[serde(default)]
     #[schema(max_items = 2)]
     tools: Vec<ToolAsked>,
@@ -65,65 +65,65 @@ pub(super) struct CreateRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum ToolAsked {
-    /// A tree of tasks that the model keeps.
+    /// A tree of tasks, kept by the model.
     Plan,
-    /// Files of the workspace, as text.
+    /// Reads files of the workspace as text.
     ReadFile,
 }
 
-/// A file that a run gets: with its contents, or from a session of the same tenant.
+/// A file for a run: its contents, or a file of a session of the same tenant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct FileGiven {
-    /// Its name in the workspace of the run, without directories.
+    /// Name in the workspace of the run, without directories.
     #[schema(min_length = 1, max_length = 255)]
     name: String,
-    /// Its contents, as base64.
+    /// Contents, as base64.
     contents: Option<String>,
-    /// The session that has it; its key needs the scope `sessions` too.
+    /// Session with the file; the key also needs the scope `sessions`.
     session_id: Option<String>,
-    /// Its path in the workspace of that session.
+    /// Path in the workspace of that session.
     path: Option<String>,
 }
 
-/// What a client lets a run use.
+/// Requested budget of a run.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BudgetAsked {
-    /// Turns of the model.
+    /// Steps, each a turn of the model.
     #[schema(minimum = 1)]
     pub(super) steps: Option<u32>,
-    /// Tokens of all requests and replies together.
+    /// Tokens of all requests and replies.
     #[schema(minimum = 1)]
     pub(super) tokens: Option<u64>,
     /// Money, in the currency of the service's prices.
     #[schema(minimum = 0)]
     pub(super) money: Option<f64>,
-    /// Seconds that the model and the tools take together.
+    /// Time of model and tools together, in seconds.
     #[schema(minimum = 1)]
     pub(super) seconds: Option<u64>,
-    /// Calls of tools.
+    /// Tool calls.
     #[schema(minimum = 1)]
     pub(super) calls: Option<u32>,
 }
 
-/// When a person is asked.
+/// Which code and tool calls need approval.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PolicyAsked {
-    /// Never.
+    /// None.
     Never,
-    /// Where it can do harm.
+    /// Risky ones.
     Risky,
-    /// Before each cell.
+    /// All.
     Always,
 }
 
-/// Starts a run. It goes on by itself, whoever listens.
+/// Starts a run, which continues without its client.
 #[utoipa::path(
     post, path = "/v1/runs", tag = "runs", operation_id = "create_run",
     request_body = CreateRun,
-    responses((status = 202, description = "The run, which has begun.", body = RunView))
+    responses((status = 202, description = "The started run.", body = RunView))
 )]
 pub(super) async fn create(
     State(service): State<Arc<Service>>,
@@ -151,7 +151,7 @@ pub(super) async fn create(
     asked.budget.take(&mut budget)?;
     let profile = model.provider.profile();
     if budget.money.is_some() && profile.prices.is_none() {
-        let detail = "money is limited, but what the model costs is not known";
+        let detail = "the money budget needs prices, and the prices of the model are unknown";
         return Err(Problem::new(Code::BadBody, detail));
     }
     let usual = &runs.options().approvals;
@@ -217,7 +217,7 @@ pub(super) async fn create(
     accepted(&service, &caller, &id).await
 }
 
-/// The run that this request began when it came before, or was about to begin.
+/// The run that an earlier attempt of this request started, or was about to start.
 async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<RunId>, Problem> {
     let found = service.tenants.run_of_key(&caller.tenant, &key.key).await?;
     let Some((id, hash)) = found else {
@@ -227,15 +227,15 @@ async fn begun(service: &Service, caller: &Caller, key: &Slot) -> Result<Option<
         return Err(mismatch());
     }
     if id.is_empty() {
-        let detail = "the run that this request began was deleted";
+        let detail = "the run that this request started was deleted";
         return Err(Problem::new(Code::AnswerGone, detail));
     }
     let id = id.parse();
     id.map(Some)
-        .map_err(|error| Problem::internal("the name of a run", error))
+        .map_err(|error| Problem::internal("invalid run id", error))
 }
 
-/// The answer to who has started a run.
+/// The response to the client that started a run.
 pub(super) async fn accepted(
     service: &Service,
     caller: &Caller,
@@ -254,17 +254,17 @@ pub(super) fn check_task(task: &str) -> Result<(), Problem> {
     if !task.trim().is_empty() && task.len() <= MAX_TASK {
         return Ok(());
     }
-    let detail = format!("`task` has 1 to {MAX_TASK} bytes, and not only blanks");
+    let detail = format!("`task` must have 1 to {MAX_TASK} bytes, and not only whitespace");
     Err(Problem::new(Code::BadBody, detail))
 }
 
-/// A tenant may have a person asked more often than the operator wants, and never less.
+/// A tenant's approval policy may be stricter than the operator's, never weaker.
 pub(super) fn check_policy(policy: Policy, service: &Service) -> Result<(), Problem> {
     let least = service.runs.options().approvals.policy;
     if policy >= least {
         return Ok(());
     }
-    let detail = "the service asks a person more often than this";
+    let detail = "the policy must be at least as strict as the service's";
     Err(Problem::new(Code::PolicyTooWeak, detail))
 }
 
@@ -289,7 +289,7 @@ impl From<PolicyAsked> for Policy {
 }
 
 impl BudgetAsked {
-    /// Lowers a budget to what is asked for.
+    /// Lowers a budget to the requested one.
     pub(super) fn take(&self, budget: &mut Budget) -> Result<(), Problem> {
         let small = |name: &str, asked: Option<u32>, limit: &mut u32| {
             let mut most = u64::from(*limit);
@@ -309,10 +309,13 @@ impl BudgetAsked {
         }
         if let Some(money) = self.money {
             if !money.is_finite() || money < 0.0 {
-                return Err(Problem::new(Code::BadBody, "`budget.money` is 0 at least"));
+                return Err(Problem::new(
+                    Code::BadBody,
+                    "`budget.money` must be at least 0",
+                ));
             }
             if let Some(most) = budget.money.filter(|most| money > *most) {
-                let detail = format!("`budget.money` may be {most} at most");
+                let detail = format!("`budget.money` must be at most {most}");
                 return Err(Problem::new(Code::LimitTooHigh, detail));
             }
             budget.money = Some(money);
@@ -321,7 +324,7 @@ impl BudgetAsked {
     }
 }
 
-/// The files that a run gets, each under a name of its own.
+/// The files for a run, each with its own name.
 async fn files(
     service: &Service,
     caller: &Caller,
@@ -329,10 +332,10 @@ async fn files(
 ) -> Result<Vec<(String, Vec<u8>)>, Problem> {
     let bad = |detail: String| Err(Problem::new(Code::BadBody, detail));
     if given.len() > MAX_FILES {
-        return bad(format!("a run has {MAX_FILES} files at most"));
+        return bad(format!("a run may have at most {MAX_FILES} files"));
     }
     let too_large = || {
-        let detail = format!("the files of a run have {MAX_FILE_BYTES} bytes at most");
+        let detail = format!("the files of a run may have at most {MAX_FILE_BYTES} bytes");
         Problem::new(Code::FileTooLarge, detail)
     };
     let (mut files, mut names, mut left) = (Vec::new(), HashSet::new(), MAX_FILE_BYTES);
@@ -345,7 +348,7 @@ async fn files(
             && !name.contains(['/', '\\'])
             && !name.chars().any(char::is_control);
         if !plain {
-            let detail = "a `name` of `files` is that of a file, without directories";
+            let detail = "each `name` of `files` must be a file name, without directories";
             return Err(Problem::new(Code::BadPath, detail));
         }
         if !names.insert(name.clone()) {
@@ -354,11 +357,11 @@ async fn files(
         let contents = match (file.contents, file.session_id, file.path) {
             (Some(contents), None, None) => match BASE64.decode(contents) {
                 Ok(contents) => contents,
-                Err(_) => return bad("`contents` of a file is base64".into()),
+                Err(_) => return bad("`contents` of a file must be base64".into()),
             },
             (None, Some(session), Some(path)) => {
                 if !caller.scopes.contains(&Scope::Sessions) {
-                    let detail = "the key has not the scope `sessions`";
+                    let detail = "the key lacks scope `sessions`";
                     return Err(Problem::new(Code::ScopeMissing, detail));
                 }
                 let entry = service.sessions.find(&caller.tenant, &session)?;
@@ -368,10 +371,10 @@ async fn files(
                 // It may grow meanwhile.
                 let mut file = tokio::fs::File::from_std(file).take(left + 1);
                 let read = file.read_to_end(&mut contents).await;
-                read.map_err(|error| Problem::io("a file of a workspace", error))?;
+                read.map_err(|error| Problem::io("cannot read a file of a workspace", error))?;
                 contents
             }
-            _ => return bad("a file has `contents`, or `session_id` and `path`".into()),
+            _ => return bad("a file needs either `contents`, or `session_id` and `path`".into()),
         };
         left = left
             .checked_sub(contents.len() as u64)

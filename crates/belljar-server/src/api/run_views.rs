@@ -17,38 +17,38 @@ pub(super) struct RunView {
     brief: RunBrief,
     #[schema(schema_with = language_schema)]
     language: Language,
-    /// What it may use.
+    /// Budget.
     #[schema(schema_with = budget_schema)]
     budget: Budget,
-    /// When a person is asked.
+    /// Approval policy.
     #[schema(schema_with = policy_schema)]
     approvals: Policy,
-    /// What it has used.
+    /// Use so far.
     #[schema(schema_with = spent_schema)]
     spent: Spent,
-    /// How many events it has.
+    /// Number of events.
     events: u64,
-    /// What a person is to decide, all of it, each with the hash of its exact bytes.
+    /// Pending approvals, each with the hash of its exact bytes.
     #[schema(schema_with = approvals_schema)]
     waits_for: Vec<Approval>,
-    /// Why it has ended.
+    /// Reason of the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = reason_schema)]
     reason: Option<ExitReason>,
-    /// The answer, or the best there is.
+    /// Answer, or the best one so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
-    /// Where the values of the answer were seen.
+    /// Evidence: outputs that show the values of the answer.
     #[schema(schema_with = evidence_schema)]
     evidence: Vec<Evidence>,
-    /// Files that it made and that can be downloaded.
+    /// Files that the run made, for download.
     #[schema(schema_with = artifacts_schema)]
     artifacts: Vec<Artifact>,
-    /// Files that it made and that could not be kept: the first 100 of them, each with the reason.
+    /// Files that the run made and that were not kept: the first 100, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = not_kept_schema)]
     not_kept: Vec<NotKept>,
-    /// How many more could not be kept.
+    /// Number of further files that were not kept.
     #[serde(skip_serializing_if = "is_zero")]
     not_kept_more: u64,
 }
@@ -61,11 +61,11 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The run that another one goes on from.
+/// The run that another one continues.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ParentView {
     id: String,
-    /// The last of its steps that counts.
+    /// Last step that the new run keeps.
     step: u32,
 }
 
@@ -82,29 +82,29 @@ impl From<Box<Parent>> for ParentView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RunBrief {
     pub(super) id: String,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub(super) created_at: u64,
     pub(super) state: RunState,
     pub(super) task: String,
     pub(super) model: String,
-    /// The run that it goes on from.
+    /// The run that this one continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<ParentView>,
 }
 
-/// How a run is.
+/// State of a run.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RunState {
-    /// It goes on.
+    /// Running.
     Running,
-    /// It waits for a person.
+    /// Waiting for approval.
     Waits,
-    /// It has an answer.
+    /// Ended with an answer.
     Answered,
-    /// It has ended without one that counts; `reason` says why.
+    /// Ended without an answer; `reason` says why.
     Ended,
-    /// Nobody is at it: the service was started again and will go on with it, or it could not go on.
+    /// Interrupted: the restarted service will resume it, or could not resume it.
     Interrupted,
 }
 
@@ -112,7 +112,7 @@ pub(super) enum RunState {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RunPage {
     pub(super) runs: Vec<RunBrief>,
-    /// Where the next page begins; not there on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_cursor: Option<String>,
 }
@@ -181,7 +181,7 @@ impl RunView {
         let state = RunState::from_recorded(&recorded);
         let (run, last) = (&recorded.run, recorded.last);
         let start = run.start().cloned();
-        let start = start.ok_or_else(|| Problem::internal("a run", "it has no beginning"))?;
+        let start = start.ok_or_else(|| Problem::internal("a run", "it has no first event"))?;
         let ending = run.ending().cloned();
         let (mut reason, mut answer) = (None, None);
         let (mut evidence, mut artifacts) = (Vec::new(), Vec::new());

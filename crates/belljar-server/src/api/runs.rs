@@ -22,7 +22,7 @@ use crate::run_stream;
 use crate::runs::fault;
 use crate::service::{Caller, Service};
 
-/// Lists runs, the newest first.
+/// Lists runs, newest first.
 #[utoipa::path(
     get, path = "/v1/runs", tag = "runs", operation_id = "list_runs", params(PageAsked),
     responses((status = 200, description = "A page of runs.", body = RunPage))
@@ -101,7 +101,7 @@ async fn brief(
     })
 }
 
-/// Shows a run: how it is, what it waits for, what came of it.
+/// Shows a run: its state, pending approvals and result.
 #[utoipa::path(
     get, path = "/v1/runs/{id}", tag = "runs", operation_id = "show_run",
     params(("id" = String, Path, description = "The run.")),
@@ -116,12 +116,14 @@ pub(super) async fn show(
     Ok(JsonResponse(RunView::from_recorded(recorded).await?))
 }
 
-/// Deletes a run that has ended: its events and its files. Runs that went on from it stay as they are. Large values that
-/// no other run has go as soon as no run of the tenant goes on.
+/// Deletes an ended run with its events and files.
+///
+/// Runs that continue it stay unchanged. Large values that no other run has are deleted as soon as no run of the
+/// tenant is running.
 #[utoipa::path(
     delete, path = "/v1/runs/{id}", tag = "runs", operation_id = "delete_run",
-    params(("id" = String, Path, description = "The run, which has ended.")),
-    responses((status = 204, description = "It is gone."))
+    params(("id" = String, Path, description = "The ended run.")),
+    responses((status = 204, description = "Deleted."))
 )]
 pub(super) async fn delete(
     State(service): State<Arc<Service>>,
@@ -133,15 +135,16 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Streams the events of a run from its journal, from the first or from where a client left off, to its end.
-/// Between them come `reply` and `cell`, without `id`: what the model and the code say while they do.
+/// Streams the events of a run's journal, from the first one or after `Last-Event-ID`, to its end.
+///
+/// Between them are `reply` and `cell` events without `id`: live output of the model and the code.
 #[utoipa::path(
     get, path = "/v1/runs/{id}/events", tag = "runs", operation_id = "stream_run",
     params(
         ("id" = String, Path, description = "The run."),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that the client has."),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last received event."),
     ),
-    responses((status = 200, description = "The events after that, with their numbers as `id`.", body = ref("#/components/schemas/RunEvent"), content_type = "text/event-stream"))
+    responses((status = 200, description = "The later events, numbered by `id`.", body = ref("#/components/schemas/RunEvent"), content_type = "text/event-stream"))
 )]
 pub(super) async fn events(
     State(service): State<Arc<Service>>,
@@ -153,11 +156,11 @@ pub(super) async fn events(
     run_stream::stream(run, last_event(&headers)?, &service, &caller).await
 }
 
-/// Ends a run with the best answer that it has.
+/// Cancels a run, with the best answer so far.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/cancel", tag = "runs", operation_id = "cancel_run",
     params(("id" = String, Path, description = "The run.")),
-    responses((status = 202, description = "The run, which is about to end.", body = RunView))
+    responses((status = 202, description = "The run, which is ending.", body = RunView))
 )]
 pub(super) async fn cancel(
     State(service): State<Arc<Service>>,
@@ -172,11 +175,11 @@ pub(super) async fn cancel(
     Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 
-/// Interrupts the cell that runs, as Ctrl-C would. The model is told, and goes on.
+/// Interrupts the running cell, like Ctrl-C. The model sees this and continues.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/interrupt", tag = "runs", operation_id = "interrupt_run",
     params(("id" = String, Path, description = "The run.")),
-    responses((status = 200, description = "Whether a cell ran.", body = Interrupted))
+    responses((status = 200, description = "Whether a cell was running.", body = Interrupted))
 )]
 pub(super) async fn interrupt(
     State(service): State<Arc<Service>>,
@@ -189,7 +192,7 @@ pub(super) async fn interrupt(
     Ok(JsonResponse(Interrupted { interrupted }))
 }
 
-/// Goes on with a run that nobody is at. One that goes on, or waits for a person, is left as it is.
+/// Resumes an interrupted run. No effect on a running or waiting one.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/resume", tag = "runs", operation_id = "resume_run",
     params(("id" = String, Path, description = "The run.")),
@@ -212,12 +215,12 @@ pub(super) async fn resume(
     Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 
-/// Downloads a file that a run made, once it has ended.
+/// Downloads an artifact of an ended run.
 #[utoipa::path(
     get, path = "/v1/runs/{id}/artifacts/{*path}", tag = "runs", operation_id = "get_artifact",
     params(
         ("id" = String, Path, description = "The run."),
-        ("path" = String, Path, description = "The `path` of one of its artifacts."),
+        ("path" = String, Path, description = "`path` of an artifact of the run."),
     ),
     responses((status = 200, description = "The file.", content_type = "application/octet-stream"))
 )]
@@ -230,12 +233,12 @@ pub(super) async fn artifact(
     check(&path)?;
     let dots = path.split('/').any(|part| ["", ".", ".."].contains(&part));
     if dots || path.contains('\0') || path.len() > 4096 {
-        let detail = "it is not that of a file inside the workspace";
+        let detail = "it is not inside the workspace";
         return Err(Problem::new(Code::BadPath, detail));
     }
     let shown: String = path.chars().take(100).collect();
     let not_found = || {
-        let detail = format!("the run has left no file `{}`", shown.escape_debug());
+        let detail = format!("the run has no artifact `{}`", shown.escape_debug());
         Problem::new(Code::FileNotFound, detail)
     };
     // What is not named by the run is not looked for.
@@ -246,11 +249,11 @@ pub(super) async fn artifact(
     let transfer = service.admission.transfer(&caller.tenant)?;
     let file = recorded.directory.artifacts(&recorded.id).join(&path);
     let opened = tokio::fs::File::open(file).await.map_err(|error| {
-        tracing::warn!(%error, "a file of a run can't be opened");
+        tracing::warn!(%error, "cannot open a file of a run");
         not_found()
     })?;
     let size = opened.metadata().await.map(|metadata| metadata.len());
-    let size = size.map_err(|error| Problem::io("a file of a run", error))?;
+    let size = size.map_err(|error| Problem::io("cannot read a file of a run", error))?;
     let name = path.rsplit('/').next().unwrap_or(&path);
     let kind = "application/octet-stream";
     Ok(attachment(
@@ -266,26 +269,26 @@ pub(super) async fn artifact(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ExportAsked {
-    /// A notebook, a script or a page; a notebook by default.
+    /// Export format [default: notebook].
     #[serde(default)]
     #[param(inline)]
     format: Format,
 }
 
-/// What a run can be made.
+/// Format of an exported run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Format {
-    /// A Jupyter notebook.
+    /// Jupyter notebook.
     #[default]
     Ipynb,
-    /// The code of its cells as one Python file.
+    /// Python script with the code of all cells.
     Py,
-    /// A page to read.
+    /// HTML page.
     Html,
 }
 
-/// Downloads a run as a notebook, a script or a page, as far as it has come.
+/// Exports a run so far as notebook, script or HTML page.
 #[utoipa::path(
     get, path = "/v1/runs/{id}/export", tag = "runs", operation_id = "export_run",
     params(("id" = String, Path, description = "The run."), ExportAsked),

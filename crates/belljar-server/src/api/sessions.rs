@@ -23,65 +23,65 @@ use crate::service::{Caller, Service};
 use crate::sessions::{NewSession, SessionEntry};
 use crate::tenants::TenantName;
 
-/// Things of a page, unless the client says otherwise, and at most.
+/// Default and maximum number of entries of a page.
 const PAGE: usize = 50;
 const MAX_PAGE: usize = 200;
 
-/// How a session is to be. What is left out is as the service has it.
+/// Options of a new session. Omitted fields have the service's defaults.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateSession {
-    /// What it may use, at most as much as the service gives.
+    /// Resource limits, at most the service's maximum.
     #[serde(default)]
     limits: LimitsAsked,
-    /// When copies are made of it.
+    /// When checkpoints are made.
     checkpoints: Option<CheckpointPolicy>,
-    /// What it may reach; nothing by default.
+    /// Network access [default: none].
     #[serde(default)]
     network: NetworkAsked,
 }
 
-/// Limits that a client asks for.
+/// Requested limits.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitsAsked {
-    /// Memory of everything in the session, its files included.
+    /// Memory of the session, including its files, in bytes.
     #[schema(minimum = 67_108_864)]
     memory_bytes: Option<u64>,
-    /// Thousandths of a processor.
+    /// CPU limit, in thousandths of a CPU.
     #[schema(minimum = 10)]
     milli_cpus: Option<u64>,
-    /// Processes and threads.
+    /// Number of processes and threads.
     #[schema(minimum = 8)]
     processes: Option<u64>,
-    /// Size of the workspace.
+    /// Size of the workspace, in bytes.
     #[schema(minimum = 65_536)]
     workspace_bytes: Option<u64>,
-    /// How long a cell may run.
+    /// Time limit of a cell, in milliseconds.
     #[schema(minimum = 1)]
     wall_time_ms: Option<u64>,
-    /// Processor time a cell may use.
+    /// CPU time limit of a cell, in milliseconds.
     #[schema(minimum = 1)]
     cpu_time_ms: Option<u64>,
 }
 
-/// When frozen copies are made of a session.
+/// When checkpoints of a session are made.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CheckpointPolicy {
-    /// Only by request.
+    /// Only on request.
     Off,
-    /// After each cell, while its client thinks.
+    /// After each cell, in the background.
     Auto,
-    /// After each cell, before its outcome is told.
+    /// After each cell, before its outcome is returned.
     Every,
 }
 
-/// Hosts that a client asks for.
+/// Requested network access.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NetworkAsked {
-    /// Entries of the service's own list, as they stand there.
+    /// Entries of the service's allow-list, exactly as listed there.
     #[serde(default)]
     allow: Vec<String>,
 }
@@ -90,37 +90,37 @@ pub(super) struct NetworkAsked {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionView {
     id: String,
-    /// Seconds since 1970.
+    /// Creation time, in seconds since 1970.
     created_at: u64,
     state: SessionState,
-    /// Whether a cell runs.
+    /// Whether a cell is running.
     busy: bool,
-    /// The number of the last cell that has begun.
+    /// Number of the last started cell.
     cells: u32,
-    /// The environment that it started from.
+    /// Environment of the session.
     environment: String,
     limits: LimitsView,
     checkpoints: CheckpointPolicy,
-    /// Hosts that it may reach.
+    /// Hosts that the session may reach.
     allow: Vec<String>,
-    /// The session that it is a fork of.
+    /// Id of the session that this is a fork of.
     #[serde(skip_serializing_if = "Option::is_none")]
     forked_from: Option<String>,
-    /// What it uses now. Only where one session is shown, and not while it sleeps; its `ETag` does not tell of it.
+    /// Current resource use. Only for a single, awake session; not part of the `ETag`.
     #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
     in_use: Option<UseView>,
 }
 
-/// What a session uses, its frozen copies included.
+/// Resource use of a session, including its checkpoints.
 #[derive(Debug, Serialize, ToSchema)]
 struct UseView {
-    /// Memory of everything in the session, its files included.
+    /// Memory of the session, including its files, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
-    /// Processor time since it was started or woken.
+    /// CPU time since the session started or woke, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ms: Option<u64>,
-    /// Processes and threads.
+    /// Number of processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<u64>,
 }
@@ -135,15 +135,15 @@ impl From<SessionUse> for UseView {
     }
 }
 
-/// What a session is doing.
+/// State of a session.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum SessionState {
-    /// It is live.
+    /// Live.
     Awake,
-    /// It is a snapshot, and wakes with its next use.
+    /// Hibernated: a snapshot that wakes at the next use.
     Hibernated,
-    /// Its processes are gone.
+    /// Ended: its processes are gone.
     Ended,
 }
 
@@ -200,7 +200,7 @@ impl SessionView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionPage {
     sessions: Vec<SessionView>,
-    /// Where the next page begins; not there on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -209,10 +209,10 @@ pub(super) struct SessionPage {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageAsked {
-    /// The most of the page.
+    /// Maximum number of entries.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -222,7 +222,7 @@ impl PageAsked {
         if (1..=MAX_PAGE).contains(&limit) {
             return Ok(limit);
         }
-        let detail = format!("`limit` is from 1 to {MAX_PAGE}");
+        let detail = format!("`limit` must be from 1 to {MAX_PAGE}");
         Err(Problem::new(Code::BadQuery, detail))
     }
 
@@ -238,10 +238,10 @@ pub(super) fn cursor(bytes: &[u8]) -> String {
 }
 
 pub(super) fn no_cursor() -> Problem {
-    Problem::new(Code::BadQuery, "`cursor` is none that was given out")
+    Problem::new(Code::BadQuery, "`cursor` is not a cursor of this service")
 }
 
-/// Lists sessions, the oldest first.
+/// Lists sessions, oldest first.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions", params(PageAsked),
     responses((status = 200, description = "A page of sessions.", body = SessionPage))
@@ -305,11 +305,12 @@ pub(super) async fn create(
     get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "show_session",
     params(
         ("id" = String, Path, description = "The session."),
-        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what is known: 304 if it is still so."),
+        ("If-None-Match" = Option<String>, Header, description = "`ETag` of an earlier response; 304 if nothing \
+         has changed."),
     ),
     responses(
         (status = 200, description = "The session.", body = SessionView),
-        (status = 304, description = "It is as it was."),
+        (status = 304, description = "Not modified."),
     )
 )]
 pub(super) async fn show(
@@ -337,18 +338,18 @@ pub(super) async fn show(
     Ok(response)
 }
 
-/// What a session uses. The kernel counts it when it is asked, and that takes its time where there are many.
+/// Resource use of a session. The kernel counts on request, which is slow with many sessions.
 async fn in_use(entry: &SessionEntry) -> Option<UseView> {
     let session = entry.session().ok()?;
     let used = tokio::task::spawn_blocking(move || session.in_use());
     used.await.ok().flatten().map(UseView::from)
 }
 
-/// Ends a session and forgets it.
+/// Deletes a session and ends its processes.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "delete_session",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 204, description = "It is gone."))
+    responses((status = 204, description = "Deleted."))
 )]
 pub(super) async fn delete(
     State(service): State<Arc<Service>>,
@@ -360,7 +361,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The names of a namespace.
+/// Names in a namespace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Manifest {
     #[schema(schema_with = names_schema)]
@@ -374,7 +375,7 @@ fn names_schema() -> utoipa::openapi::schema::Array {
         .build()
 }
 
-/// Lists the names of a session's namespace. Waits for a cell that runs.
+/// Lists the names of a session's namespace. Waits for a running cell.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/manifest", tag = "sessions", operation_id = "show_manifest",
     params(("id" = String, Path, description = "The session.")),
@@ -394,15 +395,15 @@ pub(super) async fn manifest(
 /// Whether a cell was interrupted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Interrupted {
-    /// False if no cell ran.
+    /// False if no cell was running.
     pub(super) interrupted: bool,
 }
 
-/// Interrupts the cell that runs, as Ctrl-C would; its variables are kept.
+/// Interrupts the running cell, like Ctrl-C; variables are kept.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interrupt", tag = "sessions", operation_id = "interrupt_session",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 200, description = "Whether a cell ran.", body = Interrupted))
+    responses((status = 200, description = "Whether a cell was running.", body = Interrupted))
 )]
 pub(super) async fn interrupt(
     State(service): State<Arc<Service>>,
@@ -420,7 +421,7 @@ pub(super) async fn interrupt(
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-/// The answer to who has started a session.
+/// The response to the client that started a session.
 pub(super) fn created(entry: &SessionEntry, service: &Service) -> Response {
     let location = HeaderValue::try_from(format!("/v1/sessions/{}", entry.id));
     let view = JsonResponse(SessionView::from_entry(entry, service));
@@ -440,10 +441,10 @@ pub(super) fn one_permit(
     let mut permits = service.admission.sessions(&caller.tenant, 1, memory)?;
     permits
         .pop()
-        .ok_or_else(|| Problem::internal("a place", "there is none"))
+        .ok_or_else(|| Problem::internal("no session permit", "there is none"))
 }
 
-/// What a session is started with that a tenant asks for without options.
+/// The options of a session that a tenant requests without options.
 pub(crate) fn usual_options(service: &Service, tenant: &TenantName) -> SessionOptions {
     SessionOptions {
         // Tenants never share a template.
@@ -473,7 +474,7 @@ fn options(
         if let Some(other) = allow.iter().find(|entry| !known.contains(entry)) {
             let other: String = other.chars().take(100).collect();
             let detail = format!(
-                "`{}` is not on the list of the service",
+                "`{}` is not on the service's allow-list",
                 other.escape_debug()
             );
             return Err(Problem::new(Code::NetworkNotAllowed, detail));
@@ -486,7 +487,7 @@ fn options(
 }
 
 impl LimitsAsked {
-    /// Lowers limits to what is asked for.
+    /// Lowers limits to the requested ones.
     fn take(&self, limits: &mut Limits) -> Result<(), Problem> {
         within(
             "memory_bytes",
@@ -516,7 +517,7 @@ impl LimitsAsked {
     }
 }
 
-/// Lowers a limit to what is asked for.
+/// Lowers a limit to the requested one.
 pub(super) fn within(
     name: &str,
     asked: Option<u64>,
@@ -527,11 +528,11 @@ pub(super) fn within(
         return Ok(());
     };
     if asked > *limit {
-        let detail = format!("`{name}` may be {limit} at most");
+        let detail = format!("`{name}` must be at most {limit}");
         return Err(Problem::new(Code::LimitTooHigh, detail));
     }
     if asked < least {
-        let detail = format!("`{name}` is {least} at least");
+        let detail = format!("`{name}` must be at least {least}");
         return Err(Problem::new(Code::BadBody, detail));
     }
     *limit = asked;

@@ -1,4 +1,4 @@
-//! Sessions as files, and sessions that sleep.
+//! Snapshots of sessions; hibernating and waking.
 
 use std::sync::Arc;
 
@@ -18,23 +18,23 @@ use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
 use crate::sessions::NewSession;
 
-/// The most names of an answer that were left out, and the longest text about one, in characters. How many there are is
-/// for the guest to say.
+/// Maximum number of omitted names in a response, and of characters about one. The guest decides how
+/// many there are.
 const MAX_LISTED: usize = 1000;
 const MAX_TEXT: usize = 200;
 
-/// What a snapshot does not hold.
+/// Names and files that a snapshot lacks.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LeftOut {
-    /// Bytes of the snapshot.
+    /// Size of the snapshot, in bytes.
     bytes: u64,
-    /// Names that were not saved; where there are more than 1,000, the last entry has no name and says how many.
+    /// Names that were not saved. After 1,000 entries, a last one without name has the number of the rest.
     names: Vec<Reason>,
-    /// Files that were not saved; where there are more than 1,000, as with names.
+    /// Files that were not saved. After 1,000 entries, as with names.
     files: Vec<Reason>,
 }
 
-/// What was left out, and why.
+/// An omitted name or file, with the reason.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Reason {
     name: String,
@@ -75,11 +75,12 @@ impl Reason {
     }
 }
 
-/// Downloads a session as a snapshot. Waits for a cell that runs; the session goes on as it is.
+/// Downloads a snapshot of a session, which stays live. Waits for a running cell.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/snapshot", tag = "snapshots", operation_id = "download_snapshot",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 200, description = "The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold; of files, at most 1,001.", content_type = "application/vnd.belljar.snapshot"))
+    responses((status = 200, description = "The snapshot. `Belljar-Left-Out` is the number of omitted names and \
+     files; of files, at most 1,001.", content_type = "application/vnd.belljar.snapshot"))
 )]
 pub(super) async fn download(
     State(service): State<Arc<Service>>,
@@ -90,7 +91,7 @@ pub(super) async fn download(
     let session = entry.session()?;
     let transfer = service.admission.transfer(&caller.tenant)?;
     let disk = service.runs.disk(&caller.tenant).await?;
-    let fault = |error| Problem::io("a snapshot can't be kept", error);
+    let fault = |error| Problem::io("cannot store a snapshot", error);
     failpoint::fail("spool.snapshot").map_err(fault)?;
     let directory = tempfile::tempdir_in(&service.spool).map_err(fault)?;
     let path = directory.path().join("snapshot");
@@ -123,7 +124,7 @@ pub(super) async fn load(
 ) -> Result<Response, Problem> {
     let kind = headers.get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind.as_bytes() != SNAPSHOT.as_bytes()) {
-        let detail = format!("a snapshot has the type `{SNAPSHOT}`");
+        let detail = format!("a snapshot has the content type `{SNAPSHOT}`");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     let options = usual_options(&service, &caller.tenant);
@@ -143,11 +144,11 @@ pub(super) async fn load(
     Ok(created(&entry, &service))
 }
 
-/// Puts a session to sleep; its next use wakes it. Waits for a cell that runs.
+/// Hibernates a session; its next use wakes it. Waits for a running cell.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/hibernate", tag = "snapshots", operation_id = "hibernate_session",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 200, description = "It sleeps. What it will lack when it wakes.", body = LeftOut))
+    responses((status = 200, description = "The session hibernates. What it will lack when it wakes.", body = LeftOut))
 )]
 pub(super) async fn hibernate(
     State(service): State<Arc<Service>>,
@@ -162,11 +163,11 @@ pub(super) async fn hibernate(
     Ok(JsonResponse(report.into()))
 }
 
-/// Wakes a session, if it sleeps.
+/// Wakes a hibernated session.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/wake", tag = "snapshots", operation_id = "wake_session",
     params(("id" = String, Path, description = "The session.")),
-    responses((status = 204, description = "It is awake."))
+    responses((status = 204, description = "The session is awake."))
 )]
 pub(super) async fn wake(
     State(service): State<Arc<Service>>,

@@ -60,9 +60,9 @@ pub(crate) fn key_of_protocols(headers: &HeaderMap) -> Option<&str> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Resume {
-    /// A cell whose events the client wants first.
+    /// Cell whose events to send first.
     cell: Option<u32>,
-    /// The number of the last event of it that the client has.
+    /// Number of the last received event of that cell.
     after: Option<u64>,
 }
 
@@ -112,17 +112,18 @@ enum ServerMessage<'a> {
     },
 }
 
-/// Opens a WebSocket: cells to run and interrupts in, events out, as JSON in text messages.
+/// Opens a WebSocket: cells and interrupts in, events out, as JSON text messages.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/ws", tag = "cells", operation_id = "open_socket",
     params(
         ("id" = String, Path, description = "The session."),
         Resume,
-        ("Sec-WebSocket-Protocol" = Option<String>, Header, description = "`belljar`; with a second one, `belljar.key.KEY`, where no `Authorization` can be sent."),
+        ("Sec-WebSocket-Protocol" = Option<String>, Header, description = "`belljar`; plus `belljar.key.KEY` if \
+         the client cannot send `Authorization`."),
     ),
     responses(
         (status = 101, description = "The WebSocket is open."),
-        (status = 426, description = "The request asks for no WebSocket."),
+        (status = 426, description = "The request is not a WebSocket upgrade."),
     )
 )]
 pub(super) async fn open(
@@ -134,14 +135,14 @@ pub(super) async fn open(
 ) -> Result<Response, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let upgrade = upgrade.map_err(|error| {
-        tracing::debug!(%error, "a WebSocket was not asked for");
-        Problem::new(Code::UpgradeNeeded, "ask for `Upgrade: websocket`")
+        tracing::debug!(%error, "no WebSocket upgrade requested");
+        Problem::new(Code::UpgradeNeeded, "send `Upgrade: websocket`")
     })?;
     let mut following = VecDeque::new();
     match (resume.cell, resume.after) {
         (Some(cell), after) => following.push_back(entry.cell(cell)?.after(after.unwrap_or(0))?),
         (None, Some(_)) => {
-            return Err(Problem::new(Code::BadQuery, "`after` is of a `cell`"));
+            return Err(Problem::new(Code::BadQuery, "`after` needs `cell`"));
         }
         (None, None) => {}
     }
@@ -266,11 +267,11 @@ impl Socket {
             None | Some(Ok(Message::Close(_))) => return Err(Closing::Gone),
             // Too large, most often.
             Some(Err(error)) => {
-                tracing::debug!(%error, "a message could not be read");
-                return Err(Closing::With(close_code::SIZE, "the message can't be read"));
+                tracing::debug!(%error, "cannot read a message");
+                return Err(Closing::With(close_code::SIZE, "cannot parse the message"));
             }
             Some(Ok(Message::Binary(_))) => {
-                let why = "messages are JSON, as text";
+                let why = "messages must be JSON text";
                 return Err(Closing::With(close_code::UNSUPPORTED, why));
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Ok(()),
@@ -320,15 +321,14 @@ impl Socket {
     /// Whether one more cell may be begun.
     fn check(&self, id: Option<&str>) -> Result<(), Problem> {
         if id.is_some_and(|id| id.len() > MAX_ID) {
-            let detail = format!("`id` has at most {MAX_ID} bytes");
+            let detail = format!("`id` must have at most {MAX_ID} bytes");
             return Err(Problem::new(Code::BadBody, detail));
         }
         if self.service.is_draining() {
-            return Err(Problem::new(Code::Draining, "no new work is taken"));
+            return Err(Problem::new(Code::Draining, "no new work is accepted"));
         }
         if self.starting.len() + self.following.len() >= MAX_CELLS {
-            let detail =
-                format!("a socket may have {MAX_CELLS} cells that are not read to their ends");
+            let detail = format!("a socket may have at most {MAX_CELLS} unfinished cells");
             return Err(Problem::new(Code::TooManyCells, detail));
         }
         Ok(())
@@ -345,7 +345,7 @@ impl Socket {
             })
         });
         let Some(told) = told else {
-            tracing::error!("an event can't be read again");
+            tracing::error!("cannot read an event again");
             return Ok(());
         };
         self.say(web, &told).await
@@ -369,7 +369,7 @@ impl Socket {
         match serde_json::to_string(answer) {
             Ok(json) => self.send(web, Message::Text(json.into())).await,
             Err(error) => {
-                tracing::error!(%error, "a message can't be written");
+                tracing::error!(%error, "cannot write a message");
                 Ok(())
             }
         }
@@ -403,7 +403,7 @@ async fn next(following: &mut VecDeque<Position>) -> Option<axum::body::Bytes> {
 }
 
 fn stops() -> Closing {
-    Closing::With(close_code::AWAY, "the service stops")
+    Closing::With(close_code::AWAY, "the service is shutting down")
 }
 
 fn revoked() -> Closing {
@@ -411,6 +411,6 @@ fn revoked() -> Closing {
 }
 
 fn slow() -> Closing {
-    let why = "events are no longer kept: the reader was too slow";
+    let why = "events are no longer kept: the client read too slowly";
     Closing::With(close_code::POLICY, why)
 }

@@ -1,4 +1,4 @@
-//! What a person changes of a run that goes on or waits, and runs that go on from others.
+//! Changes of running or waiting runs, and runs that continue others.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use crate::body::{Json, Named};
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
-/// Raises parts of the budget of a run, at most to what the service gives. What is not named, or is lower than what
-/// the run has, stays as it is.
+/// Raises the budget of a run, at most to the service's maximum.
+///
+/// Omitted parts, and parts below the current budget, stay unchanged.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/budget", tag = "runs", operation_id = "raise_budget",
     params(("id" = String, Path, description = "The run.")),
     request_body = BudgetAsked,
-    responses((status = 200, description = "The run, with what it may use now.", body = RunView))
+    responses((status = 200, description = "The run, with its new budget.", body = RunView))
 )]
 pub(super) async fn budget(
     State(service): State<Arc<Service>>,
@@ -40,21 +41,22 @@ pub(super) async fn budget(
         calls: asked.calls,
     };
     if raise == Raise::default() {
-        let detail = "it names no part of the budget: steps, tokens, money, seconds or calls";
+        let detail = "the budget is empty: give steps, tokens, money, seconds or calls";
         return Err(Problem::new(Code::BadBody, detail));
     }
     steered(&service, &caller, &run, Steering::Budget(raise)).await
 }
 
-/// When a person is to be asked from now on.
+/// New approval policy.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetPolicy {
     approvals: PolicyAsked,
 }
 
-/// Says when a person is asked in the rest of a run, at least as often as the service wants. What waits for a
-/// person waits on.
+/// Sets the approval policy for the rest of a run, at least as strict as the service's.
+///
+/// Pending approvals stay pending.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/policy", tag = "runs", operation_id = "set_policy",
     params(("id" = String, Path, description = "The run.")),
@@ -85,23 +87,24 @@ async fn steered(
     Ok(JsonResponse(RunView::from_recorded(recorded).await?))
 }
 
-/// A task for after a run.
+/// A follow-up of a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FollowUp {
-    /// What is to be done.
+    /// Task for the model.
     #[schema(min_length = 1, max_length = 65_536)]
     task: String,
 }
 
-/// Starts a run that goes on from the end of another one, in its session, as it was kept; where it was not, the
-/// cells of that run are run again, unless a person must approve one of them: then the session is a new one. The model
-/// is told what was done.
+/// Starts a follow-up: a run that continues the end of another one, in its session.
+///
+/// If the session was not kept, the cells of that run are executed again. If one of them needs approval, the
+/// session is new and empty instead. The model gets a note about this.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/follow-up", tag = "runs", operation_id = "follow_up_run",
-    params(("id" = String, Path, description = "The run, which has ended.")),
+    params(("id" = String, Path, description = "The ended run.")),
     request_body = FollowUp,
-    responses((status = 202, description = "The new run, which has begun.", body = RunView))
+    responses((status = 202, description = "The started run.", body = RunView))
 )]
 pub(super) async fn follow_up(
     State(service): State<Arc<Service>>,
@@ -112,25 +115,27 @@ pub(super) async fn follow_up(
     go_on_from(&service, &caller, &id, None, Some(asked.task)).await
 }
 
-/// Another way from a step of a run.
+/// A branch of a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BranchFrom {
-    /// The last of its steps that counts.
+    /// Last step that the new run keeps.
     #[schema(minimum = 1)]
     step: u32,
-    /// What is to be done; the task of that run, if it is left out.
+    /// Task for the model [default: the task of that run].
     #[schema(min_length = 1, max_length = 65_536)]
     task: Option<String>,
 }
 
-/// Starts a run that goes on from a step of another one, with the session as it was then: its cells up to there are
-/// run again, unless a person must approve one of them: then the session is a new one. That run is left as it is.
+/// Starts a branch: a run that continues a step of another one, which stays unchanged.
+///
+/// The cells up to that step are executed again. If one of them needs approval, the session is new and empty
+/// instead.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/branch", tag = "runs", operation_id = "branch_run",
     params(("id" = String, Path, description = "The run.")),
     request_body = BranchFrom,
-    responses((status = 202, description = "The new run, which has begun.", body = RunView))
+    responses((status = 202, description = "The started run.", body = RunView))
 )]
 pub(super) async fn branch(
     State(service): State<Arc<Service>>,
@@ -151,11 +156,11 @@ async fn go_on_from(
     let runs = &service.runs;
     let recorded = runs.read(&caller.tenant, id).await?;
     if step.is_none() && recorded.run.ending().is_none() {
-        let detail = "its follow-up goes on from its end";
+        let detail = "a follow-up continues from the end of a run";
         return Err(Problem::new(Code::RunNotEnded, detail));
     }
     let start = recorded.run.start().cloned();
-    let mut start = start.ok_or_else(|| Problem::internal("a run", "it has no beginning"))?;
+    let mut start = start.ok_or_else(|| Problem::internal("a run", "it has no first event"))?;
     if let Some(task) = task {
         check_task(&task)?;
         start.task = task;

@@ -1,5 +1,5 @@
-//! `/v1/runs/{id}/steps`: a run as it was understood. Its events have replies as the model wrote them, and outcomes
-//! only by their hash.
+//! `/v1/runs/{id}/steps`: a run as parsed. Its events have the model's raw replies, and outcomes only
+//! by their hash.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use crate::problem::{Code, Problem};
 use crate::runs::{Recorded, fault};
 use crate::service::{Caller, Service};
 
-/// The most steps of a page: their outcomes, with images, are held in memory.
+/// Maximum steps of a page: their outcomes, with images, are in memory.
 const MAX_STEPS: usize = 20;
 
-/// The most bytes of outcomes of a page, unless its first step alone has more.
+/// Maximum bytes of outcomes of a page, unless its first step alone has more.
 const MAX_BYTES: u64 = 8 << 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StepsAsked {
-    /// Steps with a higher number than this.
+    /// Only steps after this number.
     #[serde(default)]
     #[param(minimum = 0)]
     after: u32,
-    /// The most of the page.
+    /// Maximum number of entries.
     #[param(minimum = 1, maximum = 20)]
     limit: Option<usize>,
 }
@@ -41,50 +41,50 @@ pub(super) struct StepsAsked {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct StepPage {
     steps: Vec<StepView>,
-    /// Whether there are further steps.
+    /// Whether more steps follow.
     more: bool,
 }
 
-/// One turn of the model as it was understood, and what it caused.
+/// One turn of the model as parsed, and its effects.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct StepView {
-    /// Counted from 1.
+    /// Number of the step, from 1.
     number: u32,
-    /// What the model thought, where it said so.
+    /// Thoughts of the model, if it gave any.
     #[serde(skip_serializing_if = "Option::is_none")]
     thought: Option<String>,
-    /// False where nothing in the reply could be understood.
+    /// False if the reply was not understood.
     understood: bool,
-    /// What it asked for, in its order.
+    /// Tool calls, in order.
     calls: Vec<CallView>,
-    /// What the model was told about it, such as why its code was not run.
+    /// Note for the model, such as why its code was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     #[serde(skip)]
     outcomes: Vec<Option<BlobRef>>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CallView {
     tool: String,
-    /// Its arguments; for a cell, `code` as it ran: that of a person who changed it.
+    /// Arguments; for a cell, `code` as executed, including edits by a person.
     #[schema(value_type = Object)]
     arguments: Value,
-    /// What the model was told instead of an outcome, such as why code was not run.
+    /// Note for the model instead of an outcome, such as why code was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     told: Option<String>,
-    /// What came of the cell, for a cell that has ended.
+    /// Outcome of an ended cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = super::cells::outcome_schema)]
     outcome: Option<Box<Outcome>>,
 }
 
-/// Shows steps of a run as they were understood, with the outcomes of their cells.
+/// Lists the parsed steps of a run, with outcomes of cells.
 #[utoipa::path(
     get, path = "/v1/runs/{id}/steps", tag = "runs", operation_id = "list_steps",
     params(("id" = String, Path, description = "The run."), StepsAsked),
-    responses((status = 200, description = "Its steps, in their order.", body = StepPage))
+    responses((status = 200, description = "The steps, in order.", body = StepPage))
 )]
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
@@ -94,7 +94,7 @@ pub(super) async fn list(
 ) -> Result<JsonResponse<StepPage>, Problem> {
     let limit = asked.limit.unwrap_or(MAX_STEPS);
     if !(1..=MAX_STEPS).contains(&limit) {
-        let detail = format!("`limit` is from 1 to {MAX_STEPS}");
+        let detail = format!("`limit` must be from 1 to {MAX_STEPS}");
         return Err(Problem::new(Code::BadQuery, detail));
     }
     let recorded = service.runs.read(&caller.tenant, &id).await?;
@@ -125,7 +125,7 @@ fn fitting(steps: &[StepView]) -> usize {
     steps.iter().take_while(fits).count().max(1)
 }
 
-/// All steps that there were, also those that were taken back, each as it was when its calls had ended.
+/// All steps, including rolled-back ones, each as it was after its calls.
 fn understood(recorded: &Recorded) -> Result<Vec<StepView>, Problem> {
     let mut run = Run::default();
     let mut steps: Vec<StepView> = Vec::new();
@@ -174,7 +174,7 @@ async fn read(outcome: &BlobRef, blobs: &Blobs) -> Result<Box<Outcome>, Problem>
     let bytes = bytes.map_err(|error| fault(error.into()))?;
     let outcome = serde_json::from_slice(&bytes);
     let mut outcome: Box<Outcome> =
-        outcome.map_err(|error| Problem::internal("an outcome of a run", error))?;
+        outcome.map_err(|error| Problem::internal("cannot read an outcome of a run", error))?;
     without_host_paths(&mut outcome);
     Ok(outcome)
 }

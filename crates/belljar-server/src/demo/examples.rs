@@ -37,14 +37,14 @@ pub(super) const EXAMPLES: &[Example] = &[
         turns: &[
             Turn::Code(
                 [
-                    "Asked for: one region, its revenue, the sum, and a chart. First a look at the table.",
+                    "Task: one region, its revenue, the sum, and a chart. First, look at the table.",
                     "要求：一个地区、其收入、总收入和一张图。先查看表格。",
                 ],
                 "import pandas as pd\n\nsales = pd.read_csv('sales.csv')\nprint(f'rows = {len(sales)}')\nsales.head()",
             ),
             Turn::Code(
                 [
-                    "Revenue is units times price. By region, the largest first.",
+                    "Revenue is units times price. By region, largest first.",
                     "收入等于数量乘以单价。按地区汇总，从大到小。",
                 ],
                 "sales['revenue'] = sales['units'] * sales['price']\n\
@@ -56,7 +56,7 @@ pub(super) const EXAMPLES: &[Example] = &[
             ),
             Turn::Code(
                 [
-                    "Now the chart, which is kept as a file.",
+                    "Now the chart, saved as a file.",
                     "现在画图，并保存为文件。",
                 ],
                 "import matplotlib.pyplot as plt\n\n\
@@ -77,7 +77,7 @@ pub(super) const EXAMPLES: &[Example] = &[
     },
     Example {
         id: "repair",
-        title: ["A mistake, and how it is repaired", "出错与修复"],
+        title: ["An error and its repair", "出错与修复"],
         task: [
             "What did each customer of orders.csv pay in all? Say which orders could not be counted.",
             "orders.csv 中每位客户一共支付了多少？请指出哪些订单无法计入。",
@@ -95,7 +95,7 @@ pub(super) const EXAMPLES: &[Example] = &[
             ),
             Turn::Code(
                 [
-                    "Asked for: one amount for each customer. Read the amounts as numbers.",
+                    "Task: one amount per customer. Read the amounts as numbers.",
                     "要求：每位客户一个金额。把金额读成数字。",
                 ],
                 "import pandas as pd\n\norders = pd.read_csv('orders.csv')\n\
@@ -104,7 +104,8 @@ pub(super) const EXAMPLES: &[Example] = &[
             ),
             Turn::Code(
                 [
-                    "Some amounts have a comma, which is no part of a number for Python, and one may be missing. Take the commas out, and see what is left.",
+                    "Some amounts have a comma, which Python does not parse, and one may be missing. Remove the \
+                     commas and check the rest.",
                     "有些金额带逗号，Python 不能直接读成数字；可能还有缺失。去掉逗号，再看剩下什么。",
                 ],
                 "amounts = orders['amount'].astype('string').str.replace(',', '')\n\
@@ -131,17 +132,19 @@ pub(super) const EXAMPLES: &[Example] = &[
     },
     Example {
         id: "approval",
-        title: ["A cell that waits for you", "等待批准的单元"],
+        title: ["A cell that needs approval", "等待批准的单元"],
         task: [
-            "Take the customers who want it out of customers.csv. I decide before anything runs.",
-            "从 customers.csv 中删除要求删除的客户。每次运行前由我决定。",
+            "Remove the customers who asked for deletion from customers.csv. I approve everything before it \
+             runs.",
+            "从 customers.csv 中删除要求删除的客户。每次运行前由我批准。",
         ],
         files: &[("customers.csv", include_str!("customers.csv"))],
         asks: true,
         turns: &[Turn::Code(
             [
-                "Asked for: the file without those who want to be deleted. This changes a file: you can approve it, edit it, or say what to do instead.",
-                "要求：文件中不含要求删除的客户。这会修改文件：你可以批准、编辑，或说明该怎么做。",
+                "Task: the file without the customers who asked for deletion. This changes a file: you can \
+                 approve it, edit it, or give feedback.",
+                "要求：文件中不含要求删除的客户。这会修改文件：你可以批准、编辑或给出反馈。",
             ],
             "import pandas as pd\n\n\
              customers = pd.read_csv('customers.csv')\n\
@@ -152,15 +155,16 @@ pub(super) const EXAMPLES: &[Example] = &[
              kept",
         )],
         answer: [
-            "What you decided is done. customers.csv: kept {kept}, removed {removed}.",
+            "Your decision was executed. customers.csv: kept {kept}, removed {removed}.",
             "已按你的决定执行。customers.csv：保留 {kept}，删除 {removed}。",
         ],
     },
     Example {
         id: "crash",
-        title: ["A crash, and what is kept", "崩溃与保留的状态"],
+        title: ["A crash, and the restored state", "崩溃与恢复的状态"],
         task: [
-            "Count the primes below 20,000. Then let the interpreter crash, and show what of the work is still there.",
+            "Count the primes below 20,000. Then crash the interpreter, and show which results are still \
+             there.",
             "统计小于 20,000 的质数。然后让解释器崩溃，并展示哪些工作成果还在。",
         ],
         files: &[],
@@ -168,7 +172,7 @@ pub(super) const EXAMPLES: &[Example] = &[
         turns: &[
             Turn::Code(
                 [
-                    "Asked for: one count. First the work.",
+                    "Task: one count. First, the computation.",
                     "要求：一个计数。先完成计算。",
                 ],
                 "limit = 20_000\nis_prime = [False, False] + [True] * (limit - 2)\n\
@@ -179,15 +183,16 @@ pub(super) const EXAMPLES: &[Example] = &[
             ),
             Turn::Code(
                 [
-                    "Now the crash: the process ends in the middle of a cell, as a faulty library would end it.",
+                    "Now the crash: the process aborts in the middle of a cell, as with a faulty library.",
                     "现在崩溃：进程在单元执行中结束，就像有缺陷的库会造成的那样。",
                 ],
                 "import os\n\nprint('the last words of this process')\nos.abort()",
             ),
             Turn::Code(
                 [
-                    "The interpreter is gone. What the session has now is a copy from before the cell: look.",
-                    "解释器已经不在了。会话现在是该单元之前的副本：检查一下。",
+                    "The interpreter crashed. The session was restored from the checkpoint before the cell: \
+                     check it.",
+                    "解释器已崩溃。会话已从该单元之前的检查点恢复：检查一下。",
                 ],
                 "print(f'still = {len(primes)}')\nprint(f'largest = {primes[-1]}')",
             ),
@@ -208,15 +213,16 @@ pub(super) const OTHER: Example = Example {
     asks: false,
     turns: &[Turn::Code(
         [
-            "This is a demonstration: there is no language model here, and I know four tasks, of which this is none. I run a small cell, so that you see a session at work.",
-            "这是演示：这里没有语言模型，我只认识四个任务，而这个不在其中。我运行一个小单元，让你看到会话如何工作。",
+            "This is a demo without a language model, and I know only four tasks; yours is not one of them. I \
+             run a small cell to show a session at work.",
+            "这是没有语言模型的演示，我只认识四个任务，你的任务不在其中。我运行一个小单元，展示会话如何工作。",
         ],
         "import os\nimport platform\n\n\
          print(f'python = {platform.python_version()}')\n\
          print(f\"files = {', '.join(sorted(os.listdir())) or 'none'}\")",
     )],
     answer: [
-        "This is a demonstration without a language model, so your task was not done. The session is real: it runs Python {python}; its files: {files}. Start `belljar serve --model PROVIDER/MODEL` for real runs.",
+        "This is a demo without a language model, so your task was not executed. The session is real: it runs Python {python}; its files: {files}. Start `belljar serve --model PROVIDER/MODEL` for real runs.",
         "这是没有语言模型的演示，所以你的任务没有完成。会话是真实的：Python {python}；文件：{files}。要真正运行，请启动 `belljar serve --model PROVIDER/MODEL`。",
     ],
 };

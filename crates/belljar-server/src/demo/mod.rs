@@ -1,5 +1,4 @@
-//! A demonstration: a model that is a script, and tasks that it knows. No key, no network, no model is needed to
-//! see real sessions at work.
+//! Demo mode: a scripted model with example tasks. It shows real sessions without a key, network or model.
 
 mod examples;
 
@@ -20,7 +19,7 @@ use examples::{EXAMPLES, Example, OTHER, Turn};
 /// What stands before a task in the first message.
 const TASK: [&str; 2] = ["Task: ", "任务："];
 
-/// A task that the demonstration knows.
+/// An example task of demo mode.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExampleView {
     id: &'static str,
@@ -36,15 +35,15 @@ struct InLanguages {
     zh: &'static str,
 }
 
-/// A file that a run of an example starts with.
+/// A file of an example task.
 #[derive(Debug, Serialize, ToSchema)]
 struct ExampleFile {
     name: &'static str,
-    /// As base64.
+    /// Contents, as base64.
     contents: String,
 }
 
-/// The tasks that the demonstration knows.
+/// The example tasks of demo mode.
 pub(crate) fn views() -> Vec<ExampleView> {
     let in_languages = |[en, zh]: [&'static str; 2]| InLanguages { en, zh };
     let view = |example: &Example| ExampleView {
@@ -63,13 +62,13 @@ fn file((name, contents): &(&'static str, &'static str)) -> ExampleFile {
     }
 }
 
-/// When a person is asked in a run of this task, where that is what it shows.
+/// Approval policy of this task, if it demonstrates approvals.
 pub(crate) fn policy_of(task: &str) -> Option<Policy> {
     let (example, _) = known(task)?;
     example.asks.then_some(Policy::Always)
 }
 
-/// The model of a demonstration.
+/// The scripted model.
 pub(crate) fn model() -> OfferedModel {
     OfferedModel {
         name: "demo/scripted".to_owned(),

@@ -31,15 +31,16 @@ pub(crate) struct Admitted {
 }
 
 impl Runs {
-    /// What a tenant has on disk: its runs, its sleeping sessions, its uploads and downloads.
+    /// Disk use of a tenant: runs, hibernated sessions, uploads and downloads.
     pub(crate) async fn disk_bytes(&self, tenant: &TenantName) -> Result<u64, Problem> {
         let path = self.directory.join(tenant.as_str());
         let size = tokio::task::spawn_blocking(move || size(&path)).await;
-        let size = size.map_err(|error| Problem::internal("the size of runs", error))?;
+        let size =
+            size.map_err(|error| Problem::internal("cannot read the size of runs", error))?;
         Ok(self.admission.set_runs_bytes(tenant, size))
     }
 
-    /// What a tenant's uploads, downloads and sleeping sessions are taken from.
+    /// Disk account of a tenant's uploads, downloads and hibernated sessions.
     pub(crate) async fn disk(&self, tenant: &TenantName) -> Result<Arc<DiskAllowance>, Problem> {
         if !self.admission.is_disk_measured(tenant) {
             self.disk_bytes(tenant).await?;
@@ -79,7 +80,8 @@ impl Runs {
         let run = self.admission.run(tenant)?;
         let memory = self.session.limits.memory_bytes;
         let session = self.admission.sessions(tenant, 1, memory)?.pop();
-        let session = session.ok_or_else(|| Problem::internal("a place", "there is none"))?;
+        let session =
+            session.ok_or_else(|| Problem::internal("no session permit", "there is none"))?;
         Ok(RunPermits {
             run,
             _session: session,
@@ -87,7 +89,7 @@ impl Runs {
         })
     }
 
-    /// Begins a run, which may go on from another one, after one of its steps. Whose it is is on disk before.
+    /// Starts a run, which may continue another one after one of its steps. Its tenant is on disk before.
     pub(crate) async fn start(
         self: &Arc<Self>,
         Admitted { agent, permits }: Admitted,

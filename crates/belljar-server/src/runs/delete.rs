@@ -14,7 +14,7 @@ use crate::sessions::lock;
 use crate::tenants::{TenantName, Tenants};
 
 impl Runs {
-    /// Deletes a run that has ended. Those that went on from it stay as they are.
+    /// Deletes an ended run. Runs that continue it stay unchanged.
     pub(crate) async fn delete(
         self: &Arc<Self>,
         tenants: &Tenants,
@@ -25,7 +25,7 @@ impl Runs {
         if !last_event(directory.journal(), &id).await?.is_end
             && !self.is_unreadable(tenant, &id).await
         {
-            let detail = "cancel it, and delete it when it has ended";
+            let detail = "cancel the run, and delete it when it has ended";
             return Err(Problem::new(Code::RunNotEnded, detail));
         }
         let until = Instant::now() + PATIENCE;
@@ -36,7 +36,7 @@ impl Runs {
                 Err(RunError::Driven(_)) if Instant::now() < until => {
                     tokio::time::sleep(LOOK).await;
                 }
-                Err(RunError::Driven(_)) => return Err(Problem::new(Code::RunBusy, "try again")),
+                Err(RunError::Driven(_)) => return Err(Problem::new(Code::RunBusy, "retry")),
                 held => break held.map_err(fault)?,
             }
         };
@@ -54,15 +54,15 @@ impl Runs {
         Ok(())
     }
 
-    /// Whether a run can't be read, and so can neither go on nor be cancelled: one that a newer version has written, or
-    /// one whose events are damaged.
+    /// Whether a run can't be read, and so can neither be resumed nor cancelled: it is from a newer
+    /// version, or its events are damaged.
     async fn is_unreadable(&self, tenant: &TenantName, id: &RunId) -> bool {
         let read = self.read(tenant, id.as_str()).await;
         !self.is_driven(id) && read.is_err_and(|problem| problem.code == Code::Internal)
     }
 
-    /// Removes what the deleted runs of a tenant have left, if none of its runs goes on; else it is done when the last
-    /// of them is let go.
+    /// Removes the remains of a tenant's deleted runs if no run is running; else this happens after
+    /// the last one.
     pub(super) fn sweep(self: &Arc<Self>, tenant: &TenantName) {
         if !lock(&self.unswept).contains(tenant) {
             return;
@@ -80,7 +80,7 @@ impl Runs {
                     Err(problem) => Err(problem),
                 };
                 if let Err(problem) = swept {
-                    tracing::error!(%tenant, problem.detail, "what deleted runs left is there still");
+                    tracing::error!(%tenant, problem.detail, "cannot remove the remains of deleted runs");
                     // The next run that ends or is deleted tries again.
                     lock(&runs.unswept).insert(tenant);
                     return;

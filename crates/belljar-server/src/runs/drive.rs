@@ -1,4 +1,4 @@
-//! Driving a run: until it ends or is let go, with all that is told and counted meanwhile.
+//! Driving a run until it ends or is released, with its live output and its accounting.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::admission::Admission;
 use crate::sessions::lock;
 use crate::tenants::{Quota, TenantName};
 
-/// How much of what was said of replies and cells is kept while a run goes on; who is further behind does not get it.
+/// How much live output of replies and cells is kept while a run is running; a slower reader misses the rest.
 const SAID_BYTES: usize = 1 << 20;
 
 /// A run that is being driven.
@@ -43,7 +43,7 @@ struct RecentParts {
     /// The last of them has the number that `told` has.
     parts: VecDeque<Bytes>,
     bytes: usize,
-    /// The number of the last part before the reply or the cell that goes on.
+    /// The number of the last part before the current reply or cell.
     ended: u64,
 }
 
@@ -115,7 +115,7 @@ impl Runs {
             };
             let mut go_on_later = false;
             if let Err(error) = ended {
-                tracing::error!(run = %driven.id, %error, "a run can't go on");
+                tracing::error!(run = %driven.id, %error, "run interrupted");
                 go_on_later = error.storage_fault().is_some();
             }
             // Who hears of its end finds its permits free.
@@ -177,7 +177,7 @@ impl Driven {
         match progress {
             Progress::Event(event, run) => {
                 if let RunEvent::ModelFailed { error, .. } = event {
-                    tracing::error!(run = %self.id, error, "a model could not be asked");
+                    tracing::error!(run = %self.id, error, "request to the model failed");
                 }
                 if let RunEvent::Replied { .. }
                 | RunEvent::ModelFailed { .. }
@@ -210,7 +210,7 @@ impl Driven {
         }
     }
 
-    /// Tells those who listen. It has no number: who was there before can't ask for it again.
+    /// Sends to listeners. It has no number: nobody can request it again.
     fn tell(&self, kind: &str, part: &impl Serialize) {
         match serde_json::to_string(part) {
             Ok(json) => {
@@ -223,11 +223,11 @@ impl Driven {
                     self.told.send_modify(|told| *told += 1);
                 }
             }
-            Err(error) => tracing::error!(%error, "a part of a run can't be written"),
+            Err(error) => tracing::error!(%error, "cannot write a part of a run"),
         }
     }
 
-    /// Hears what is said from now on; one who is new, also what was said of the reply or the cell that goes on.
+    /// Subscribes to live output; a new listener also gets the earlier output of the current reply or cell.
     pub(super) fn listen(&self, is_new: bool) -> Hearing {
         let said = lock(&self.said);
         let told = self.told.subscribe();

@@ -1,4 +1,4 @@
-//! Runs when a service starts and stops: those that an earlier one was at go on, and all are left.
+//! Runs when a service starts and stops: interrupted ones are resumed, and all are released.
 
 use std::collections::hash_map::Entry;
 use std::io::Write as _;
@@ -15,14 +15,14 @@ use crate::tenants::TenantName;
 /// How long it takes until runs that there was no permit for are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How many bytes a disk must take before a run that it interrupted goes on.
+/// How many bytes a disk must take before an interrupted run is resumed.
 const PROBE: usize = 256 << 10;
 
 /// Runs of a page of the journal.
 const PAGE: usize = 200;
 
 impl Runs {
-    /// Goes on with the runs that an earlier service was at; those that wait for a person wait on.
+    /// Resumes the runs of an earlier service; waiting runs keep waiting.
     pub(crate) fn go_on(self: &Arc<Self>) {
         let runs = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -35,8 +35,8 @@ impl Runs {
         });
     }
 
-    /// Goes on with a run that a fault of the disk has interrupted, as soon as the disk can be written. One that was
-    /// told to stop is stopped then.
+    /// Resumes a run that a disk fault interrupted, as soon as the disk can be written. A cancelled
+    /// run is cancelled then.
     pub(super) fn go_on_later(self: &Arc<Self>, tenant: &TenantName, id: &RunId, stop: bool) {
         if !self.note_interrupted(id, stop) {
             return;
@@ -51,7 +51,7 @@ impl Runs {
         });
     }
 
-    /// Notes a run that is to be gone on with; false if somebody is about to.
+    /// Notes a run to resume; false if it is noted already.
     fn note_interrupted(&self, id: &RunId, stop: bool) -> bool {
         match lock(&self.interrupted).entry(id.clone()) {
             Entry::Occupied(mut noted) => {
@@ -79,14 +79,14 @@ impl Runs {
                 self.resume(tenant, id).await
             };
             match taken {
-                Ok(()) => return tracing::info!(run = %id, "a run goes on"),
+                Ok(()) => return tracing::info!(run = %id, "run resumed"),
                 Err(problem) if problem.code.retry() => {
                     if !self.note_interrupted(id, stop) {
                         return;
                     }
                 }
                 Err(problem) => {
-                    return tracing::error!(run = %id, problem.detail, "a run can't go on");
+                    return tracing::error!(run = %id, problem.detail, "cannot resume a run");
                 }
             }
         }
@@ -116,15 +116,15 @@ impl Runs {
                     Ok(runs) => open.extend(runs.into_iter().map(|run| (tenant.clone(), run))),
                     Err(problem) if problem.code.retry() => tenants.push(tenant),
                     // One tenant's damage is no other's.
-                    Err(problem) => tracing::error!(%tenant, problem.detail, "runs can't be read"),
+                    Err(problem) => tracing::error!(%tenant, problem.detail, "cannot read runs"),
                 }
             }
             for (tenant, id) in std::mem::take(&mut open) {
                 match self.resume(&tenant, &id).await {
-                    Ok(()) => tracing::info!(run = %id, "a run goes on"),
+                    Ok(()) => tracing::info!(run = %id, "run resumed"),
                     Err(problem) if problem.code.retry() => open.push((tenant, id)),
                     Err(problem) => {
-                        tracing::error!(run = %id, problem.detail, "a run can't go on");
+                        tracing::error!(run = %id, problem.detail, "cannot resume a run");
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! The runs of all tenants: those that are being driven, and where all of them are kept.
 //!
-//! Each tenant has a directory with a journal of its own. What is known of a run is read from there; in memory
-//! is only what it takes to reach one that goes on. A run can be let go at any moment, as a host that dies lets
-//! go of it, and be taken up again.
+//! Each tenant has a directory with a journal of its own. What is known of a run is read from there; in memory is
+//! only what it takes to reach a running one. A run can be released at any moment, as if the host died, and be
+//! resumed.
 
 mod begin;
 mod delete;
@@ -33,8 +33,8 @@ pub(crate) use drive::{Hearing, count};
 /// Runs of a tenant that are held whole in memory at once, to be looked at. Who wants more waits.
 const READ_AT_ONCE: usize = 4;
 
-/// What a client is told of a model that could not be asked. What its server said is for the log.
-const NOT_ASKED: &str = "the model could not be asked; the log of the service tells more";
+/// What a client sees of a failed request to the model. The server's message is for the log.
+const NOT_ASKED: &str = "the request to the model failed; the log of the service has the cause";
 
 #[derive(Debug)]
 pub(crate) struct Runs {
@@ -49,7 +49,7 @@ pub(crate) struct Runs {
     driven: Mutex<HashMap<RunId, Arc<Driven>>>,
     /// Shared by the runs of a tenant that may write. Who has it alone may remove what no event names.
     writing: Mutex<HashMap<TenantName, Arc<RwLock<()>>>>,
-    /// Runs that a fault of the disk has interrupted, and whether they were told to stop.
+    /// Runs that a disk fault interrupted, and whether they are cancelled.
     interrupted: Mutex<HashMap<RunId, bool>>,
     /// Whose deleted runs have left something.
     unswept: Mutex<HashSet<TenantName>>,
@@ -141,7 +141,7 @@ impl Runs {
     ) -> Result<(RunId, RunsDirectory), Problem> {
         let not_found = || {
             let id: String = id.chars().take(100).collect();
-            let detail = format!("there is no run `{}`", id.escape_debug());
+            let detail = format!("no run has the id `{}`", id.escape_debug());
             Problem::new(Code::RunNotFound, detail)
         };
         let run: RunId = id.parse().map_err(|_| not_found())?;
@@ -183,7 +183,7 @@ impl Runs {
         lock(&self.driven).contains_key(id)
     }
 
-    /// What a run that goes on says between its events.
+    /// Live output of a running run between its events.
     pub(crate) fn parts(&self, id: &RunId, is_new: bool) -> Option<Hearing> {
         self.driven(id).map(|driven| driven.listen(is_new))
     }
@@ -217,7 +217,7 @@ impl Runs {
     pub(crate) fn model(&self, name: Option<&str>) -> Result<&OfferedModel, Problem> {
         let models = &self.options.models;
         let Some(first) = models.first() else {
-            let detail = "its operator names models by --model, or in the settings";
+            let detail = "the operator configures models with `--model` or in the settings";
             return Err(Problem::new(Code::NoModel, detail));
         };
         let Some(name) = name else {
@@ -226,16 +226,17 @@ impl Runs {
         let found = models.iter().find(|model| model.name == name);
         found.ok_or_else(|| {
             let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-            let detail = format!("it has {}", names.join(", "));
+            let detail = format!("it offers {}", names.join(", "));
             Problem::new(Code::ModelNotOffered, detail)
         })
     }
 
     /// An id for a run.
     pub(crate) fn new_id(&self) -> Result<RunId, Problem> {
-        let random = random_hex(16).map_err(|error| Problem::internal("random bytes", error))?;
+        let random =
+            random_hex(16).map_err(|error| Problem::internal("cannot read random bytes", error))?;
         let id = format!("{}-{random}", self.node).parse();
-        id.map_err(|error| Problem::internal("the name of a run", error))
+        id.map_err(|error| Problem::internal("invalid run id", error))
     }
 }
 

@@ -59,7 +59,7 @@ impl ControlRequest<'_> {
 }
 
 impl Runs {
-    /// Goes on with a run that nobody drives.
+    /// Resumes a run that nobody drives.
     pub(crate) async fn resume(
         self: &Arc<Self>,
         tenant: &TenantName,
@@ -88,7 +88,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Interrupts the cell of a run that goes on; whether there was one.
+    /// Interrupts the cell of a running run; whether there was one.
     pub(crate) fn interrupt(&self, id: &RunId) -> bool {
         self.driven(id)
             .is_some_and(|driven| driven.control.interrupt())
@@ -124,7 +124,7 @@ impl Runs {
             .await
     }
 
-    /// Has a run take what is wanted of it, whoever drives it; where nobody does it goes on.
+    /// Applies a request to a run, whoever drives it; resumes the run if nobody does.
     async fn have(
         self: &Arc<Self>,
         tenant: &TenantName,
@@ -198,7 +198,7 @@ impl Runs {
                     tokio::time::sleep(LOOK).await;
                 }
                 Err(RunError::Driven(_)) => {
-                    return Err(Problem::new(Code::RunBusy, "try again"));
+                    return Err(Problem::new(Code::RunBusy, "retry"));
                 }
                 Err(error) => return Err(fault(error)),
             }
@@ -207,7 +207,7 @@ impl Runs {
 }
 
 fn ended() -> Problem {
-    Problem::new(Code::RunEnded, "start a new one")
+    Problem::new(Code::RunEnded, "start a new run")
 }
 
 fn refused(error: DecisionError) -> Problem {

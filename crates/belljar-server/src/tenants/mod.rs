@@ -1,5 +1,4 @@
-//! Who may use the service: keys, and the tenants they belong to, in a SQLite file; what tenants may use and
-//! have used; what was done by those who administer.
+//! Keys and their tenants, in a SQLite file; quotas and use of tenants; the audit log.
 //!
 //! A key is `bj_PREFIX_SECRET`. The secret is 256 random bits, so SHA-256 is enough to keep it by: there is
 //! nothing to guess that a slow hash would make harder, as there is with passwords, and each request would
@@ -44,11 +43,11 @@ const LIST: &str =
 const FIND: &str =
     "SELECT prefix, tenant, scopes, created, revoked, hash FROM keys WHERE prefix = $1";
 
-/// Why keys can't be read or written.
+/// Error of reading or writing keys.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TenantsError {
-    /// The directory or file can't be used.
+    /// Unusable directory or file.
     #[error("{}: {source}", path.display())]
     Io {
         /// Which.
@@ -56,7 +55,7 @@ pub enum TenantsError {
         /// Why.
         source: std::io::Error,
     },
-    /// The database can't be used.
+    /// Unusable database.
     #[error("{}: {source}", path.display())]
     Database {
         /// Which.
@@ -64,13 +63,14 @@ pub enum TenantsError {
         /// Why.
         source: sqlx::Error,
     },
-    /// A newer version has written it.
-    #[error("{} was written by a newer version of Belljar", .0.display())]
+    /// Database of a newer version.
+    #[error("`{}` was written by a newer version of Belljar\nhint: use that version, or another data \
+     directory", .0.display())]
     Newer(PathBuf),
 }
 
 impl TenantsError {
-    /// The fault of the storage that this is, if it is one: the same may succeed later.
+    /// The storage fault, if it is one: a retry may succeed.
     pub fn storage_fault(&self) -> Option<StorageFault> {
         match self {
             Self::Io { source, .. } => StorageFault::from_io(source),
@@ -80,27 +80,27 @@ impl TenantsError {
     }
 }
 
-/// A key as it is kept: everything but the secret.
+/// A stored key: everything except the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// The part of the key that names it.
+    /// Prefix of the key.
     pub prefix: String,
-    /// Whose it is.
+    /// Tenant of the key.
     pub tenant: TenantName,
-    /// What it may do.
+    /// Scopes of the key.
     pub scopes: Vec<Scope>,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: i64,
-    /// When it was revoked.
+    /// Revocation time, in seconds since 1970.
     pub revoked: Option<i64>,
 }
 
-/// A key that was made just now, whole: nobody can show it again.
+/// A new key, complete: it cannot be shown again.
 #[derive(Clone)]
 pub struct NewKey {
     /// `bj_PREFIX_SECRET`.
     pub text: String,
-    /// What is kept of it.
+    /// The stored part.
     pub info: KeyInfo,
 }
 
@@ -134,7 +134,7 @@ pub struct Tenants {
     path: PathBuf,
     /// One connection: writes wait for each other here.
     writer: SqlitePool,
-    /// Never written by, so that no fault of a write reaches those who read.
+    /// Never used for writes, so that no write fault reaches readers.
     readers: SqlitePool,
     known: Mutex<HashMap<String, Known>>,
     /// By prefix. A revocation holds from the moment that it is here, whatever the disk does.
@@ -142,7 +142,7 @@ pub struct Tenants {
 }
 
 impl Tenants {
-    /// Opens `tenants.sqlite` in the data directory of a service, making both if they are not there.
+    /// Opens `tenants.sqlite` in the data directory of a service, and creates both if missing.
     pub async fn open(data: &Path) -> Result<Self, TenantsError> {
         let path = data.join("tenants.sqlite");
         let made = make_directory(data).and_then(|()| make_private_file(&path));
@@ -182,7 +182,7 @@ impl Tenants {
         })
     }
 
-    /// Makes the first key, with all scopes, if there has never been one.
+    /// Creates the first key, with all scopes, if there has never been one.
     pub async fn first_key(&self) -> Result<Option<NewKey>, TenantsError> {
         let made = async {
             let mut transaction = self.write("tenants.create_key").await?;
@@ -202,7 +202,7 @@ impl Tenants {
         made.await.map_err(|error| self.fault(error))
     }
 
-    /// Makes a key. The tenant need not have had one before.
+    /// Creates a key. The tenant need not have had one before.
     pub async fn create_key(
         &self,
         tenant: &TenantName,
@@ -227,7 +227,7 @@ impl Tenants {
         made.await.map_err(|error| self.fault(error))
     }
 
-    /// All keys, the oldest first.
+    /// All keys, oldest first.
     pub async fn keys(&self) -> Result<Vec<KeyInfo>, TenantsError> {
         let rows = sqlx::query(LIST).fetch_all(&self.readers).await;
         let rows = rows.map_err(|error| self.fault(error))?;

@@ -11,7 +11,7 @@ impl TenantName {
     /// The tenant that the first key belongs to.
     pub const FIRST: &str = "default";
 
-    /// The tenant of a demonstration.
+    /// The tenant of demo mode.
     pub(crate) fn demo() -> Self {
         Self("demo".to_owned())
     }
@@ -29,8 +29,7 @@ impl FromStr for TenantName {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) || text.starts_with('-') {
             return Err(
-                "the name of a tenant has lower-case letters, digits and hyphens, at most 64"
-                    .into(),
+                "a tenant name has only lower-case letters, digits and hyphens, at most 64".into(),
             );
         }
         Ok(Self(text.to_owned()))
@@ -43,7 +42,7 @@ impl fmt::Display for TenantName {
     }
 }
 
-/// What a key may do.
+/// Scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Start and use sessions.
@@ -73,6 +72,6 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
-        found.ok_or_else(|| "a scope is `sessions`, `runs` or `admin`".into())
+        found.ok_or_else(|| "expected the scope `sessions`, `runs` or `admin`".into())
     }
 }

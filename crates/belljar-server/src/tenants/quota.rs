@@ -1,4 +1,4 @@
-//! What a tenant may use.
+//! Quotas of tenants.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,39 +7,39 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One thing that a tenant may use so much of.
+/// A quota of a tenant.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Quota {
-    /// Sessions at once, those of runs among them.
+    /// Concurrent sessions, including sessions of runs.
     Sessions,
-    /// Runs that go on at once.
+    /// Concurrent runs.
     Runs,
-    /// Sessions that are started in a second, on average; twice as many at once.
+    /// Started sessions per second on average; bursts of twice as many.
     CreatesPerSecond,
-    /// Requests in a second, on average; twice as many at once.
+    /// Requests per second on average; bursts of twice as many.
     RequestsPerSecond,
-    /// Memory limits of its sessions together.
+    /// Sum of the memory limits of its sessions, in bytes.
     MemoryBytes,
-    /// What it has on disk: journals and files of its runs, sleeping sessions, uploads and downloads.
+    /// Disk use: journals and files of runs, hibernated sessions, uploads and downloads, in bytes.
     DiskBytes,
-    /// Processor time of its cells, in a day.
+    /// CPU time of cells per day, in milliseconds.
     CpuMs,
-    /// What its cells write to standard output and standard error, in a day.
+    /// Output of cells to standard output and standard error per day, in bytes.
     OutputBytes,
-    /// What its cells send to the network, in a day.
+    /// Network traffic sent by cells per day, in bytes.
     EgressBytes,
-    /// Events of its cells and runs, in a day.
+    /// Events of cells and runs per day.
     Events,
-    /// Tokens that models read and write in its runs, in a day.
+    /// Input and output tokens of runs per day.
     Tokens,
-    /// What models cost in its runs in a day: millionths of the currency of the prices.
+    /// Cost of runs per day, in millionths of the currency of the prices.
     MoneyMicros,
 }
 
-/// So much of each.
+/// Amounts by quota.
 pub type Amounts = BTreeMap<Quota, u64>;
 
 impl Quota {
@@ -59,7 +59,7 @@ impl Quota {
         Self::MoneyMicros,
     ];
 
-    /// What is counted for a day: what a cell uses.
+    /// Daily quotas that cells use.
     pub(crate) const OF_CELLS: [Self; 4] = [
         Self::CpuMs,
         Self::OutputBytes,
@@ -67,7 +67,7 @@ impl Quota {
         Self::Events,
     ];
 
-    /// What is counted for a day: what a run uses.
+    /// Daily quotas that runs use.
     pub(crate) const OF_RUNS: [Self; 6] = [
         Self::CpuMs,
         Self::OutputBytes,
@@ -108,7 +108,7 @@ impl FromStr for Quota {
         let found = Self::ALL.into_iter().find(|quota| quota.as_str() == text);
         found.ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|quota| quota.as_str()).collect();
-            format!("a quota is one of {}", names.join(", "))
+            format!("expected one of the quotas {}", names.join(", "))
         })
     }
 }

@@ -1,5 +1,4 @@
-//! What is kept of tenants besides their keys: quotas, what they have used, and what was done by those who
-//! administer.
+//! Records of tenants besides their keys: quotas, use, and the audit log.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,21 +18,21 @@ pub(crate) const SERVICE: &str = "service";
 /// How long it is known which run a request has begun, in seconds.
 const KEPT: i64 = 24 * 60 * 60;
 
-/// Something that was done by those who administer.
+/// An audit event: an action of an admin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct AuditEvent {
-    /// Its number: the order in which things were done.
+    /// Number of the event, in order.
     pub id: i64,
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub at: i64,
     /// The prefix of a key, `command line`, or `service`.
     pub actor: String,
-    /// What, such as `key_created`.
+    /// Action, such as `key_created`.
     pub act: String,
-    /// The tenant that it was about.
+    /// Affected tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// To what: the prefix of a key, a quota and its amount, the id of a session.
+    /// Object: prefix of a key, quota and amount, or id of a session.
     pub detail: String,
 }
 
@@ -64,7 +63,7 @@ impl Tenants {
         all.map_err(|error| self.fault(error))
     }
 
-    /// What tenants have used on a day, as far as it is on disk: a service that runs writes it every two seconds.
+    /// Use of all tenants on a day, as far as it is on disk: a running service writes it every two seconds.
     pub async fn spent(&self, day: i64) -> Result<HashMap<TenantName, Amounts>, TenantsError> {
         let rows = sqlx::query("SELECT tenant, quota, amount FROM spent WHERE day = $1")
             .bind(day)
@@ -74,8 +73,8 @@ impl Tenants {
         all.map_err(|error| self.fault(error))
     }
 
-    /// Sets quotas of a tenant; one without an amount is taken away. A service that runs notices within two
-    /// seconds.
+    /// Sets quotas of a tenant; a quota without an amount is removed. A running service applies this
+    /// within two seconds.
     pub async fn set_quotas(
         &self,
         tenant: &TenantName,
@@ -121,7 +120,7 @@ impl Tenants {
         done.await.map_err(|error| self.fault(error))
     }
 
-    /// What was done by those who administer: the newest first, before one where that is given.
+    /// Audit events, newest first, optionally before a given one.
     pub async fn audit(
         &self,
         before: Option<i64>,

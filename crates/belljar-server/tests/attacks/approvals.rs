@@ -116,7 +116,7 @@ async fn n30_a_branch_runs_no_approved_code_again() {
         "N30",
         Severity::InternalEsc,
         "a branch from after a cell that a person approved for one use",
-        "the cell is not run again; the model is told",
+        "the cell is not run again; the model gets a note",
     )
     .await;
     let hostile = case.hostile_with(&[Scope::Runs]).await;

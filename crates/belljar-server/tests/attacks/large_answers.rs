@@ -13,7 +13,7 @@ async fn n16_what_was_left_out_is_bounded_and_not_kept() {
         "N16",
         Severity::HostDos,
         "20,000 links and 2,000 names that a snapshot leaves out, with an `Idempotency-Key`",
-        "1,000 of each are listed; the answer is not kept, and the repeat is told so, with no effect",
+        "1,000 of each are listed; the response is not kept, and the repetition is refused, with no effect",
     )
     .await;
     let client = case.hostile().await;

@@ -344,7 +344,7 @@ async fn n51_cancelled_calls_give_their_places_back() {
         "N51",
         Severity::PeerDos,
         "MCP: calls that loop for ever, cancelled by the client, by hanging up, and by the id of another connection's call",
-        "each ends, or goes on where the id is another's; the places for cells are free",
+        "each ends, or continues if the id is another's; the permits for cells are free",
     )
     .await;
     let hostile = case.hostile().await;

@@ -91,7 +91,7 @@ async fn n20_a_full_disk_keeps_no_revoked_key_alive() {
     let case = Case::begin(
         "N20",
         Severity::Lateral,
-        "fill the disk, and go on with a key while it is revoked",
+        "fill the disk, and keep using a key while it is revoked",
         "the key is refused at once, its stream ends; the revocation is written when there is space",
     )
     .await;

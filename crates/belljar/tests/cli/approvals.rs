@@ -40,9 +40,9 @@ fn the_person_at_the_terminal_decides() {
             ("end the run: ", "what?"),
             ("end the run: ", "n"),
             ("end the run: ", "f"),
-            ("what to tell: ", "Keep it."),
+            ("feedback: ", "Keep it."),
             ("end the run: ", "e"),
-            ("leave it: ", "y"),
+            ("discard: ", "y"),
             ("end the run: ", "r"),
         ],
     );
@@ -56,9 +56,9 @@ fn the_person_at_the_terminal_decides() {
         "processes: os.system",
         "── the edited code:",
         "   2 │ print('it gave', os.system('exit 7') >> 8)",
-        "[a person changed the code:]",
+        "[code edited by a person:]",
         "it gave 7",
-        "[approved, and the like for the rest of the run]",
+        "[approved, also similar requests for the rest of the run]",
         "again 0",
         "It gave 7.",
     ] {
@@ -128,7 +128,7 @@ fn a_run_waits_for_a_later_decision() {
     };
     let wrong = approve(&["--only", "9.9", "--accept"]).exits_with(2);
     assert!(
-        wrong.stderr.contains("no approval `9.9` waits"),
+        wrong.stderr.contains("no pending approval `9.9`"),
         "{wrong:#?}"
     );
     let more = approve(&["--accept"]).exits_with(3);
@@ -137,5 +137,5 @@ fn a_run_waits_for_a_later_decision() {
     approve(&["--only", "2.0", "--accept"]).exits_with(2);
     approve(&["--reject"]).exits_with(0).prints("It gave 6.\n");
     let over = approve(&["--accept"]).exits_with(2);
-    assert!(over.stderr.contains("waits for nobody"), "{over:#?}");
+    assert!(over.stderr.contains("has no pending approval"), "{over:#?}");
 }

@@ -56,13 +56,7 @@ fn config_says_where_each_value_came_from() {
     }
     assert_eq!(
         row(&shown, "key_variable"),
-        [
-            "key_variable",
-            "MY_KEY",
-            "(is",
-            "set)",
-            &format!("{file}:8")
-        ]
+        ["key_variable", "MY_KEY", "(set)", &format!("{file}:8")]
     );
     assert_eq!(
         row(&shown, "dialect"),
@@ -120,7 +114,7 @@ fn config_init_writes_a_file_once() {
     assert!(text.contains("# model = "), "{text}");
     with(&scratch, &[], &["config", "init"])
         .exits_with(2)
-        .says("is there already");
+        .says("already exists");
     with(&scratch, &[], &["config"])
         .exits_with(0)
         .says_nothing();
@@ -133,11 +127,11 @@ fn config_faults_are_told_with_their_place() {
     let missing = [("BELLJAR_CONFIG", missing.to_str().unwrap())];
     with(&scratch, &missing, &["config"])
         .exits_with(2)
-        .says("hint: BELLJAR_CONFIG names this file");
+        .says("hint: `BELLJAR_CONFIG` names this file");
     scratch.write("config.toml", "[budget]\nstepz = 3\n");
     let file = scratch.path("config.toml");
     let file = [("BELLJAR_CONFIG", file.to_str().unwrap())];
-    let told = "config.toml:2: there is no setting `budget.stepz`\nhint: did you mean `steps`?";
+    let told = "config.toml:2: no such setting: `budget.stepz`\nhint: did you mean `steps`?";
     with(&scratch, &file, &["config"]).exits_with(2).says(told);
     with(&scratch, &file, &["run", "Hello"])
         .exits_with(2)

@@ -136,7 +136,7 @@ fn every_example_of_the_demonstration_comes_to_its_answer() {
     let run = until(address, &id, &["answered", "ended"]);
     let answer = run["answer"].as_str().unwrap();
     assert!(
-        answer.contains("demonstration") && answer.contains("Python 3."),
+        answer.contains("demo") && answer.contains("Python 3."),
         "{answer}"
     );
     // A page of another site finds it as shut as any.
@@ -158,7 +158,7 @@ fn a_demonstration_is_for_this_machine_alone() {
     scratch
         .belljar(&["serve", "--demo", "--listen", "0.0.0.0:0"])
         .exits_with(2)
-        .says("loopback alone");
+        .says("loopback only");
     scratch
         .belljar(&["serve", "--demo", "--host", "belljar.example"])
         .exits_with(2)

@@ -184,7 +184,10 @@ fn a_second_interrupt_gives_the_cell_up() {
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         std::thread::sleep(Duration::from_millis(300));
     }
-    scratch.finish(child).exits_with(130).says("does not heed");
+    scratch
+        .finish(child)
+        .exits_with(130)
+        .says("ignores the interrupt");
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn a_replay_tells_the_first_difference() {
     let done = Done::new(bare(), &["print(6 * 7)"], &["Six times seven?"], &[]);
     belljar(&done.scratch, &["runs", "replay", &done.id])
         .exits_with(0)
-        .prints("2 questions, all as they were asked\n");
+        .prints("2 requests, all identical\n");
     let (from, to) = (done.scratch.path("runs"), Scratch::new());
     let copy = to.path("runs");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -278,7 +278,7 @@ fn a_replay_tells_the_first_difference() {
     };
     assert!(place.starts_with("step 1 differs at byte "), "{ended:#?}");
     assert!(
-        then.contains("then: ") && then.contains("Six times seven?"),
+        then.contains("recorded: ") && then.contains("Six times seven?"),
         "{ended:#?}"
     );
     assert!(

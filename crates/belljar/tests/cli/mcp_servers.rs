@@ -45,7 +45,7 @@ fn servers_are_listed_and_what_changed_is_accepted() {
     };
     offer(&scratch, &json!([read("Reads a file.\nAll of it.")]));
     let first = "files  MCP 2025-11-25  1 granted\n  \
-                 tools.files_read(path: str) -> Any  (only looks)\n      Reads a file.\n";
+                 tools.files_read(path: str) -> Any  (read-only)\n      Reads a file.\n";
     mcp_servers(&scratch, &[])
         .exits_with(0)
         .prints(first)
@@ -76,7 +76,7 @@ fn servers_are_listed_and_what_changed_is_accepted() {
     assert_eq!(listed.stdout, accepted.stdout);
     mcp_servers(&scratch, &["accept", "fles"])
         .exits_with(2)
-        .says("there is no MCP server `fles` in the settings; there are: files");
+        .says("no such MCP server in the settings: `fles`\nhint: configured servers: files");
 }
 
 #[test]

@@ -111,12 +111,12 @@ fn environments_are_made_used_and_removed() {
         scratch.finish(command.spawn().unwrap())
     };
     let ended = run(&["env", "list"]).exits_with(0).prints("");
-    ended.says("No environments yet. Run 'belljar env create'");
+    ended.says("No environments yet. Run `belljar env create`");
     let ended = run(&["env", "create", "mine", "--preload", "json"]);
     ended
         .exits_with(0)
         .prints("")
-        .says("Environment 'mine' is ready");
+        .says("Environment `mine` is ready");
     let ended = run(&["env", "create", "mine"]).exits_with(2);
     ended.says("exists already").says("belljar env remove mine");
     let code = "import sys; 'json' in sys.modules";

@@ -68,8 +68,8 @@ fn repl_says_which_commands_there_are() {
     let input = "/nothing\n/put\n/get gone.txt\n'went on'\n";
     let ended = Scratch::new().feed(input, &["repl", "--env", bare()]);
     let ended = ended.exits_with(0).prints("'went on'\n");
-    let ended = ended.says("there is no command `/nothing`; there are /help, ");
-    let ended = ended.says("write it as `/put PATH [NAME]`");
+    let ended = ended.says("no such command: `/nothing`\nhint: commands: /help, ");
+    let ended = ended.says("usage: `/put PATH [NAME]`");
     ended.says("`gone.txt` does not exist in the workspace");
 }
 
@@ -79,7 +79,7 @@ fn repl_goes_on_in_a_new_session_after_a_crash() {
     let input = "x = 1; import ctypes; ctypes.string_at(0)\n'x' in globals()\n";
     let ended = Scratch::new().feed(input, &["repl", "--env", bare()]);
     let ended = ended.exits_with(0).prints("False\n").says("SIGSEGV");
-    ended.says("the session was lost; this is a new one");
+    ended.says("session lost; this is a new one");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn repl_outlives_a_crash_and_goes_back() {
         .says("no such checkpoint: cell 99")
         .says("no such checkpoint: `soon`")
         .says("a number means a cell");
-    ended.says("write it as `/checkpoint NAME`");
+    ended.says("usage: `/checkpoint NAME`");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn repl_goes_on_in_a_fork_and_back() {
     assert_eq!(ended.stderr.matches("[in a fork").count(), 2, "{ended:#?}");
     let back = "[back in the session before /fork]";
     assert_eq!(ended.stderr.matches(back).count(), 2, "{ended:#?}");
-    let none = "there is no session to go back to; /fork";
+    let none = "cannot go back: there was no `/fork`";
     assert_eq!(ended.stderr.matches(none).count(), 2, "{ended:#?}");
     assert_eq!(scratch.read("out.txt"), "hello");
 }
@@ -163,8 +163,8 @@ fn repl_returns_from_a_fork_that_is_lost() {
     let ended = Scratch::new().feed(&input, &["repl", "--env", bare()]);
     let ended = ended.exits_with(0).prints("1\nFalse\n");
     let ended = ended
-        .says("[the session was lost; this is the one before /fork again]")
+        .says("[session lost; back in the session before /fork]")
         .says("File \"<cell 3>\"")
-        .says("there is no session to go back to");
-    ended.says("[the session was lost; this is a new one: variables and files are gone]");
+        .says("cannot go back: there was no `/fork`");
+    ended.says("[session lost; this is a new one: variables and files are gone]");
 }

@@ -74,7 +74,7 @@ fn run_answers_and_runs_tell_of_it() {
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "42");
     belljar(&scratch, &["runs", "replay", &id])
         .exits_with(0)
-        .prints("2 questions, all as they were asked\n");
+        .prints("2 requests, all identical\n");
     let shown = belljar(&scratch, &["runs", "show", &id[..8]]).exits_with(0);
     assert_eq!(shown.stdout, "The sum is 42.\n");
     assert!(shown.stderr.contains("sum 42"), "{shown:#?}");
@@ -144,7 +144,7 @@ fn run_says_what_is_wrong() {
     for (arguments, said) in [
         (
             &["run", "Hello"][..],
-            "error: no model is set\nhint: give one as PROVIDER/MODEL with --model",
+            "error: no model is set\nhint: give PROVIDER/MODEL with `--model`",
         ),
         (
             &["run", "--model", "gpt", "Hello"],
@@ -157,17 +157,17 @@ fn run_says_what_is_wrong() {
         (&["run", "--model", "ollama/x", " "], "the task is empty"),
         (
             &["run", "--model", "ollama/x", "--file", ".", "Hello"],
-            "--file .: it is a directory\nhint: give its files",
+            "--file .: is a directory\nhint: give its files",
         ),
         (
             &[
                 "run", "--model", "ollama/x", "--file", "a.txt", "--file", "./a.txt", "Hello",
             ],
-            "there is another file of this name",
+            "another file has the same name",
         ),
         (
             &["run", "--model", "openai/x", "--money", "1", "Hello"],
-            "what `openai/x` costs is not known\nhint: leave the limit out",
+            "the prices of `openai/x` are unknown\nhint: remove the limit",
         ),
     ] {
         let ended = belljar(&scratch, arguments).exits_with(2).says(said);
@@ -185,7 +185,7 @@ fn run_says_what_is_wrong() {
         .says("hint: set the variable OPENAI_API_KEY, or name a file");
     belljar(&scratch, &["runs", "show", "abc"])
         .exits_with(2)
-        .says("there is no run `abc`");
+        .says("no such run: `abc`");
     // A server that refuses: the run ends, typed, and is kept.
     let model = ScriptedModel::start([Scripted::status(400, "no such model")]).unwrap();
     let ended = run(&scratch, &model, &["Hello"]).exits_with(1);

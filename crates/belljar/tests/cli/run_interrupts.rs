@@ -60,7 +60,7 @@ fn one_interrupt_ends_the_cell_and_the_run_goes_on() {
     assert_eq!(ended.status.code(), Some(0), "{rest}");
     assert_eq!(ended.stdout, "It is 42.\n");
     assert!(
-        rest.contains("[the cell was interrupted; Ctrl-C once more ends the run]"),
+        rest.contains("[cell interrupted; press Ctrl-C again to end the run]"),
         "{rest}"
     );
     assert!(rest.contains("KeyboardInterrupt"), "{rest}");
@@ -79,7 +79,7 @@ fn two_interrupts_end_the_run() {
     interrupt(&child);
     wait_for(
         &mut stderr,
-        "[the cell was interrupted; Ctrl-C once more ends the run]",
+        "[cell interrupted; press Ctrl-C again to end the run]",
     );
     interrupt(&child);
     let mut rest = String::new();
@@ -89,7 +89,7 @@ fn two_interrupts_end_the_run() {
     for part in [
         "[ending the run]",
         "did not react to the stop",
-        "[not answered: it was stopped]",
+        "[not answered: stopped]",
     ] {
         assert!(rest.contains(part), "no {part:?} in {rest}");
     }
@@ -107,5 +107,5 @@ fn an_interrupt_while_the_model_writes_ends_the_run() {
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
     scratch.finish(child).exits_with(130);
-    assert!(rest.contains("[not answered: it was stopped]"), "{rest}");
+    assert!(rest.contains("[not answered: stopped]"), "{rest}");
 }

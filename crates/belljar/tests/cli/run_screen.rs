@@ -109,7 +109,7 @@ fn a_run_on_a_terminal() {
         ]);
     let got = scratch.on_a_terminal(&mut command);
     for part in [
-        "the model writes · 1 steps · 110 tokens",
+        "the model is writing · 1 steps · 110 tokens",
         "\u{1b}[35mfor\u{1b}[0m i \u{1b}[35min\u{1b}[0m range(",
         "It is 42, not 7.\n",
     ] {

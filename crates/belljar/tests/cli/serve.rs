@@ -150,7 +150,7 @@ fn keys_are_made_listed_and_revoked() {
     keys(&["revoke", &prefix]).exits_with(0).prints("");
     keys(&["revoke", &prefix])
         .exits_with(2)
-        .says("no key that is valid has the prefix");
+        .says("no valid key has the prefix");
     assert!(keys(&["list"]).stdout.contains("\trevoked at "));
     keys(&["create", "--tenant", "a b"])
         .exits_with(2)
@@ -269,14 +269,14 @@ fn a_log_for_programs_has_one_object_a_line() {
     assert_eq!(created["status"], 201);
     let ran = answered("/v1/sessions/{id}/cells");
     assert_eq!(ran["span"]["cell"], 1, "{ran:#}");
-    let ended = lines.iter().find(|line| line["message"] == "a cell ended");
+    let ended = lines.iter().find(|line| line["message"] == "cell ended");
     assert_eq!(ended.unwrap()["span"]["id"], ran["span"]["id"]);
     let refused = answered("/v1/sessions/{id}/restore");
     assert_eq!(refused["code"], "checkpoint_not_found", "{refused:#}");
     assert!(
         lines
             .iter()
-            .any(|line| line["message"] == "stopping: no new work is taken")
+            .any(|line| line["message"] == "shutting down: no new work is accepted")
     );
 }
 
@@ -428,7 +428,7 @@ fn tls_is_asked_for_clearly() {
     let refused = |arguments: &[&str]| scratch.belljar(&[&serve, arguments].concat()).exits_with(2);
     refused(&files).says("one.pem: No such file");
     scratch.write("one.pem", "nonsense");
-    refused(&files).says("one.pem: there is no certificate");
+    refused(&files).says("one.pem: it has no certificate");
     refused(&files[..2]).says("--tls-key");
 
     let mut command = scratch.prepare(BELLJAR);

@@ -19,7 +19,7 @@ fn exec_goes_on_from_a_snapshot() {
         "y.append(2); print(x, open('note.txt').read(), 'lock' in globals()); 1 / 0",
     ]);
     let ended = ended.exits_with(1).prints("{'a': [1, 2]} hi False\n");
-    let ended = ended.says("[not there: lock (not saved: TypeError: ");
+    let ended = ended.says("[not restored: lock (not saved: TypeError: ");
     ended.says("<cell 2>");
     // Also after a failure; and the first one is as it was.
     let ended = scratch.exec(&["--snapshot-in", "b.snapshot", "print(y)"]);
@@ -54,7 +54,7 @@ fn snapshots_that_are_none_are_refused() {
     fs::write(scratch.path("a.snapshot"), bytes).unwrap();
     refused("a.snapshot").says("the snapshot is damaged");
     let ended = scratch.exec(&["--snapshot-out", "no/such/place", "1"]);
-    ended.exits_with(2).says("--snapshot-out no/such/place");
+    ended.exits_with(2).says("`--snapshot-out no/such/place");
 }
 
 #[test]
@@ -68,6 +68,6 @@ fn repl_saves_and_loads() {
     let ended = ended.says("[my snapshot: names: 1, files: 0, ");
     let ended = ended
         .says("No such file")
-        .says("names that came back: 1, files: 0]");
+        .says("restored names: 1, files: 0]");
     ended.says("<cell 4>");
 }

@@ -48,10 +48,10 @@ fn an_interpreter_that_is_missing_says_what_to_name() {
 fn numbers_that_make_no_sense_are_refused() {
     let scratch = Scratch::new();
     for (option, value, remedy) in [
-        ("--timeout", "soon", "give a number of seconds"),
-        ("--timeout", "0", "above 0 and at most 86400"),
-        ("--timeout=-1", "", "above 0 and at most 86400"),
-        ("--timeout", "inf", "above 0 and at most 86400"),
+        ("--timeout", "soon", "expected a number of seconds"),
+        ("--timeout", "0", "above 0, at most 86400"),
+        ("--timeout=-1", "", "above 0, at most 86400"),
+        ("--timeout", "inf", "above 0, at most 86400"),
         ("--memory", "10", "64.."),
         ("--cpus", "none", "from 0.01 to 1024"),
     ] {
@@ -66,7 +66,7 @@ fn numbers_that_make_no_sense_are_refused() {
 fn a_seed_that_can_not_be_bound_is_refused() {
     let scratch = Scratch::new();
     let ended = scratch.exec(&["--seed", "[1]", "1"]).exits_with(2);
-    ended.says("--seed takes a JSON object, such as");
+    ended.says("`--seed` takes a JSON object, such as");
     let ended = scratch.exec(&["--seed", r#"{"class": 1}"#, "1"]);
     ended.exits_with(2).says("`class` (a keyword of Python)");
 }
@@ -83,7 +83,7 @@ fn hosts_that_can_not_be_allowed_are_refused() {
         ended.prints("").says(host).says(remedy);
     }
     let ended = scratch.exec(&["--allow", "example.com", "--walls=none", "1"]);
-    ended.exits_with(2).says("--allow needs walls");
+    ended.exits_with(2).says("`--allow` needs walls");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn walls_are_given_up_only_by_name() {
     ended.says("possible values: full, none");
     let ended = scratch.exec(&["--walls=none", "print(1)"]).exits_with(0);
     let ended = ended.prints("1\n").says("--walls=none");
-    ended.says("nothing in between");
+    ended.says("without isolation");
     let ended = scratch.exec(&["--walls=none", "--json", "print(1)"]);
     let lines = ended.exits_with(0).lines();
     assert_eq!(lines.last().unwrap()["walls"], "none");

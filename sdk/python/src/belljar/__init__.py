@@ -1,4 +1,4 @@
-"""Live Python sessions behind walls: the client of the Belljar service.
+"""Client of the Belljar service: live, isolated Python sessions.
 
     from belljar import Belljar
 

@@ -1,4 +1,4 @@
-"""The clients. `_sync.py` is made from `_async.py`."""
+"""The clients. `_sync.py` is generated from `_async.py`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class AsyncBelljar:
     """A Belljar service.
 
-    `url` and `api_key` come from the variables `BELLJAR_URL` (`http://127.0.0.1:7878` by default) and
-    `BELLJAR_API_KEY` where they are not given. What fails in a way that may pass is tried again up to
-    `retries` times, and has one effect. Closing it ends the sessions that it started.
+    `url` and `api_key` default to the variables `BELLJAR_URL` (default: `http://127.0.0.1:7878`) and
+    `BELLJAR_API_KEY`. Transient failures are retried up to `retries` times, with one effect in total. Closing the
+    client ends the sessions that it started.
     """
 
     def __init__(self, url: str | None = None, api_key: str | None = None, *, retries: int = 4) -> None:
@@ -45,12 +45,12 @@ class AsyncBelljar:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # What went wrong first is what is told.
+        # The first error is raised.
         with contextlib.suppress(*([BelljarError] if kind else [])):
             await self.close()
 
     async def close(self) -> None:
-        """Ends the sessions that were started here, but for those that are kept, and the connections."""
+        """Ends the sessions that this client started, except kept ones, and closes its connections."""
         try:
             for session in list(self._started.values()):
                 await session.close()
@@ -64,7 +64,7 @@ class AsyncBelljar:
         checkpoints: _core.Checkpoints | None = None,
         allow: list[str] | None = None,
     ) -> AsyncSession:
-        """Starts a session. What is left out is as the service has it; `allow` are hosts that it may reach."""
+        """Starts a session. Omitted options have the service's defaults; `allow` lists hosts that it may reach."""
         body = _core.new_session(limits, checkpoints, allow)
         return self._hold(await self._ask(models.SessionView, Call.change("POST", "/v1/sessions", json=body)))
 
@@ -76,12 +76,12 @@ class AsyncBelljar:
         return self._hold(await self._ask(models.SessionView, call))
 
     async def attach(self, id: str) -> AsyncSession:
-        """A session that is there already. Closing this client does not end it."""
+        """An existing session. Closing this client does not end it."""
         call = Call("GET", f"/v1/sessions/{_core.part(id)}")
         return AsyncSession(self, await self._ask(models.SessionView, call))
 
     async def sessions(self) -> AsyncIterator[models.SessionView]:
-        """All sessions of the tenant, the oldest first."""
+        """All sessions of the tenant, oldest first."""
         async for page in self._pages(models.SessionPage, "/v1/sessions"):
             for session in page.sessions:
                 yield session
@@ -97,19 +97,19 @@ class AsyncBelljar:
         approvals: _core.Policy | None = None,
         tools: Sequence[_core.Tool] | None = None,
     ) -> AsyncRun:
-        """Starts a run: an agent works on a task, with these files. It goes on by itself, whoever listens, also
-        when this client is closed. What is left out is as the service has it."""
+        """Starts a run: an agent works on a task, with these files. It continues without this client. Omitted options
+        have the service's defaults."""
         body = _core.new_run(
             task, files, model=model, language=language, budget=budget, approvals=approvals, tools=tools
         )
         return AsyncRun(self, await self._ask(models.RunView, Call.change("POST", "/v1/runs", json=body)))
 
     async def attach_run(self, id: str) -> AsyncRun:
-        """A run that is there already, whether it goes on or has ended."""
+        """An existing run, running or ended."""
         return AsyncRun(self, await self._ask(models.RunView, Call("GET", f"/v1/runs/{_core.part(id)}")))
 
     async def runs(self) -> AsyncIterator[models.RunBrief]:
-        """All runs of the tenant, the newest first."""
+        """All runs of the tenant, newest first."""
         async for page in self._pages(models.RunPage, "/v1/runs"):
             for run in page.runs:
                 yield run
@@ -132,7 +132,7 @@ class AsyncBelljar:
         return _core.parse(model, (await self._send(call)).content)
 
     async def _send(self, call: Call, to: BinaryIO | None = None) -> httpx.Response:
-        """An answer that is a success: read whole, or into a file, or not yet where it is a stream."""
+        """A successful response: read completely, into a file, or not yet if it is a stream."""
         attempts = _core.Attempts(self._retries)
         while True:
             try:
@@ -170,7 +170,7 @@ class AsyncBelljar:
         return response
 
     async def _save(self, call: Call, to: str | os.PathLike[str]) -> httpx.Response:
-        """Writes an answer to a file, which is there whole or not at all."""
+        """Writes a response to a file, atomically."""
         path = Path(to)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
             try:
@@ -184,7 +184,7 @@ class AsyncBelljar:
 
 
 class AsyncSession:
-    """One live interpreter with a workspace. `async with` ends it."""
+    """A live interpreter with a workspace. `async with` ends it."""
 
     def __init__(self, client: AsyncBelljar, view: models.SessionView) -> None:
         self.id = view.id
@@ -205,17 +205,17 @@ class AsyncSession:
             await self.close()
 
     async def close(self) -> None:
-        """Ends the session, whatever it does. One that has ended is left as it is."""
+        """Ends the session, even while a cell is running. No effect on an ended one."""
         with contextlib.suppress(NotFound, SessionEnded):
             await self._client._send(Call.change("DELETE", self._path))
         self.keep()
 
     def keep(self) -> None:
-        """Lets the session live on when the client that started it is closed. `attach` finds it by its `id`."""
+        """Keeps the session alive when its client is closed. `attach` finds it by its `id`."""
         self._client._started.pop(self.id, None)
 
     async def info(self) -> models.SessionView:
-        """What the session is doing, and what it uses (`use`). Waits for no cell, and does not wake it."""
+        """State and resource use (`use`) of the session. Waits for no cell, and does not wake the session."""
         return await self._ask(models.SessionView, Call("GET", self._path))
 
     async def run(
@@ -229,9 +229,9 @@ class AsyncSession:
     ) -> models.Outcome:
         """Runs a cell to its end.
 
-        An exception in the code is part of the outcome; `raise_for_status` raises it. `stream` is called with
-        each event as it comes. `wall_time` is in seconds, at most the session's limit. Who stops waiting
-        (Ctrl-C, a cancelled task) interrupts the cell.
+        An exception in the code is part of the outcome; `raise_for_status` raises it. `stream` is called with each
+        event. `wall_time` is the time limit in seconds, at most the session's limit. Ctrl-C or a cancelled task
+        interrupts the cell.
         """
         events = self.stream(code, wall_time=wall_time, when_busy=when_busy, on_failure=on_failure)
         try:
@@ -243,7 +243,7 @@ class AsyncSession:
         except BelljarError as error:
             if error.code != "events_gone":
                 raise
-            # It told more than is kept while the connection was lost; the outcome is kept.
+            # More events than are kept came while the connection was lost; the outcome is kept.
             return await self._outcome(events.reading)
         except asyncio.CancelledError:
             if events.cell is not None:
@@ -253,7 +253,7 @@ class AsyncSession:
         finally:
             await events.close()
         if events.outcome is None:
-            raise BelljarError("bad_answer", "the service told no outcome")
+            raise BelljarError("bad_answer", "the service returned no outcome")
         return events.outcome
 
     def stream(
@@ -264,10 +264,10 @@ class AsyncSession:
         when_busy: _core.WhenBusy = "wait",
         on_failure: _core.OnFailure = "keep",
     ) -> AsyncEvents:
-        """Runs a cell and gives its events as they come, the outcome last.
+        """Runs a cell and yields its events, the outcome last.
 
-        A connection that breaks is made again, and goes on with the event after the last one. The cell starts
-        with the first event that is asked for, and runs to its end whether anyone listens: `interrupt` stops it.
+        After a broken connection, the client reconnects and continues after the last event. The cell starts with the
+        first requested event, and runs to its end without a listener; `interrupt` stops it.
         """
         body = _core.cell(code, wall_time, when_busy, on_failure)
         longest = self.limits.wall_time_ms / 1000
@@ -284,7 +284,7 @@ class AsyncSession:
             await asyncio.sleep(0.5)
 
     async def interrupt(self) -> bool:
-        """Interrupts the cell that runs, as Ctrl-C would. False if none does."""
+        """Interrupts the running cell, like Ctrl-C. False if none is running."""
         call = Call.change("POST", f"{self._path}/interrupt")
         return (await self._ask(models.Interrupted, call)).interrupted
 
@@ -297,29 +297,29 @@ class AsyncSession:
         return await self._ask(models.CellView, Call("GET", f"{self._path}/cells/{number}"))
 
     async def checkpoint(self, name: str) -> None:
-        """Keeps a copy of the session, variables and files, under a name."""
+        """Makes a named checkpoint of the session."""
         await self._change("checkpoints", {"name": name})
 
     async def checkpoints(self) -> list[models.CheckpointView]:
-        """The copies that are kept, the newest last."""
+        """The checkpoints, newest last."""
         return (await self._ask(models.CheckpointList, Call("GET", f"{self._path}/checkpoints"))).checkpoints
 
     async def forget(self, name: str) -> None:
-        """Gives a copy up."""
+        """Deletes a named checkpoint."""
         await self._client._send(Call.change("DELETE", f"{self._path}/checkpoints/{_core.part(name)}"))
 
     async def restore(self, name: str | None = None, *, cell: int | None = None) -> None:
-        """Goes back to a copy: by its name, or the newest one made after a cell."""
+        """Restores a checkpoint: by name, or the newest one after a cell."""
         body = {"name": name, "cell": cell}
         await self._change("restore", {key: value for key, value in body.items() if value is not None})
 
     async def fork(self, count: int = 1) -> list[AsyncSession]:
-        """New sessions with all that this one has; it goes on as it is."""
+        """Forks the session, which continues unchanged."""
         forks = await self._ask(models.Forks, Call.change("POST", f"{self._path}/fork", json={"count": count}))
         return [self._client._hold(view) for view in forks.sessions]
 
     async def snapshot(self, to: str | os.PathLike[str]) -> int:
-        """Saves the session to a file; how many names and files could not be saved."""
+        """Saves a snapshot to a file. Returns the number of omitted names and files."""
         response = await self._client._save(Call("GET", f"{self._path}/snapshot"), to)
         return int(response.headers.get("belljar-left-out", 0))
 
@@ -328,11 +328,11 @@ class AsyncSession:
         await self._client._save(Call("GET", f"{self._path}/archive"), to)
 
     async def hibernate(self) -> models.LeftOut:
-        """Puts the session to sleep, and tells what it will lack when it wakes. Its next use wakes it."""
+        """Hibernates the session. Returns what it will lack when it wakes. Its next use wakes it."""
         return await self._ask(models.LeftOut, Call.change("POST", f"{self._path}/hibernate"))
 
     async def wake(self) -> None:
-        """Wakes the session, if it sleeps."""
+        """Wakes a hibernated session."""
         await self._client._send(Call.change("POST", f"{self._path}/wake"))
 
     async def _ask(self, model: type[ModelT], call: Call) -> ModelT:
@@ -343,7 +343,7 @@ class AsyncSession:
 
 
 class AsyncEvents:
-    """The events of a cell, as they come. `async with` lets go of the connection early; the cell runs on."""
+    """The events of a cell. `async with` closes the connection early; the cell keeps running."""
 
     def __init__(self, client: AsyncBelljar, reading: CellReading) -> None:
         self._client = client
@@ -352,12 +352,12 @@ class AsyncEvents:
 
     @property
     def cell(self) -> int | None:
-        """The number of the cell, once it has begun."""
+        """The number of the cell, after its start."""
         return self.reading.number
 
     @property
     def outcome(self) -> models.Outcome | None:
-        """Its outcome, once it has one."""
+        """The outcome, after the end of the cell."""
         return self.reading.outcome
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -373,7 +373,7 @@ class AsyncEvents:
         await self.close()
 
     async def close(self) -> None:
-        """Lets go of the connection."""
+        """Closes the connection."""
         await self._events.aclose()
 
     async def _read(self) -> _core.AsyncReading:
@@ -395,7 +395,7 @@ class AsyncEvents:
 
 
 class AsyncRun:
-    """An agent at a task. `view` is how the run was when the service last told: `state`, `spent` and the rest."""
+    """A run. `view` is its last known state: `state`, `spent` and the rest."""
 
     def __init__(self, client: AsyncBelljar, view: models.RunView) -> None:
         self.id = view.id
@@ -408,27 +408,27 @@ class AsyncRun:
 
     @property
     def answer(self) -> str | None:
-        """The answer, or the best there is, once the run has ended."""
+        """The answer, or the best one so far, after the end of the run."""
         return self.view.answer
 
     @property
     def waits_for(self) -> list[models.Approval]:
-        """What a person is to decide."""
+        """Pending approvals."""
         return self.view.waits_for
 
     @property
     def artifacts(self) -> list[models.Artifact]:
-        """Files that it made, once it has ended; `save` gets them."""
+        """Files that the run made, after its end; `save` downloads them."""
         return self.view.artifacts
 
     def __aiter__(self) -> _core.AsyncRunReading:
         return self.events()
 
     async def events(self, after: int = 0) -> _core.AsyncRunReading:
-        """The events of the run after this number, as they come, to its end.
+        """The events of the run after this number, to its end.
 
-        A connection that breaks is made again, and goes on with the event after the last one. `view` is told
-        anew when the run asks a person and when it has ended.
+        After a broken connection, the client reconnects and continues after the last event. `view` is updated when the
+        run needs approval and when it has ended.
         """
         reader = RunReader(self._client._access, self._path, after, self._client._retries)
         while not reader.ended:
@@ -451,28 +451,28 @@ class AsyncRun:
                 await asyncio.sleep(reader.lost(broke))
 
     async def result(self) -> models.RunView:
-        """Waits for the end: the answer, why it has ended, where its values were seen, the files that it made.
-        A run that asks a person waits for as long as nobody decides."""
+        """Waits for the end of the run. Returns its answer, reason, evidence and artifacts. A run that needs approval
+        waits until somebody decides."""
         async for _ in self.events(self.view.events):
             pass
         return self.view
 
     async def refresh(self) -> models.RunView:
-        """How the run is now."""
+        """The current state of the run."""
         self.view = await self._client._ask(models.RunView, Call("GET", self._path))
         return self.view
 
     async def approve(self, approval: models.Approval | None = None, *, rest_of_run: bool = False) -> None:
-        """Accepts what the run waits for: the first of `waits_for` where none is given. `rest_of_run` accepts also
-        what is like it from now on."""
+        """Approves a pending approval (default: the first of `waits_for`). `rest_of_run` also approves similar ones
+        from now on."""
         await self._decide(approval, {"kind": "accept", "rest_of_run": rest_of_run})
 
     async def edit(self, code: str, approval: models.Approval | None = None) -> None:
-        """Has this code run instead."""
+        """Runs this code instead."""
         await self._decide(approval, {"kind": "edit", "code": code})
 
     async def reject(self, feedback: str | None = None, approval: models.Approval | None = None) -> None:
-        """Refuses what the run waits for, and tells the model why."""
+        """Rejects a pending approval, with optional feedback for the model."""
         refusal = {"kind": "reject"} if feedback is None else {"kind": "feedback", "text": feedback}
         await self._decide(approval, refusal)
 
@@ -490,42 +490,42 @@ class AsyncRun:
         await self.refresh()
 
     async def cancel(self) -> None:
-        """Ends the run with the best answer that it has."""
+        """Cancels the run, with the best answer so far."""
         await self._change("cancel", {})
 
     async def interrupt(self) -> bool:
-        """Interrupts the cell that runs, as Ctrl-C would; the model is told, and goes on. False if none does."""
+        """Interrupts the running cell, like Ctrl-C; the model sees this and continues. False if none is running."""
         call = Call.change("POST", f"{self._path}/interrupt", json={})
         return (await self._client._ask(models.Interrupted, call)).interrupted
 
     async def resume(self) -> None:
-        """Goes on with a run that nobody is at."""
+        """Resumes an interrupted run."""
         await self._change("resume", {})
 
     async def delete(self) -> None:
-        """Deletes the run, which has ended, with its files. Runs that went on from it stay as they are."""
-        # It may go on for long: that is not for a request to wait for.
+        """Deletes the ended run with its files. Runs that continue it stay unchanged."""
+        # The run may take long: no request waits for its end.
         final = frozenset({"run_not_ended"})
         await self._client._send(Call.change("DELETE", self._path, final=final))
 
     async def raise_budget(self, budget: _core.Budget) -> None:
-        """Raises parts of the budget."""
+        """Raises the budget."""
         await self._change("budget", dict(budget))
 
     async def set_policy(self, approvals: _core.Policy) -> None:
-        """Says when a person is asked from now on."""
+        """Sets the approval policy for the rest of the run."""
         await self._change("policy", {"approvals": approvals})
 
     async def follow_up(self, task: str) -> AsyncRun:
-        """Starts a run that goes on from the end of this one."""
+        """Starts a follow-up: a run that continues from the end of this one."""
         return await self._go_on("follow-up", {"task": task})
 
     async def branch(self, step: int, task: str | None = None) -> AsyncRun:
-        """Starts a run that goes on from after a step of this one; with its task, where none is given."""
+        """Starts a branch: a run that continues after a step of this one (default: with the same task)."""
         return await self._go_on("branch", {"step": step} if task is None else {"step": step, "task": task})
 
     async def save(self, to: str | os.PathLike[str]) -> list[Path]:
-        """Writes the files that the run made into a directory; where each of them is."""
+        """Downloads the artifacts of the run into a directory. Returns their paths."""
         saved = []
         for artifact in self.artifacts:
             path = _core.destination(Path(to), artifact.path)
@@ -536,7 +536,7 @@ class AsyncRun:
         return saved
 
     async def export(self, to: str | os.PathLike[str]) -> None:
-        """Saves the run as a notebook, a script or a page: `.ipynb`, `.py` or `.html`."""
+        """Exports the run as notebook, script or HTML page: `.ipynb`, `.py` or `.html`."""
         query = {"format": Path(to).suffix.removeprefix(".")}
         await self._client._save(Call("GET", f"{self._path}/export", query=query), to)
 
@@ -557,7 +557,7 @@ class AsyncFiles:
         self._path = f"{session}/files"
 
     async def put(self, source: bytes | str | os.PathLike[str], name: str | None = None) -> None:
-        """Puts a file of this machine, or bytes, into the workspace; under its own name if none is given."""
+        """Uploads a local file, or bytes, to the workspace (default: under its own name)."""
         upload, name = _core.source(source, name)
         headers = {"Content-Type": "application/octet-stream"}
         await self._client._send(Call.change("PUT", self._one(name), upload=upload, headers=headers))
@@ -567,11 +567,11 @@ class AsyncFiles:
         return (await self._client._send(Call("GET", self._one(name)))).content
 
     async def save(self, name: str, to: str | os.PathLike[str]) -> None:
-        """Writes a file of the workspace to a file of this machine."""
+        """Downloads a file of the workspace to a local file."""
         await self._client._save(Call("GET", self._one(name)), to)
 
     async def list(self, directory: str = "") -> models.FileList:
-        """What is in the workspace, or in a directory of it."""
+        """Lists the files of the workspace, or of a directory in it."""
         query = {"path": directory} if directory else {}
         return await self._client._ask(models.FileList, Call("GET", self._path, query=query))
 
@@ -580,7 +580,7 @@ class AsyncFiles:
         await self._client._send(Call.change("DELETE", self._one(name)))
 
     async def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
-        """Puts a data frame into the workspace, as `.csv` or `.parquet`."""
+        """Uploads a data frame to the workspace, as `.csv` or `.parquet`."""
         await self.put(_core.from_frame(name, frame), name)
 
     async def get_frame(self, name: str) -> pandas.DataFrame:

@@ -32,7 +32,7 @@ CONNECT = 5.0
 SILENCE = 60.0
 # What takes its time in the host: copies of sessions, and whatever waits for a cell to end.
 PATIENCE = 600.0
-# Seconds; who is told to wait for longer decides that for themselves.
+# Seconds; the caller decides about longer waits.
 LONGEST_WAIT = 60.0
 CHUNK = 1 << 16
 
@@ -47,17 +47,17 @@ Event = Union[
     models.DeniedEvent,
     models.OutcomeEvent,
 ]
-"""One fact about a running cell. `type` tells them apart; the last one is always an `OutcomeEvent`."""
+"""One fact about a running cell. `type` is its kind; the last one is always an `OutcomeEvent`."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class RunEvent:
-    """One fact about a run, as its journal has it; docs/events.schema.json has the fields of each kind."""
+    """One fact about a run, from its journal; docs/events.schema.json has the fields of each kind."""
 
     number: int
-    """From 1, without gaps: where `Run.events` can go on."""
+    """Number of the event, from 1 without gaps: where `Run.events` can continue."""
     kind: str
     data: Json
 
@@ -75,11 +75,11 @@ Checkpoints = Literal["off", "auto", "every"]
 Policy = Literal["never", "risky", "always"]
 Tool = Literal["plan", "read_file"]
 RunFile = Union[str, "os.PathLike[str]", "tuple[str, bytes]"]
-"""A file of this machine, or a name and its contents."""
+"""A local file, or a name and its contents."""
 
 
 class Limits(TypedDict, total=False):
-    """What a session may use, at most as much as the service gives."""
+    """Resource limits of a session, at most the service's maximum."""
 
     memory_bytes: int
     milli_cpus: int
@@ -90,7 +90,7 @@ class Limits(TypedDict, total=False):
 
 
 class Budget(TypedDict, total=False):
-    """What a run may use, at most as much as the service gives."""
+    """Budget of a run, at most the service's maximum."""
 
     steps: int
     tokens: int
@@ -161,12 +161,12 @@ class Access:
         url = (url or os.environ.get("BELLJAR_URL") or URL).rstrip("/")
         key = (key or os.environ.get("BELLJAR_API_KEY") or "").strip()
         if not url.startswith(("http://", "https://")):
-            raise ValueError(f"the address of a Belljar service starts with http:// or https://, not {url!r}")
+            raise ValueError(f"the URL of a Belljar service starts with http:// or https://, not {url!r}")
         if not key:
             raise _errors.Unauthorized(
                 "unauthorized",
-                "there is no key: set BELLJAR_API_KEY, or call Belljar(api_key=...). `belljar serve` prints one"
-                " at its first start; `belljar keys create --tenant NAME --scope sessions` makes others",
+                "no API key: set BELLJAR_API_KEY, or call Belljar(api_key=...). `belljar serve` prints one"
+                " at its first start; `belljar keys create --tenant NAME --scope sessions` creates others",
             )
         return cls(url, key)
 
@@ -198,7 +198,7 @@ class Access:
         }
         if not isinstance(body, dict) or not isinstance(body.get("code"), str):
             # A proxy speaks, not the service.
-            detail = f"{self.url} answered {status} {response.reason_phrase}, and that is no answer of a Belljar service"
+            detail = f"{self.url} returned {status} {response.reason_phrase}, not a response of a Belljar service"
             return _errors.error("no_service", detail, retry=status in (408, 429, 502, 503, 504), **more)
         return self._told(body, **more)
 
@@ -336,7 +336,7 @@ class RunReader(Reader[RunEvent]):
         return self._again(self._path)
 
     def is_whole(self, run: models.RunView) -> bool:
-        """Whether nothing follows: who has the last event of a run that has ended is told no more."""
+        """Whether no event follows: the last event of an ended run was received."""
         return run.reason is not None and self._last >= run.events
 
     def _event(self, kind: str, data: str) -> RunEvent:
@@ -345,11 +345,11 @@ class RunReader(Reader[RunEvent]):
 
 
 def parse(model: type[ModelT], text: str | bytes) -> ModelT:
-    """An answer as its type."""
+    """Parses a response."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        detail = f"the service answered something else than a {model.__name__}; is it another version? {error}"
+        detail = f"the service did not return a {model.__name__}; is it another version? {error}"
         raise BelljarError("bad_answer", detail) from error
 
 
@@ -361,7 +361,7 @@ def listen(response: httpx.Response) -> None:
 def part(name: str) -> str:
     """A name as a part of a path. What would lead elsewhere is none."""
     if name in ("", ".", ".."):
-        raise ValueError(f"{name!r} is no name")
+        raise ValueError(f"{name!r} is not a valid name")
     return quote(name, safe="")
 
 
@@ -417,7 +417,7 @@ def destination(directory: Path, path: str) -> Path:
     """Where a file of a run goes. Its path was chosen by code that nobody has read."""
     parts = path.split("/")
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part or ":" in part for part in parts):
-        raise BelljarError("bad_answer", f"the service names a file {path!r}, which leads elsewhere")
+        raise BelljarError("bad_answer", f"the service names a file {path!r} outside the directory")
     return directory.joinpath(*parts)
 
 
@@ -426,7 +426,7 @@ def frame_kind(name: str) -> str:
     for kind in ("csv", "parquet"):
         if name.endswith(f".{kind}"):
             return kind
-    raise ValueError(f"a data frame is put and got as .csv or .parquet, not as {name!r}")
+    raise ValueError(f"a data frame must be .csv or .parquet, not {name!r}")
 
 
 def from_frame(name: str, frame: pandas.DataFrame) -> bytes:

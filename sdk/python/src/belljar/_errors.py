@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions."""
+"""Exceptions of the client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNREACHABLE = "unreachable"
 
 
 class BelljarError(Exception):
-    """The service refused a request, failed, or could not be reached.
+    """The service refused a request, failed, or is unreachable.
 
     `code` never changes its meaning, and docs/errors.md has a section for each; `remedy` is the address of
     that section on the service itself.
@@ -34,12 +34,12 @@ class BelljarError(Exception):
         self.title = title
         self.status = status
         self.retry = retry
-        """Whether the same request may succeed later. It was tried some times already."""
+        """Whether the same request may succeed later. The client has already retried it."""
         self.retry_after = retry_after
-        """Seconds after which to try again."""
+        """Seconds to wait before a retry."""
         self.remedy = remedy
         self.request_id = request_id
-        """What the log of the service has more under."""
+        """Id of the request in the log of the service."""
         super().__init__(code, detail)
 
     def __str__(self) -> str:
@@ -55,15 +55,15 @@ def _again(kind: type[BelljarError], fields: dict[str, Any]) -> BelljarError:
 
 
 class Unreachable(BelljarError):
-    """Nobody answered, or the connection broke and could not be made again."""
+    """No response, or the connection broke and reconnecting failed."""
 
 
 class Unauthorized(BelljarError):
-    """There is no key, it is wrong or revoked, or it is not for this."""
+    """The key is missing, wrong or revoked, or lacks a scope."""
 
 
 class NotFound(BelljarError):
-    """There is no such session, cell, checkpoint or file."""
+    """No such session, cell, checkpoint, run or file."""
 
 
 class SessionEnded(BelljarError):
@@ -71,19 +71,19 @@ class SessionEnded(BelljarError):
 
 
 class SessionBusy(BelljarError):
-    """Another cell runs, and the request asked not to wait."""
+    """Another cell is running, and the request asked not to wait."""
 
 
 class RateLimited(BelljarError):
-    """The tenant uses as much as it may."""
+    """The tenant has reached a limit or a quota."""
 
 
 class Unavailable(BelljarError):
-    """The service is full, short of memory, or about to stop."""
+    """The service is at its limit, short of memory, or shutting down."""
 
 
 class CellFailed(Exception):
-    """A cell did not end in success. `Outcome.raise_for_status` raises it."""
+    """A cell failed. Raised by `Outcome.raise_for_status`."""
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome

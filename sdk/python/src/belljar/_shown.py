@@ -59,7 +59,7 @@ class DisplayMethods:
 
     @property
     def html(self) -> str | None:
-        """As HTML, as the code gave it: not to be put into a page as it is."""
+        """HTML, as the code gave it: never embed it in a page unsanitised."""
         data = self.data("text/html")
         return None if data is None else data.decode(errors="replace")
 
@@ -111,22 +111,22 @@ class OutcomeMethods:
 
     @property
     def ok(self) -> bool:
-        """Whether it ran to its end."""
+        """Whether the cell succeeded."""
         return self.status == "success"
 
     @property
     def stdout(self) -> str:
-        """What was written to standard output. `stdout_output` tells whether something was left out."""
+        """Text of standard output. `stdout_output` says whether it is truncated."""
         return self.stdout_output.text
 
     @property
     def stderr(self) -> str:
-        """What was written to standard error. `stderr_output` tells whether something was left out."""
+        """Text of standard error. `stderr_output` says whether it is truncated."""
         return self.stderr_output.text
 
     @property
     def display(self) -> Display | None:
-        """The last thing that was displayed: the value of the last expression, where the cell ends in one."""
+        """The last display: the value of the last expression, if the cell ends with one."""
         return self.displays[-1] if self.displays else None
 
     @property
@@ -135,13 +135,13 @@ class OutcomeMethods:
         return self.display.text if self.display is not None else None
 
     def raise_for_status(self: Outcome) -> Outcome:  # type: ignore[misc]
-        """Itself, if it is a success; raises `CellFailed` else."""
+        """Returns itself on success; otherwise raises `CellFailed`."""
         if not self.ok:
             raise CellFailed(self)
         return self
 
     def __str__(self) -> str:
-        """All that the cell wrote and displayed, in words, without terminal sequences."""
+        """Output and displays of the cell as text, without terminal sequences."""
         parts = [self.transcript, *(display.text or "" for display in self.displays)]
         if not self.ok:
             parts.append(str(CellFailed(self)))  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def _frame(page: str) -> str:
 
 
 class ShownMethods:
-    """What a person is asked to approve, as text."""
+    """The view of an approval, as text."""
 
     if TYPE_CHECKING:
         tool: str | None
@@ -203,7 +203,7 @@ class ShownMethods:
     def __str__(self) -> str:
         lines = [] if self.tool is None else [f"tool: {self.tool}"]
         lines += [f"- {found.capability}: {found.what} (line {found.line})" for found in self.findings]
-        lines += [f"- look out: {remark}" for remark in self.remarks]
+        lines += [f"- warning: {remark}" for remark in self.remarks]
         for row in self.rows:
             text = "".join(part.text for part in row.parts)
             lines.append(f"     ┊ {text}" if row.line is None else f"{row.line:4} │ {text}")

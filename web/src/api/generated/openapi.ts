@@ -10,8 +10,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Gives a key to the browser to keep, where no script can read it. The cookie counts only in requests with the
-         *     header `X-Belljar: 1`.
+         * Logs a browser in: stores the key in a cookie that scripts cannot read.
+         * @description The cookie is accepted only in requests with the header `X-Belljar: 1`.
          */
         post: operations["log_in"];
         delete?: never;
@@ -29,7 +29,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Lets the browser forget its key. */
+        /** Logs a browser out: deletes the cookie. */
         post: operations["log_out"];
         delete?: never;
         options?: never;
@@ -44,7 +44,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists tasks that a demonstration knows. A service that is none has none. */
+        /** Lists the example tasks of demo mode; otherwise none. */
         get: operations["list_examples"];
         put?: never;
         post?: never;
@@ -61,7 +61,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows whose key this is, and what the service has for it. */
+        /** Shows tenant and scopes of the key, and what the service offers. */
         get: operations["show_me"];
         put?: never;
         post?: never;
@@ -78,10 +78,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists runs, the newest first. */
+        /** Lists runs, newest first. */
         get: operations["list_runs"];
         put?: never;
-        /** Starts a run. It goes on by itself, whoever listens. */
+        /** Starts a run, which continues without its client. */
         post: operations["create_run"];
         delete?: never;
         options?: never;
@@ -96,13 +96,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows a run: how it is, what it waits for, what came of it. */
+        /** Shows a run: its state, pending approvals and result. */
         get: operations["show_run"];
         put?: never;
         post?: never;
         /**
-         * Deletes a run that has ended: its events and its files. Runs that went on from it stay as they are. Large values that
-         *     no other run has go as soon as no run of the tenant goes on.
+         * Deletes an ended run with its events and files.
+         * @description Runs that continue it stay unchanged. Large values that no other run has are deleted as soon as no run of the
+         *     tenant is running.
          */
         delete: operations["delete_run"];
         options?: never;
@@ -119,7 +120,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Decides what a run waits for. It goes on, also where the service was started again since it asked. */
+        /** Decides a pending approval and resumes the run, also after a restart of the service. */
         post: operations["decide_approval"];
         delete?: never;
         options?: never;
@@ -136,7 +137,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Shows code that a person wants to run instead of what waits, as an approval shows it. Nothing is decided. */
+        /** Previews edited code in the view of an approval. Decides nothing. */
         post: operations["preview_edit"];
         delete?: never;
         options?: never;
@@ -151,7 +152,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Downloads a file that a run made, once it has ended. */
+        /** Downloads an artifact of an ended run. */
         get: operations["get_artifact"];
         put?: never;
         post?: never;
@@ -171,8 +172,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Starts a run that goes on from a step of another one, with the session as it was then: its cells up to there are
-         *     run again, unless a person must approve one of them: then the session is a new one. That run is left as it is.
+         * Starts a branch: a run that continues a step of another one, which stays unchanged.
+         * @description The cells up to that step are executed again. If one of them needs approval, the session is new and empty
+         *     instead.
          */
         post: operations["branch_run"];
         delete?: never;
@@ -191,8 +193,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Raises parts of the budget of a run, at most to what the service gives. What is not named, or is lower than what
-         *     the run has, stays as it is.
+         * Raises the budget of a run, at most to the service's maximum.
+         * @description Omitted parts, and parts below the current budget, stay unchanged.
          */
         post: operations["raise_budget"];
         delete?: never;
@@ -210,7 +212,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ends a run with the best answer that it has. */
+        /** Cancels a run, with the best answer so far. */
         post: operations["cancel_run"];
         delete?: never;
         options?: never;
@@ -226,8 +228,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Streams the events of a run from its journal, from the first or from where a client left off, to its end.
-         *     Between them come `reply` and `cell`, without `id`: what the model and the code say while they do.
+         * Streams the events of a run's journal, from the first one or after `Last-Event-ID`, to its end.
+         * @description Between them are `reply` and `cell` events without `id`: live output of the model and the code.
          */
         get: operations["stream_run"];
         put?: never;
@@ -245,7 +247,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Downloads a run as a notebook, a script or a page, as far as it has come. */
+        /** Exports a run so far as notebook, script or HTML page. */
         get: operations["export_run"];
         put?: never;
         post?: never;
@@ -265,9 +267,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Starts a run that goes on from the end of another one, in its session, as it was kept; where it was not, the
-         *     cells of that run are run again, unless a person must approve one of them: then the session is a new one. The model
-         *     is told what was done.
+         * Starts a follow-up: a run that continues the end of another one, in its session.
+         * @description If the session was not kept, the cells of that run are executed again. If one of them needs approval, the
+         *     session is new and empty instead. The model gets a note about this.
          */
         post: operations["follow_up_run"];
         delete?: never;
@@ -285,7 +287,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Interrupts the cell that runs, as Ctrl-C would. The model is told, and goes on. */
+        /** Interrupts the running cell, like Ctrl-C. The model sees this and continues. */
         post: operations["interrupt_run"];
         delete?: never;
         options?: never;
@@ -303,8 +305,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Says when a person is asked in the rest of a run, at least as often as the service wants. What waits for a
-         *     person waits on.
+         * Sets the approval policy for the rest of a run, at least as strict as the service's.
+         * @description Pending approvals stay pending.
          */
         post: operations["set_policy"];
         delete?: never;
@@ -322,7 +324,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Goes on with a run that nobody is at. One that goes on, or waits for a person, is left as it is. */
+        /** Resumes an interrupted run. No effect on a running or waiting one. */
         post: operations["resume_run"];
         delete?: never;
         options?: never;
@@ -337,7 +339,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows steps of a run as they were understood, with the outcomes of their cells. */
+        /** Lists the parsed steps of a run, with outcomes of cells. */
         get: operations["list_steps"];
         put?: never;
         post?: never;
@@ -354,7 +356,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists sessions, the oldest first. */
+        /** Lists sessions, oldest first. */
         get: operations["list_sessions"];
         put?: never;
         /** Starts a session. */
@@ -393,7 +395,7 @@ export interface paths {
         get: operations["show_session"];
         put?: never;
         post?: never;
-        /** Ends a session and forgets it. */
+        /** Deletes a session and ends its processes. */
         delete: operations["delete_session"];
         options?: never;
         head?: never;
@@ -424,10 +426,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the cells of a session that are kept. */
+        /** Lists the cells that a session keeps. */
         get: operations["list_cells"];
         put?: never;
-        /** Runs a cell: waits for its outcome or, with `Accept: text/event-stream`, streams its events. */
+        /** Runs a cell and returns its outcome; with `Accept: text/event-stream`, streams its events. */
         post: operations["run_cell"];
         delete?: never;
         options?: never;
@@ -442,7 +444,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows a cell that runs or has run. */
+        /** Shows a cell. */
         get: operations["show_cell"];
         put?: never;
         post?: never;
@@ -459,7 +461,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Streams the events of a cell, from the first or from where a client left off, to its end. */
+        /** Streams the events of a cell, from the first one or after `Last-Event-ID`, to its end. */
         get: operations["stream_cell"];
         put?: never;
         post?: never;
@@ -476,10 +478,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the copies that are kept of a session. Waits for a cell that runs. */
+        /** Lists the checkpoints of a session. Waits for a running cell. */
         get: operations["list_checkpoints"];
         put?: never;
-        /** Keeps a copy of a session under a name. Waits for a cell that runs. */
+        /** Makes a named checkpoint of a session. Waits for a running cell. */
         post: operations["create_checkpoint"];
         delete?: never;
         options?: never;
@@ -497,7 +499,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Gives up the copy of a name. */
+        /** Deletes a named checkpoint. */
         delete: operations["forget_checkpoint"];
         options?: never;
         head?: never;
@@ -511,7 +513,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists what is in a workspace. */
+        /** Lists the files of a workspace. */
         get: operations["list_files"];
         put?: never;
         post?: never;
@@ -530,7 +532,7 @@ export interface paths {
         };
         /** Downloads a file. */
         get: operations["get_file"];
-        /** Writes a file, whole or not at all, making the directories it needs. */
+        /** Writes a file atomically, and creates its directories. */
         put: operations["put_file"];
         post?: never;
         /** Deletes a file or an empty directory. */
@@ -549,7 +551,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Makes new sessions that start as copies of this one. Waits for a cell that runs. */
+        /** Forks a session. Waits for a running cell. */
         post: operations["fork_session"];
         delete?: never;
         options?: never;
@@ -566,7 +568,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Puts a session to sleep; its next use wakes it. Waits for a cell that runs. */
+        /** Hibernates a session; its next use wakes it. Waits for a running cell. */
         post: operations["hibernate_session"];
         delete?: never;
         options?: never;
@@ -583,7 +585,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Interrupts the cell that runs, as Ctrl-C would; its variables are kept. */
+        /** Interrupts the running cell, like Ctrl-C; variables are kept. */
         post: operations["interrupt_session"];
         delete?: never;
         options?: never;
@@ -598,7 +600,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the names of a session's namespace. Waits for a cell that runs. */
+        /** Lists the names of a session's namespace. Waits for a running cell. */
         get: operations["show_manifest"];
         put?: never;
         post?: never;
@@ -617,7 +619,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes a session back to a copy: its variables, not its files. Waits for a cell that runs. */
+        /** Restores the variables of a checkpoint; files stay. Waits for a running cell. */
         post: operations["restore_session"];
         delete?: never;
         options?: never;
@@ -632,7 +634,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Downloads a session as a snapshot. Waits for a cell that runs; the session goes on as it is. */
+        /** Downloads a snapshot of a session, which stays live. Waits for a running cell. */
         get: operations["download_snapshot"];
         put?: never;
         post?: never;
@@ -651,7 +653,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Wakes a session, if it sleeps. */
+        /** Wakes a hibernated session. */
         post: operations["wake_session"];
         delete?: never;
         options?: never;
@@ -666,7 +668,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Opens a WebSocket: cells to run and interrupts in, events out, as JSON in text messages. */
+        /** Opens a WebSocket: cells and interrupts in, events out, as JSON text messages. */
         get: operations["open_socket"];
         put?: never;
         post?: never;
@@ -755,14 +757,14 @@ export interface components {
             /** @description Why not, in words. */
             why?: string | null;
         };
-        /** @description Another way from a step of a run. */
+        /** @description A branch of a run. */
         BranchFrom: {
             /**
              * Format: int32
-             * @description The last of its steps that counts.
+             * @description Last step that the new run keeps.
              */
             step: number;
-            /** @description What is to be done; the task of that run, if it is left out. */
+            /** @description Task for the model [default: the task of that run]. */
             task?: string | null;
         };
         /** @description Whether code of a run may try alternatives, and which of them is accepted. */
@@ -813,11 +815,11 @@ export interface components {
              */
             repeats: number;
         };
-        /** @description What a client lets a run use. */
+        /** @description Requested budget of a run. */
         BudgetAsked: {
             /**
              * Format: int32
-             * @description Calls of tools.
+             * @description Tool calls.
              */
             calls?: number | null;
             /**
@@ -827,17 +829,17 @@ export interface components {
             money?: number | null;
             /**
              * Format: int64
-             * @description Seconds that the model and the tools take together.
+             * @description Time of model and tools together, in seconds.
              */
             seconds?: number | null;
             /**
              * Format: int32
-             * @description Turns of the model.
+             * @description Steps, each a turn of the model.
              */
             steps?: number | null;
             /**
              * Format: int64
-             * @description Tokens of all requests and replies together.
+             * @description Tokens of all requests and replies.
              */
             tokens?: number | null;
         };
@@ -889,12 +891,12 @@ export interface components {
              */
             took_ms: number;
         };
-        /** @description A call of a tool. */
+        /** @description A tool call. */
         CallView: {
-            /** @description Its arguments; for a cell, `code` as it ran: that of a person who changed it. */
+            /** @description Arguments; for a cell, `code` as executed, including edits by a person. */
             arguments: Record<string, never>;
             outcome?: components["schemas"]["Outcome"];
-            /** @description What the model was told instead of an outcome, such as why code was not run. */
+            /** @description Note for the model instead of an outcome, such as why code was not run. */
             told?: string | null;
             tool: string;
         };
@@ -969,9 +971,9 @@ export interface components {
             /** @description The protocol error. */
             detail: string;
         };
-        /** @description The cells of a session that are kept. */
+        /** @description The cells that a session keeps. */
         CellList: {
-            /** @description The oldest first, without their outcomes. */
+            /** @description Oldest first, without outcomes. */
             cells: components["schemas"]["CellView"][];
         };
         /** @description The result of a cell. */
@@ -1009,20 +1011,20 @@ export interface components {
             lost: boolean;
         };
         /**
-         * @description What a cell is doing.
+         * @description State of a cell.
          * @enum {string}
          */
         CellState: "running" | "done" | "failed";
-        /** @description A cell that runs or has run. */
+        /** @description A running or ended cell. */
         CellView: {
             /**
              * Format: int32
-             * @description Its number in the session.
+             * @description Number of the cell in its session.
              */
             cell: number;
             /**
              * Format: int64
-             * @description How many events it has told so far.
+             * @description Number of events so far.
              */
             events: number;
             outcome?: components["schemas"]["Outcome"];
@@ -1046,63 +1048,63 @@ export interface components {
              */
             removed: string[];
         };
-        /** @description The copies of a session. */
+        /** @description The checkpoints of a session. */
         CheckpointList: {
-            /** @description The newest last. */
+            /** @description Newest last. */
             checkpoints: components["schemas"]["CheckpointView"][];
         };
         /**
-         * @description When frozen copies are made of a session.
+         * @description When checkpoints of a session are made.
          * @enum {string}
          */
         CheckpointPolicy: "off" | "auto" | "every";
-        /** @description A frozen copy of a session. */
+        /** @description A checkpoint of a session. */
         CheckpointView: {
             /**
              * Format: int32
-             * @description The cell after which it was made; 0 before the first one.
+             * @description Cell after which it was made; 0 before the first cell.
              */
             cell: number;
             /**
              * Format: int64
-             * @description Memory that it holds alone.
+             * @description Memory that only this checkpoint holds, in bytes.
              */
             memory_bytes?: number | null;
-            /** @description Its name, if it was made by name. */
+            /** @description Name of the checkpoint, if it has one. */
             name?: string | null;
         };
         /** @description A checkpoint to make. */
         CreateCheckpoint: {
-            /** @description Its name; a copy of the same name is given up. */
+            /** @description Name; replaces a checkpoint of the same name. */
             name: string;
         };
-        /** @description A run to start. What is left out is as the service has it. */
+        /** @description A run to start. Omitted fields have the service's defaults. */
         CreateRun: {
             approvals?: components["schemas"]["PolicyAsked"] | null;
-            /** @description What it may use, at most as much as the service gives. */
+            /** @description Budget, at most the service's maximum. */
             budget?: components["schemas"]["BudgetAsked"];
-            /** @description Files of its workspace. */
+            /** @description Files for the workspace. */
             files?: components["schemas"]["FileGiven"][];
             language?: components["schemas"]["Language"];
-            /** @description One of the service's models. */
+            /** @description One of the models that the service offers. */
             model?: string | null;
-            /** @description What is to be done. */
+            /** @description Task for the model. */
             task: string;
-            /** @description Tools of the host that the model is offered, besides Python. */
+            /** @description Tools of the host for the model, besides Python. */
             tools?: components["schemas"]["ToolAsked"][];
         };
-        /** @description How a session is to be. What is left out is as the service has it. */
+        /** @description Options of a new session. Omitted fields have the service's defaults. */
         CreateSession: {
             checkpoints?: components["schemas"]["CheckpointPolicy"] | null;
-            /** @description What it may use, at most as much as the service gives. */
+            /** @description Resource limits, at most the service's maximum. */
             limits?: components["schemas"]["LimitsAsked"];
-            /** @description What it may reach; nothing by default. */
+            /** @description Network access [default: none]. */
             network?: components["schemas"]["NetworkAsked"];
         };
-        /** @description What a person decided. */
+        /** @description Decision about a pending approval. */
         Decide: {
             decision: components["schemas"]["DecisionAsked"];
-            /** @description The hash of what was looked at, as the approval has it: the decision is for these bytes alone. */
+            /** @description `hash` of the approval: the decision is only for these bytes. */
             hash: string;
         };
         /** @description A person's decision. */
@@ -1128,21 +1130,21 @@ export interface components {
             /** @constant */
             kind: "reject";
         };
-        /** @description What a person says. */
+        /** @description A person's decision. */
         DecisionAsked: {
             /** @enum {string} */
             kind: "accept";
-            /** @description Don't ask again in this run for a cell with the same capabilities, or for this tool. */
+            /** @description Don't ask again in this run for the same tool or capabilities. */
             rest_of_run?: boolean;
         } | {
-            /** @description The code. */
+            /** @description Code to run. */
             code: string;
             /** @enum {string} */
             kind: "edit";
         } | {
             /** @enum {string} */
             kind: "feedback";
-            /** @description In the person's words. */
+            /** @description Feedback text. */
             text: string;
         } | {
             /** @enum {string} */
@@ -1192,13 +1194,13 @@ export interface components {
              */
             cpu_us: number;
         };
-        /** @description Code as an approval would show it. */
+        /** @description Code in the view of an approval. */
         EditPreview: {
             shown: components["schemas"]["ShownSubject"];
         };
-        /** @description Code that a person wants to run instead. */
+        /** @description Edited code. */
         EditedCode: {
-            /** @description All of it. */
+            /** @description The whole code. */
             code: string;
         };
         /** @description The end of a run. */
@@ -1288,13 +1290,13 @@ export interface components {
             /** @description Where it was seen; left out if nowhere. */
             seen?: components["schemas"]["Seen"] | null;
         };
-        /** @description A file that a run of an example starts with. */
+        /** @description A file of an example task. */
         ExampleFile: {
-            /** @description As base64. */
+            /** @description Contents, as base64. */
             contents: string;
             name: string;
         };
-        /** @description A task that the demonstration knows. */
+        /** @description An example task of demo mode. */
         ExampleView: {
             files: components["schemas"]["ExampleFile"][];
             id: string;
@@ -1358,37 +1360,37 @@ export interface components {
             /** @constant */
             fate: "lost";
         };
-        /** @description A file that a run gets: with its contents, or from a session of the same tenant. */
+        /** @description A file for a run: its contents, or a file of a session of the same tenant. */
         FileGiven: {
-            /** @description Its contents, as base64. */
+            /** @description Contents, as base64. */
             contents?: string | null;
-            /** @description Its name in the workspace of the run, without directories. */
+            /** @description Name in the workspace of the run, without directories. */
             name: string;
-            /** @description Its path in the workspace of that session. */
+            /** @description Path in the workspace of that session. */
             path?: string | null;
-            /** @description The session that has it; its key needs the scope `sessions` too. */
+            /** @description Session with the file; the key also needs the scope `sessions`. */
             session_id?: string | null;
         };
         /**
-         * @description What something in a workspace is.
+         * @description Kind of an entry.
          * @enum {string}
          */
         FileKind: "file" | "directory" | "other";
-        /** @description What is in a workspace. */
+        /** @description The entries of a workspace. */
         FileList: {
             /** @description Sorted by path. */
             files: components["schemas"]["FileView"][];
-            /** @description Whether there is more than a listing holds. */
+            /** @description Whether the listing is truncated. */
             truncated: boolean;
         };
-        /** @description Something in a workspace. */
+        /** @description An entry of a workspace. */
         FileView: {
             kind: components["schemas"]["FileKind"];
-            /** @description Relative to the workspace. */
+            /** @description Path, relative to the workspace. */
             path: string;
             /**
              * Format: int64
-             * @description Bytes, for a file.
+             * @description Size of a file, in bytes.
              */
             size: number;
         };
@@ -1408,20 +1410,20 @@ export interface components {
         Finish: "stop" | "tool_calls" | "length" | {
             other: string;
         };
-        /** @description A task for after a run. */
+        /** @description A follow-up of a run. */
         FollowUp: {
-            /** @description What is to be done. */
+            /** @description Task for the model. */
             task: string;
         };
-        /** @description How many forks to make. */
+        /** @description Number of forks to make. */
         ForkSession: {
             /**
              * Format: int32
-             * @description One, unless it is said otherwise.
+             * @description Number of forks [default: 1].
              */
             count?: number;
         };
-        /** @description The sessions that were made. */
+        /** @description The new sessions. */
         Forks: {
             sessions: components["schemas"]["SessionView"][];
         };
@@ -1462,53 +1464,53 @@ export interface components {
         };
         /** @description Whether a cell was interrupted. */
         Interrupted: {
-            /** @description False if no cell ran. */
+            /** @description False if no cell was running. */
             interrupted: boolean;
         };
         /** @description A language of text for people or models. */
         Language: "english" | "chinese";
-        /** @description What a snapshot does not hold. */
+        /** @description Names and files that a snapshot lacks. */
         LeftOut: {
             /**
              * Format: int64
-             * @description Bytes of the snapshot.
+             * @description Size of the snapshot, in bytes.
              */
             bytes: number;
-            /** @description Files that were not saved; where there are more than 1,000, as with names. */
+            /** @description Files that were not saved. After 1,000 entries, as with names. */
             files: components["schemas"]["Reason"][];
-            /** @description Names that were not saved; where there are more than 1,000, the last entry has no name and says how many. */
+            /** @description Names that were not saved. After 1,000 entries, a last one without name has the number of the rest. */
             names: components["schemas"]["Reason"][];
         };
-        /** @description Limits that a client asks for. */
+        /** @description Requested limits. */
         LimitsAsked: {
             /**
              * Format: int64
-             * @description Processor time a cell may use.
+             * @description CPU time limit of a cell, in milliseconds.
              */
             cpu_time_ms?: number | null;
             /**
              * Format: int64
-             * @description Memory of everything in the session, its files included.
+             * @description Memory of the session, including its files, in bytes.
              */
             memory_bytes?: number | null;
             /**
              * Format: int64
-             * @description Thousandths of a processor.
+             * @description CPU limit, in thousandths of a CPU.
              */
             milli_cpus?: number | null;
             /**
              * Format: int64
-             * @description Processes and threads.
+             * @description Number of processes and threads.
              */
             processes?: number | null;
             /**
              * Format: int64
-             * @description How long a cell may run.
+             * @description Time limit of a cell, in milliseconds.
              */
             wall_time_ms?: number | null;
             /**
              * Format: int64
-             * @description Size of the workspace.
+             * @description Size of the workspace, in bytes.
              */
             workspace_bytes?: number | null;
         };
@@ -1529,28 +1531,28 @@ export interface components {
             /** Format: int64 */
             workspace_bytes: number;
         };
-        /** @description A key that a browser is to keep. */
+        /** @description Login of a browser. */
         LogIn: {
-            /** @description The key, `bj_PREFIX_SECRET`. */
+            /** @description API key, `bj_PREFIX_SECRET`. */
             key: string;
         };
-        /** @description The names of a namespace. */
+        /** @description Names in a namespace. */
         Manifest: {
             names: components["schemas"]["NameInfo"][];
         };
-        /** @description Whose key it is, and what it is good for. */
+        /** @description Tenant and rights of a key. */
         Me: {
             budget: components["schemas"]["Budget"];
-            /** @description Whether the service is a demonstration. */
+            /** @description Whether the service is in demo mode. */
             demo: boolean;
-            /** @description Whether this address is for those who administer: it has `/v1/admin`, but neither runs nor sessions. */
+            /** @description Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions. */
             is_admin_address: boolean;
-            /** @description The models that runs may have, the usual one first. */
+            /** @description Models for runs, the default first. */
             models: string[];
-            /** @description What the key may do. */
+            /** @description Scopes of the key. */
             scopes: string[];
             tenant: string;
-            /** @description Of the service. */
+            /** @description Version of the service. */
             version: string;
         };
         /** @description One name of a namespace. */
@@ -1582,9 +1584,9 @@ export interface components {
              */
             preview?: string | null;
         };
-        /** @description Hosts that a client asks for. */
+        /** @description Requested network access. */
         NetworkAsked: {
-            /** @description Entries of the service's own list, as they stand there. */
+            /** @description Entries of the service's allow-list, exactly as listed there. */
             allow?: string[];
         };
         /** @description A file that could not be kept. */
@@ -1597,7 +1599,7 @@ export interface components {
         /** @description A body without fields, or none. */
         Nothing: Record<string, never>;
         /**
-         * @description What becomes of the variables when a cell does not end in success.
+         * @description What to do with the variables if a cell fails.
          * @enum {string}
          */
         OnFailureAsked: "keep" | "restore";
@@ -1710,54 +1712,54 @@ export interface components {
             /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
         };
-        /** @description The run that another one goes on from. */
+        /** @description The run that another one continues. */
         ParentView: {
             id: string;
             /**
              * Format: int32
-             * @description The last of its steps that counts.
+             * @description Last step that the new run keeps.
              */
             step: number;
         };
         /** @description When approval is needed, from the weakest to the strictest. */
         Policy: "never" | "risky" | "always";
         /**
-         * @description When a person is asked.
+         * @description Which code and tool calls need approval.
          * @enum {string}
          */
         PolicyAsked: "never" | "risky" | "always";
-        /** @description A problem as it stands in an answer, as RFC 9457 has it. */
+        /** @description A problem in a response (RFC 9457). */
         Problem: {
-            /** @description What went wrong, in one word that never changes. */
+            /** @description Stable code of a problem. */
             code: string;
-            /** @description What went wrong this time. */
+            /** @description Cause of this problem. */
             detail: string;
             quota?: components["schemas"]["QuotaUse"] | null;
             /** @description Whether the same request may succeed later. */
             retry: boolean;
             /**
              * Format: int32
-             * @description The status of the answer.
+             * @description HTTP status of the response.
              */
             status: number;
-            /** @description What the code means. */
+            /** @description Meaning of the code. */
             title: string;
-            /** @description Where the page about this code is, on this server. */
+            /** @description Path of the page about this code, on this server. */
             type: string;
         };
         /**
-         * @description One thing that a tenant may use so much of.
+         * @description A quota of a tenant.
          * @enum {string}
          */
         Quota: "sessions" | "runs" | "creates_per_second" | "requests_per_second" | "memory_bytes" | "disk_bytes" | "cpu_ms" | "output_bytes" | "egress_bytes" | "events" | "tokens" | "money_micros";
-        /** @description A quota that is used up, as a client is told. */
+        /** @description An exceeded quota, in a response. */
         QuotaUse: {
             /** Format: int64 */
             limit: number;
             name: components["schemas"]["Quota"];
             /**
              * Format: int64
-             * @description When it is counted anew, in seconds since 1970, where it is counted for a day.
+             * @description Time of the reset of a daily quota, in seconds since 1970.
              */
             resets_at?: number | null;
             /** Format: int64 */
@@ -1791,7 +1793,7 @@ export interface components {
              */
             calls?: number | null;
         };
-        /** @description What was left out, and why. */
+        /** @description An omitted name or file, with the reason. */
         Reason: {
             name: string;
             why: string;
@@ -1813,14 +1815,14 @@ export interface components {
             /** @description Reasoning with the server's signature, which must go back unchanged with this reply. */
             sealed_thinking?: unknown[];
         };
-        /** @description A copy to go back to: by its cell or by its name. */
+        /** @description The checkpoint to restore, by cell or by name. */
         RestoreCheckpoint: {
             /**
              * Format: int32
-             * @description The newest copy that was made after this cell.
+             * @description The newest checkpoint after this cell.
              */
             cell?: number | null;
-            /** @description The copy of this name. */
+            /** @description The checkpoint of this name. */
             name?: string | null;
         };
         /** @description The capabilities of a cell. */
@@ -1834,7 +1836,7 @@ export interface components {
         RunBrief: {
             /**
              * Format: int64
-             * @description Seconds since 1970.
+             * @description Creation time, in seconds since 1970.
              */
             created_at: number;
             id: string;
@@ -1845,16 +1847,16 @@ export interface components {
         };
         /** @description A cell to run. */
         RunCell: {
-            /** @description Python source. */
+            /** @description Python source code. */
             code: string;
-            /** @description What becomes of the variables if it does not succeed. */
+            /** @description What to do with the variables if the cell fails. */
             on_failure?: components["schemas"]["OnFailureAsked"];
             /**
              * Format: int64
-             * @description How long it may run, if shorter than the session's limit.
+             * @description Time limit, if shorter than the session's, in milliseconds.
              */
             wall_time_ms?: number | null;
-            /** @description What to do while another cell runs. */
+            /** @description What to do if another cell is running. */
             when_busy?: components["schemas"]["WhenBusyAsked"];
         };
         /** @description One fact about a run. The journal has them in order; folding them yields the run. */
@@ -2067,25 +2069,25 @@ export interface components {
         });
         /** @description A page of runs. */
         RunPage: {
-            /** @description Where the next page begins; not there on the last one. */
+            /** @description Cursor of the next page; absent on the last page. */
             next_cursor?: string | null;
             runs: components["schemas"]["RunBrief"][];
         };
         /**
-         * @description How a run is.
+         * @description State of a run.
          * @enum {string}
          */
         RunState: "running" | "waits" | "answered" | "ended" | "interrupted";
         /** @description A run. */
         RunView: components["schemas"]["RunBrief"] & {
-            /** @description The answer, or the best there is. */
+            /** @description Answer, or the best one so far. */
             answer?: string | null;
             approvals: components["schemas"]["Policy"];
             artifacts: components["schemas"]["Artifact"][];
             budget: components["schemas"]["Budget"];
             /**
              * Format: int64
-             * @description How many events it has.
+             * @description Number of events.
              */
             events: number;
             evidence: components["schemas"]["Evidence"][];
@@ -2093,7 +2095,7 @@ export interface components {
             not_kept?: components["schemas"]["NotKept"][];
             /**
              * Format: int64
-             * @description How many more could not be kept.
+             * @description Number of further files that were not kept.
              */
             not_kept_more?: number;
             reason?: components["schemas"]["ExitReason"];
@@ -2127,42 +2129,42 @@ export interface components {
         };
         /** @description A page of sessions. */
         SessionPage: {
-            /** @description Where the next page begins; not there on the last one. */
+            /** @description Cursor of the next page; absent on the last page. */
             next_cursor?: string | null;
             sessions: components["schemas"]["SessionView"][];
         };
         /**
-         * @description What a session is doing.
+         * @description State of a session.
          * @enum {string}
          */
         SessionState: "awake" | "hibernated" | "ended";
         /** @description A session. */
         SessionView: {
-            /** @description Hosts that it may reach. */
+            /** @description Hosts that the session may reach. */
             allow: string[];
-            /** @description Whether a cell runs. */
+            /** @description Whether a cell is running. */
             busy: boolean;
             /**
              * Format: int32
-             * @description The number of the last cell that has begun.
+             * @description Number of the last started cell.
              */
             cells: number;
             checkpoints: components["schemas"]["CheckpointPolicy"];
             /**
              * Format: int64
-             * @description Seconds since 1970.
+             * @description Creation time, in seconds since 1970.
              */
             created_at: number;
-            /** @description The environment that it started from. */
+            /** @description Environment of the session. */
             environment: string;
-            /** @description The session that it is a fork of. */
+            /** @description Id of the session that this is a fork of. */
             forked_from?: string | null;
             id: string;
             limits: components["schemas"]["LimitsView"];
             state: components["schemas"]["SessionState"];
             use?: components["schemas"]["UseView"] | null;
         };
-        /** @description When a person is to be asked from now on. */
+        /** @description New approval policy. */
         SetPolicy: {
             approvals: components["schemas"]["PolicyAsked"];
         };
@@ -2317,24 +2319,24 @@ export interface components {
         Status: "success" | "failure" | "timeout" | "crashed";
         /** @description Steps of a run. */
         StepPage: {
-            /** @description Whether there are further steps. */
+            /** @description Whether more steps follow. */
             more: boolean;
             steps: components["schemas"]["StepView"][];
         };
-        /** @description One turn of the model as it was understood, and what it caused. */
+        /** @description One turn of the model as parsed, and its effects. */
         StepView: {
-            /** @description What it asked for, in its order. */
+            /** @description Tool calls, in order. */
             calls: components["schemas"]["CallView"][];
-            /** @description What the model was told about it, such as why its code was not run. */
+            /** @description Note for the model, such as why its code was not run. */
             note?: string | null;
             /**
              * Format: int32
-             * @description Counted from 1.
+             * @description Number of the step, from 1.
              */
             number: number;
-            /** @description What the model thought, where it said so. */
+            /** @description Thoughts of the model, if it gave any. */
             thought?: string | null;
-            /** @description False where nothing in the reply could be understood. */
+            /** @description False if the reply was not understood. */
             understood: boolean;
         };
         /** @description One of the two output streams of a program. */
@@ -2491,28 +2493,28 @@ export interface components {
             /** @description Whether a count was left out by the server, so that it is our estimate. */
             estimated: boolean;
         };
-        /** @description What a session uses, its frozen copies included. */
+        /** @description Resource use of a session, including its checkpoints. */
         UseView: {
             /**
              * Format: int64
-             * @description Processor time since it was started or woken.
+             * @description CPU time since the session started or woke, in milliseconds.
              */
             cpu_ms?: number | null;
             /**
              * Format: int64
-             * @description Memory of everything in the session, its files included.
+             * @description Memory of the session, including its files, in bytes.
              */
             memory_bytes?: number | null;
             /**
              * Format: int64
-             * @description Processes and threads.
+             * @description Number of processes and threads.
              */
             processes?: number | null;
         };
         /** @description The isolation of the cell. */
         Walls: "full" | "unfiltered" | "none";
         /**
-         * @description What to do with a cell while another one runs.
+         * @description What to do with a new cell if another one is running.
          * @enum {string}
          */
         WhenBusyAsked: "wait" | "refuse";
@@ -2538,7 +2540,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key is good, and is in the cookie `belljar`. */
+            /** @description The key is valid, and is in the cookie `belljar`. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -2565,7 +2567,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The cookie is gone. */
+            /** @description The cookie is deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -2621,7 +2623,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the key is good for. */
+            /** @description Tenant and rights of the key. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2644,9 +2646,9 @@ export interface operations {
     list_runs: {
         parameters: {
             query?: {
-                /** @description The most of the page. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: string;
             };
             header?: never;
@@ -2679,7 +2681,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -2691,7 +2693,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run, which has begun. */
+            /** @description The started run. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2747,18 +2749,18 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The run, which has ended. */
+                /** @description The ended run. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -2780,13 +2782,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /** @description The run. */
                 id: string;
-                /** @description One of `waits_for`. */
+                /** @description `id` of one of `waits_for`. */
                 approval: string;
             };
             cookie?: never;
@@ -2797,7 +2799,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is in the journal, and holds. */
+            /** @description The decision is in the journal. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -2819,13 +2821,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /** @description The run. */
                 id: string;
-                /** @description One of `waits_for`. */
+                /** @description `id` of one of `waits_for`. */
                 approval: string;
             };
             cookie?: never;
@@ -2836,7 +2838,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What a person is to see. */
+            /** @description The view of the code. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2863,7 +2865,7 @@ export interface operations {
             path: {
                 /** @description The run. */
                 id: string;
-                /** @description The `path` of one of its artifacts. */
+                /** @description `path` of an artifact of the run. */
                 path: string;
             };
             cookie?: never;
@@ -2894,7 +2896,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -2909,7 +2911,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new run, which has begun. */
+            /** @description The started run. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2933,7 +2935,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -2948,7 +2950,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run, with what it may use now. */
+            /** @description The run, with its new budget. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2972,7 +2974,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -2987,7 +2989,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run, which is about to end. */
+            /** @description The run, which is ending. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3011,7 +3013,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The number of the last event that the client has. */
+                /** @description Number of the last received event. */
                 "Last-Event-ID"?: number | null;
             };
             path: {
@@ -3022,16 +3024,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The events after that, with their numbers as `id`. */
+            /** @description The later events, numbered by `id`. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "text/event-stream": {
-                        /** @description Its number, from 1. */
+                        /** @description Number of the event, from 1. */
                         id: string;
-                        /** @description The `type` of what it says, or `fault`. */
+                        /** @description `type` of the event, or `fault`. */
                         event: string;
                         data: string;
                     };
@@ -3051,7 +3053,7 @@ export interface operations {
     export_run: {
         parameters: {
             query?: {
-                /** @description A notebook, a script or a page; a notebook by default. */
+                /** @description Export format [default: notebook]. */
                 format?: "ipynb" | "py" | "html";
             };
             header?: never;
@@ -3089,11 +3091,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The run, which has ended. */
+                /** @description The ended run. */
                 id: string;
             };
             cookie?: never;
@@ -3104,7 +3106,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new run, which has begun. */
+            /** @description The started run. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -3128,7 +3130,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3143,7 +3145,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether a cell ran. */
+            /** @description Whether a cell was running. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3167,7 +3169,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3206,7 +3208,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3244,9 +3246,9 @@ export interface operations {
     list_steps: {
         parameters: {
             query?: {
-                /** @description Steps with a higher number than this. */
+                /** @description Only steps after this number. */
                 after?: number;
-                /** @description The most of the page. */
+                /** @description Maximum number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -3258,7 +3260,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Its steps, in their order. */
+            /** @description The steps, in order. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3281,9 +3283,9 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description The most of the page. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: string;
             };
             header?: never;
@@ -3316,7 +3318,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3352,7 +3354,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3388,7 +3390,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what is known: 304 if it is still so. */
+                /** @description `ETag` of an earlier response; 304 if nothing has changed. */
                 "If-None-Match"?: string | null;
             };
             path: {
@@ -3408,7 +3410,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionView"];
                 };
             };
-            /** @description It is as it was. */
+            /** @description Not modified. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -3430,7 +3432,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3441,7 +3443,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3527,7 +3529,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3542,7 +3544,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The outcome, or the events with their numbers as `id`. */
+            /** @description The outcome, or the events, numbered by `id`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3550,9 +3552,9 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Outcome"];
                     "text/event-stream": {
-                        /** @description Its number, from 1. */
+                        /** @description Number of the event, from 1. */
                         id: string;
-                        /** @description The `type` of what it says, or `fault`. */
+                        /** @description `type` of the event, or `fault`. */
                         event: string;
                         data: string;
                     };
@@ -3576,7 +3578,7 @@ export interface operations {
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description The number of the cell. */
+                /** @description Number of the cell. */
                 cell: number;
             };
             cookie?: never;
@@ -3607,29 +3609,29 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The number of the last event that the client has. */
+                /** @description Number of the last received event. */
                 "Last-Event-ID"?: number | null;
             };
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description The number of the cell. */
+                /** @description Number of the cell. */
                 cell: number;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The events after that, with their numbers as `id`. */
+            /** @description The later events, numbered by `id`. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "text/event-stream": {
-                        /** @description Its number, from 1. */
+                        /** @description Number of the event, from 1. */
                         id: string;
-                        /** @description The `type` of what it says, or `fault`. */
+                        /** @description `type` of the event, or `fault`. */
                         event: string;
                         data: string;
                     };
@@ -3658,7 +3660,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The copies. */
+            /** @description The checkpoints. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3682,7 +3684,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3697,7 +3699,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is kept. */
+            /** @description The checkpoint is made. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3719,20 +3721,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description The name of the copy. */
+                /** @description Name of the checkpoint. */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3753,7 +3755,7 @@ export interface operations {
     list_files: {
         parameters: {
             query?: {
-                /** @description A directory; all of the workspace by default. */
+                /** @description Directory to list [default: the whole workspace]. */
                 path?: string;
             };
             header?: never;
@@ -3792,7 +3794,7 @@ export interface operations {
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description Relative to the workspace. */
+                /** @description Path, relative to the workspace. */
                 path: string;
             };
             cookie?: never;
@@ -3823,13 +3825,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description Relative to the workspace. */
+                /** @description Path, relative to the workspace. */
                 path: string;
             };
             cookie?: never;
@@ -3840,7 +3842,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is there. */
+            /** @description The file is written. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3862,20 +3864,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description Relative to the workspace. */
+                /** @description Path, relative to the workspace. */
                 path: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3897,7 +3899,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3936,7 +3938,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3951,7 +3953,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It sleeps. What it will lack when it wakes. */
+            /** @description The session hibernates. What it will lack when it wakes. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3975,7 +3977,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3990,7 +3992,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether a cell ran. */
+            /** @description Whether a cell was running. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4046,7 +4048,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -4061,7 +4063,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is as it was. */
+            /** @description The variables are restored. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4091,7 +4093,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The snapshot. `Belljar-Left-Out` is the number of names and files that it does not hold; of files, at most 1,001. */
+            /** @description The snapshot. `Belljar-Left-Out` is the number of omitted names and files; of files, at most 1,001. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4115,7 +4117,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key with the same request gives the first answer again. */
+                /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -4130,7 +4132,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is awake. */
+            /** @description The session is awake. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4151,13 +4153,13 @@ export interface operations {
     open_socket: {
         parameters: {
             query?: {
-                /** @description A cell whose events the client wants first. */
+                /** @description Cell whose events to send first. */
                 cell?: number;
-                /** @description The number of the last event of it that the client has. */
+                /** @description Number of the last received event of that cell. */
                 after?: number;
             };
             header?: {
-                /** @description `belljar`; with a second one, `belljar.key.KEY`, where no `Authorization` can be sent. */
+                /** @description `belljar`; plus `belljar.key.KEY` if the client cannot send `Authorization`. */
                 "Sec-WebSocket-Protocol"?: string | null;
             };
             path: {
@@ -4175,7 +4177,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request asks for no WebSocket. */
+            /** @description The request is not a WebSocket upgrade. */
             426: {
                 headers: {
                     [name: string]: unknown;

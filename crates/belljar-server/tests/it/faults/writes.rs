@@ -120,7 +120,7 @@ pub(super) const WRITES: &[Write] = &[
     ),
     write(
         "tenants",
-        "count what a tenant used",
+        "count the use of a tenant",
         "tenants.keep_spent",
         false,
         Act::RunCell,
@@ -224,11 +224,7 @@ pub(super) const WRITES: &[Write] = &[
         true,
         Act::Snapshot,
     ),
-    of_engine(
-        "sleeping sessions",
-        "put a session to sleep",
-        Act::Hibernate,
-    ),
+    of_engine("hibernated sessions", "hibernate a session", Act::Hibernate),
     of_engine("engine", "start a session", Act::StartSession),
     of_engine("engine", "keep the whole of a long output", Act::LongOutput),
 ];
@@ -454,7 +450,7 @@ impl Write {
                     "{about}"
                 );
                 end_session(admin, target).with(204).await;
-                held("the session lived on; the next request ended it")
+                held("the session stayed live; the next request ended it")
             }
             Act::StartRun | Act::StartRunOnce | Act::StartRunWithFile => {
                 assert!(refused, "{about}: {saw}");
@@ -475,7 +471,7 @@ impl Write {
                 client.until(target, "answered").await;
                 acknowledged(
                     target.to_owned(),
-                    "the run waited on; the next decision was taken",
+                    "the run kept waiting; the next decision was taken",
                 )
             }
             Act::CancelRun => {
@@ -487,7 +483,7 @@ impl Write {
                 finished(client, target, about).await;
                 acknowledged(
                     target.to_owned(),
-                    "the run went on by itself and has its artifact",
+                    "the run resumed by itself and has its artifact",
                 )
             }
             Act::FinishRun => {
@@ -544,7 +540,7 @@ impl Write {
                     "{about}"
                 );
                 end_session(admin, target).with(204).await;
-                held("the session lived on; the next download is whole")
+                held("the session stayed live; the next download is whole")
             }
             Act::StartSession => {
                 assert!(refused || saw == "201", "{about}: {saw}");
