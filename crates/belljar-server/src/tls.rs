@@ -115,8 +115,7 @@ impl Tls {
                 }
                 // One of the two may not have been written yet: its change is seen, too.
                 Err(error) => {
-                    tracing::warn!(%error, "cannot reload the TLS certificate; the old one stays in \
-                 use")
+                    tracing::warn!(%error, "cannot reload the TLS certificate; the old one stays in use");
                 }
             }
             seen = stamp;

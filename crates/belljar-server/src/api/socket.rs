@@ -229,7 +229,7 @@ impl Socket {
                     }
                 }
                 SocketEvent::Begun(id, Err(problem)) => {
-                    self.refuse(web, id.as_deref(), &problem).await?
+                    self.refuse(web, id.as_deref(), &problem).await?;
                 }
                 SocketEvent::Told(Some(event)) => self.tell(web, &event).await?,
                 SocketEvent::Told(None) => {
