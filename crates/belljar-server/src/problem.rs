@@ -16,7 +16,7 @@ use crate::tenants::{Quota, TenantsError};
 const STORAGE_RETRY: u32 = 5;
 
 /// The page with a section for each code: what it means, and what to do.
-pub const ERRORS_PAGE: &str = include_str!("../../../docs/errors.md");
+pub const ERRORS_PAGE: &str = include_str!("errors.md");
 
 macro_rules! codes {
     ($($variant:ident $code:literal $status:ident $retry:ident $title:literal;)*) => {

@@ -246,7 +246,7 @@ fn user_namespaces() -> Finding {
 /// The profile of `AppArmor` for this program, wherever it is.
 fn profile() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "/usr/bin/belljar".into());
-    let text = include_str!("../../../ops/apparmor/belljar");
+    let text = include_str!("apparmor");
     text.replace("/usr/bin/belljar", &program.display().to_string())
 }
 

@@ -228,7 +228,7 @@ impl RunScreen {
             }
             Event::Denied(denial) => self.note(&format!("[network: {denial}]")),
             Event::Truncated { .. } => {
-                self.note(self.say(["[output truncated here: too long]", "[输出过长，此处截断]"]))
+                self.note(self.say(["[output truncated here: too long]", "[输出过长，此处截断]"]));
             }
             Event::Outcome(outcome) => self.outcome(outcome),
             Event::Started { .. }
