@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
     Stopwatch, bare_environment, builder, data_session, descriptors, engine, eventually, good,
-    inits, name, printed, processes_below, resident, seconds, session_with, template, timed,
-    traces, without_checkpoints,
+    inits, name, printed, processes_below, repeats, resident, seconds, session_with, template,
+    timed, traces, without_checkpoints,
 };
 
 /// A number below `limit`, another one each time.
@@ -35,8 +35,8 @@ fn kill(pid: u32) {
     let _ = kill_process(pid, Signal::KILL);
 }
 
-/// Kills the template (70 times) and sessions' inits (70 times) at random moments, while sessions
-/// start and run cells.
+/// Kills the template and sessions' inits in turns (70 times each with `BELLJAR_LONG`) at random moments, while
+/// sessions start and run cells.
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_killing_template_and_init_leaves_nothing() {
     // What a runtime and a first engine keep open is the baseline.
@@ -50,7 +50,7 @@ async fn heavy_killing_template_and_init_leaves_nothing() {
     let witness = engine.session().await.unwrap();
     good(&witness, "x = 'still here'").await;
     let witness_init = inits();
-    for round in 0..140 {
+    for round in 0..repeats(40, 140) {
         let busy = tokio::spawn({
             let engine = engine.clone();
             async move {
@@ -123,11 +123,11 @@ async fn caller() {
     tasks.join_next().await;
 }
 
-/// Kills the caller 60 times at random moments, from its first breath to full work.
+/// Kills the caller (60 times with `BELLJAR_LONG`) at random moments, from its first breath to full work.
 #[tokio::test]
 async fn heavy_killing_the_caller_leaves_nothing() {
     let before = traces(0);
-    for _ in 0..60 {
+    for _ in 0..repeats(20, 60) {
         let mut caller = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "hygiene::caller", "--ignored", "--nocapture"])
             .stdout(Stdio::null())

@@ -96,6 +96,15 @@ pub(crate) fn timed(code: &str, wall_time: Duration) -> Cell {
     }
 }
 
+/// How often something is repeated: `BELLJAR_LONG` asks for the number that is measured before a release.
+pub(crate) fn repeats(short: usize, long: usize) -> usize {
+    if std::env::var_os("BELLJAR_LONG").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
 pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
