@@ -210,7 +210,7 @@ impl CellRecord {
                 log.bytes += rendered.len();
                 log.events.push_back(rendered);
             } else {
-                // Nothing after a gap is told: who reads asks for the outcome.
+                // Nothing is sent after a gap: the reader requests the outcome.
                 *log = Log {
                     given_up: number,
                     ..Log::default()

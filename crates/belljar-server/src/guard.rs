@@ -113,7 +113,7 @@ pub(crate) async fn guard(
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
-    // What is empty is told where it becomes known.
+    // Empty fields are recorded when they become known.
     let span = tracing::info_span!(
         "request", id, %method, route, tenant = Empty, key = Empty, session = Empty, cell = Empty,
         status = Empty, code = Empty
@@ -274,7 +274,7 @@ fn scope_of(request: &Request) -> Option<Scope> {
         "runs" => Some(Scope::Runs),
         // Who a key belongs to is for whoever has it.
         "me" | "demo" => None,
-        // What nobody thought of is for nobody but those who administer.
+        // Any other route is for admins only.
         _ => Some(Scope::Admin),
     }
 }

@@ -80,7 +80,7 @@ impl Peers {
         let (loopback, address) = (address.to_canonical().is_loopback(), network(address));
         let mut open = lock(&self.open);
         let of_address = open.unauthenticated.get(&address).map_or(0, BTreeMap::len);
-        // On loopback is a proxy, or nobody but those who have this machine.
+        // Clients on loopback are a proxy, or users of this machine.
         if of_address >= MAX_OF_ADDRESS && !loopback {
             open.cut_oldest(address);
         } else if open.count >= self.most {

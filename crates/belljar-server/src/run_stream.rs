@@ -31,7 +31,7 @@ pub(crate) async fn stream(
         last: last.number,
         over: last.is_end && after == last.number,
         parts: None,
-        // Who goes on has heard it.
+        // A reader that continues has received it.
         is_new: after == 0,
         id,
         listener,

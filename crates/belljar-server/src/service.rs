@@ -38,7 +38,7 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     /// Wrong keys that were given to log in.
     pub(crate) logins: Logins,
-    /// Whose requests without a key are, where the service is a demonstration.
+    /// The caller of requests without a key, in demo mode.
     pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,

@@ -167,7 +167,7 @@ async fn session_start_fresh(args: &SessionArgs, n: usize) -> anyhow::Result<Tim
 
 async fn session_start_pooled(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
     let engine = args.builder(args.environment()?).warm_pool(4);
-    // Time for the next pooled session, as between two users.
+    // Time to refill the warm pool, as between two users.
     let pause = Duration::from_millis(100);
     starts(engine.build(), n, pause).await
 }

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let settings = Settings::load(&args.settings)?;
     let mut options = args.session.options()?;
-    // A session outlives its mistakes. Without walls, the engine makes no copies.
+    // A session survives crashes. Without walls, the engine makes no checkpoints.
     options.checkpoints = Checkpoints::Auto;
     options.hibernate_after = Some(Duration::from_secs(60 * args.idle));
     let engine = tokio::select! {

@@ -37,7 +37,7 @@ pub(crate) struct ReplArgs {
 }
 
 pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
-    // A person at a prompt doesn't notice the milliseconds of a copy, but would miss the variables.
+    // A person at a prompt doesn't notice the milliseconds of a checkpoint, but would miss the variables.
     let options = args.session.options_with_checkpoints()?;
     let environment = args.session.environment()?;
     let engine = args.session.warm(environment).await?;

@@ -92,7 +92,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let mut session = args.session.options()?;
-    // A session outlives its mistakes. Without walls, the engine makes no copies.
+    // A session survives crashes. Without walls, the engine makes no checkpoints.
     session.checkpoints = Checkpoints::Auto;
     session.hibernate_after = Some(Duration::from_secs(60 * args.idle));
     // What --allow lists is what sessions may ask for.

@@ -69,7 +69,7 @@ impl Screen {
             };
         };
         let mut file = std::fs::File::open(path)?;
-        // The start of a character whose end was not told: it is at most three bytes.
+        // The start of an incomplete character: at most three bytes.
         let mut pending = vec![0; live.min(3)];
         file.seek(io::SeekFrom::Start((live - pending.len()) as u64))?;
         file.read_exact(&mut pending)?;

@@ -85,7 +85,7 @@ async fn brief(
     let state = match summary.last.decode::<RunEvent>() {
         Ok(RunEvent::Ended(ending)) if ending.reason == ExitReason::Answered => RunState::Answered,
         Ok(RunEvent::Ended(_)) => RunState::Ended,
-        // Few: those that go on, or wait.
+        // Few: running and waiting ones.
         _ => match service.runs.read(&caller.tenant, id.as_str()).await {
             Ok(recorded) => RunState::from_recorded(&recorded),
             Err(_) => RunState::Interrupted,

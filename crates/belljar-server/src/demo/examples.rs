@@ -1,4 +1,5 @@
-//! What the demonstration shows: tasks, and what the model says to each. The code runs in a real session, and the
+//! The example tasks of demo mode, and the replies of the scripted model. The code runs in a real
+//! session, and the
 //! values of an answer are those that it printed.
 
 /// A text in English and in Chinese.

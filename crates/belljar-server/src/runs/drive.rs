@@ -103,7 +103,7 @@ impl Runs {
         });
         lock(&self.driven).insert(driven.id.clone(), Arc::clone(&driven));
         let runs = Arc::clone(self);
-        // A part of the trace of whoever started it or goes on with it, whose request ends sooner.
+        // A part of the trace of the request that started or resumed it, which ends sooner.
         let request = tracing::Span::current().context();
         let request = request.span().span_context().clone();
         let request = Context::new().with_remote_span_context(request);

@@ -136,7 +136,7 @@ fn every_example_of_the_demonstration_comes_to_its_answer() {
     let run = until(address, &id, &["answered", "ended"]);
     let answer = run["answer"].as_str().unwrap();
     assert!(
-        answer.contains("demo") && answer.contains("Python 3."),
+        answer.contains("demo without a language model") && answer.contains("Python 3."),
         "{answer}"
     );
     // A page of another site finds it as shut as any.
