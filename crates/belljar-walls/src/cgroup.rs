@@ -69,7 +69,7 @@ const PIDS: usize = 1;
 const CPU: usize = 2;
 const CPUACCT: usize = 3;
 
-/// Lists the processes of a cgroup, and moves those whose ids are written to it.
+/// Lists the processes of a cgroup; a process id written to it moves that process here.
 const PROCESSES: &str = "cgroup.procs";
 
 /// The cgroups of one engine.

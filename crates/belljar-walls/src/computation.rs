@@ -133,7 +133,7 @@ fn confine(limits: ComputationLimits, privileged: bool, parent: OwnedFd) -> Resu
         // With 1, and no other number, the kernel starts no program of the host for a crash.
         ("core dumps", Resource::Core, 1),
         ("memory", Resource::As, limits.memory_bytes),
-        ("processor time", Resource::Cpu, limits.cpu_seconds),
+        ("CPU time", Resource::Cpu, limits.cpu_seconds),
         ("files", Resource::Fsize, 0),
         ("descriptors", Resource::Nofile, 3),
         ("locked memory", Resource::Memlock, 0),

@@ -45,5 +45,5 @@ pub use process::{Process, raise_open_files};
 pub use root::{RootSpec, slot_path, slot_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
-pub use sys::{has_admin_capability, share_heaps, user_namespaces_work};
+pub use sys::{has_admin_capability, limit_heaps, user_namespaces_work};
 pub use writer::{FileWriter, Writing};

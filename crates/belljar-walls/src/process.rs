@@ -111,7 +111,7 @@ impl AsFd for Process {
     }
 }
 
-/// Lets this process open as many files as it may: a session costs the host about ten.
+/// Raises the limit on open files to its maximum: a session costs the host about ten.
 pub fn raise_open_files() -> io::Result<()> {
     let mut limit = getrlimit(rustix::process::Resource::Nofile);
     limit.current = limit.maximum;

@@ -148,7 +148,7 @@ fn main() -> ExitCode {
     format.start(&telemetry);
     // A session costs about ten descriptors; the usual soft limit of 1024 would be a hundred.
     let _ = belljar_walls::raise_open_files();
-    belljar_walls::share_heaps();
+    belljar_walls::limit_heaps();
     let result = match command {
         Command::Run(args) => start::block_on(run_command::run(*args)),
         Command::Runs(command) => start::block_on(runs_command::run(command)),

@@ -1,7 +1,7 @@
 //! Calls by the code of a running cell: each is in the journal before it is performed, and its
 //! answer before the code has it.
 //!
-//! A cell whose host died is run again. Its recorded calls get their recorded answers, and are not
+//! An interrupted cell is run again. Its recorded calls get their recorded answers, and are not
 //! performed again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -85,7 +85,7 @@ impl LiveRun {
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
         let result = Box::new(CallResult {
-            text: "It was not done: it is not what was approved.".into(),
+            text: "Not executed: the code differs from what was approved.".into(),
             failed: true,
             ..CallResult::default()
         });

@@ -61,8 +61,7 @@ impl RunSession {
         snapshot_in(&self.directory, cell)
     }
 
-    /// Removes all snapshots but the one of this cell, and remains of one whose host died; 0 for
-    /// all.
+    /// Removes all snapshots but the one of this cell, and remains of an interrupted one; 0 for all.
     pub(super) fn keep_snapshot(&self, cell: u32) {
         let kept = self.snapshot(cell);
         for file in fs::read_dir(&self.directory)

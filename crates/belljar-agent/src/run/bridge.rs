@@ -253,7 +253,7 @@ impl Run {
         self.undecided.retain(|asked| asked.call_number().is_none());
     }
 
-    /// The message for the model about a cell whose host died.
+    /// The message for the model about an interrupted cell.
     pub(super) fn lost_words(&self, differs: bool) -> String {
         words::lost_call(&self.cell_calls, differs, self.language())
     }

@@ -121,7 +121,7 @@ pub(crate) fn calls_used_up(most: u32, language: Language) -> String {
     }
 }
 
-/// The message for code about a call whose host died.
+/// The message for code about an interrupted call.
 pub(crate) fn call_lost(language: Language) -> &'static str {
     match language {
         Language::English => {

@@ -81,8 +81,8 @@ impl Earlier {
         }
     }
 
-    /// With the names of a namespace that nothing else is known of: a module is one that can't be
-    /// told, as far as its name does not tell it.
+    /// With the names of a namespace that nothing else is known of: a module is an unknown
+    /// one, unless its name says which.
     pub(crate) fn with_manifest(&self, manifest: &[NameInfo]) -> Self {
         let mut all = self.clone();
         for info in manifest {
