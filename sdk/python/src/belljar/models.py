@@ -68,7 +68,7 @@ class Subject(Model):
     """All of it. Only with `cell`."""
 
     risk: Risk | None = None
-    """What it may do. Only with `cell`."""
+    """Its capabilities. Only with `cell`."""
 
     number: int | None = None
     """Its number among the calls of the cell, from 1; 0 for a call of the model. Only with `call`."""
@@ -287,7 +287,7 @@ class Fate(Model):
     fate: Annotated[Literal["kept", "restored", "lost"], _Word]
 
     cell: int | None = None
-    """The cell after which they were kept; 0 before the first one. Only with `restored`."""
+    """The cell; 0 before the first one. Only with `restored`."""
 
 
 class ExceptionInfo(Model):
