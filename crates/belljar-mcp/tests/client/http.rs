@@ -107,7 +107,7 @@ async fn what_is_no_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_not_waited_for() {
+async fn waits_a_server_that_never_answers_is_not_waited_for() {
     let server = Server::start("silent");
     let start = Instant::now();
     let error = Home::new().connect(server.spec()).await.unwrap_err();

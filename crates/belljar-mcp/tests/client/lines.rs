@@ -116,7 +116,7 @@ async fn a_program_that_does_not_run_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_not_waited_for() {
+async fn waits_a_server_that_never_answers_is_not_waited_for() {
     let start = Instant::now();
     let error = Home::new().connect(stdio(&["silent"])).await.unwrap_err();
     assert!(matches!(error, ClientError::Silent { .. }), "{error}");
@@ -125,7 +125,7 @@ async fn a_server_that_never_answers_is_not_waited_for() {
 
 /// By then it was asked in both ways, and answers both.
 #[tokio::test]
-async fn a_server_that_is_slow_to_start_is_waited_for() {
+async fn waits_a_server_that_is_slow_to_start_is_waited_for() {
     let connection = Home::new().connect(stdio(&["slow"])).await.unwrap();
     let given = call(&connection, json!({"text": "x"})).await;
     assert_eq!(given, Ok(Given::Value(json!("x"))));

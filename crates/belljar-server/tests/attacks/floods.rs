@@ -163,7 +163,7 @@ async fn heavy_n11_half_done_handshakes_take_no_connections_of_others() {
 
 /// A crowd of strangers does not cut off who has a key.
 #[tokio::test(flavor = "multi_thread")]
-async fn n12_a_crowd_cuts_nobody_off_who_has_a_key() {
+async fn waits_n12_a_crowd_cuts_nobody_off_who_has_a_key() {
     let case = Case::begin(
         "N12",
         Severity::PeerDos,
@@ -222,7 +222,7 @@ async fn assert_cut_off(world: &World, kind: &str) {
 
 /// Slow downloads of four tenants keep a fifth from nothing, and end.
 #[tokio::test(flavor = "multi_thread")]
-async fn n13_slow_downloads_keep_nobody_waiting() {
+async fn waits_n13_slow_downloads_keep_nobody_waiting() {
     let case = Case::begin(
         "N13",
         Severity::PeerDos,
@@ -262,7 +262,7 @@ async fn n13_slow_downloads_keep_nobody_waiting() {
 
 /// A slow upload ends, too; one that is not fast is taken.
 #[tokio::test(flavor = "multi_thread")]
-async fn n14_slow_uploads_are_cut_off() {
+async fn waits_n14_slow_uploads_are_cut_off() {
     let case = Case::begin(
         "N14",
         Severity::PeerDos,
@@ -308,7 +308,7 @@ async fn n14_slow_uploads_are_cut_off() {
 /// Answers that are not taken are not made without end: large ones are counted as downloads until they are sent, all
 /// as requests, and their readers are cut off.
 #[tokio::test(flavor = "multi_thread")]
-async fn n15_answers_that_are_not_taken_are_bounded() {
+async fn waits_n15_answers_that_are_not_taken_are_bounded() {
     let case = Case::begin(
         "N15",
         Severity::HostDos,

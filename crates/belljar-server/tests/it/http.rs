@@ -143,7 +143,7 @@ async fn large_heads_and_bodies_are_refused() {
 
 /// K5: who sends slowly is cut off, in the head and in the body.
 #[tokio::test]
-async fn slow_clients_are_cut_off() {
+async fn waits_slow_clients_are_cut_off() {
     let world = world().await;
     let client = world.client("a").await;
     let (key, address) = (&client.key.text, world.address);

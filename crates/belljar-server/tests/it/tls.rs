@@ -67,7 +67,7 @@ async fn clients_talk_by_tls_and_by_nothing_else() {
 
 /// A certificate that is replaced is shown soon, without a stop; one that can't be used is not.
 #[tokio::test]
-async fn a_new_certificate_is_read() {
+async fn waits_a_new_certificate_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let old = write(directory.path());
     let world = secure(directory.path()).await;
@@ -94,7 +94,7 @@ async fn a_new_certificate_is_read() {
 
 /// K5: who says nothing, or half of a word, is not waited for.
 #[tokio::test]
-async fn a_handshake_has_a_deadline() {
+async fn waits_a_handshake_has_a_deadline() {
     let directory = tempfile::tempdir().unwrap();
     let certificate = write(directory.path());
     let world = secure(directory.path()).await;

@@ -58,13 +58,13 @@ pub(crate) fn on_small_disks(test: &str) -> String {
 
 /// The table of all of them, which is a page of the documentation.
 #[test]
-fn every_write_of_every_store_survives_every_fault() {
+fn waits_every_write_of_every_store_survives_every_fault() {
     let printed = on_small_disks("faults::matrix");
     let rows = printed.lines().filter(|line| line.starts_with("| "));
     let mut page = String::from(
         "# Faults of the disk\n\n\
          What a client sees when a write of the service fails, and what holds afterwards. This page is written by a test\n\
-         (`BELLJAR_WRITE_FAULTS=1 cargo nextest run -p belljar-server --test it -E 'test(faults::every_write)'`), which puts\n\
+         (`BELLJAR_WRITE_FAULTS=1 cargo nextest run -p belljar-server --test it -E 'test(faults::waits)'`), which puts\n\
          every fault under every write of a running service. *Full disk* is a file system of 24 MB without a free\n\
          block. *Failed write* is a limit on the size of files, under which the kernel refuses each write. *Read-only*\n\
          is a mount. *Injected* errors are returned by failpoints in place of the write: ENOSPC, EIO, EROFS.\n\n\
