@@ -358,12 +358,12 @@ mod tests {
                 "c.toml:2: a server's name has",
             ),
             ("[mcp.files]\ncommnd = ['a']", "did you mean `command`?"),
-            ("[mcp.files]\ncommand = 'a b'", "must be a list of texts"),
-            ("[mcp.files]\ncommand = []", "must be a list of texts"),
+            ("[mcp.files]\ncommand = 'a b'", "must be a list of strings"),
+            ("[mcp.files]\ncommand = []", "must be a list of strings"),
             ("[mcp.files]\ncommand = ['./a']", "begins with `/` or `~/`"),
             (
                 "[mcp.files]\nenv = { A = 'sk-secret' }",
-                "`mcp.files.env` must be a table of texts",
+                "`mcp.files.env` must be a table of strings",
             ),
             (
                 "[mcp.web]\nheaders = { A = 'Bearer sk-secret' }",

@@ -100,7 +100,7 @@ async fn what_will_not_pass_is_not_tried_again() {
             "too long for the model",
         ),
         (Scripted::status(302, "elsewhere"), "302"),
-        (Scripted::malformed(), "can't be read"),
+        (Scripted::malformed(), "cannot be read"),
         (Scripted::empty(), "empty"),
         (Scripted::text(" \n").thinking("hm"), "empty"),
         (Scripted::text("x").filtered(), "content filter"),

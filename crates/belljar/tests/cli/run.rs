@@ -182,7 +182,7 @@ fn run_says_what_is_wrong() {
     scratch
         .finish(child)
         .exits_with(2)
-        .says("hint: set the variable OPENAI_API_KEY, or name a file");
+        .says("hint: set the variable `OPENAI_API_KEY`, or name a file");
     belljar(&scratch, &["runs", "show", "abc"])
         .exits_with(2)
         .says("no such run: `abc`");
