@@ -10,7 +10,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
 
@@ -78,8 +78,11 @@ fn serve(host: &Channel) -> io::Result<()> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let asked = !ready[0].revents().is_empty();
-        if asked {
+        sys::empty_signals(&children);
+        // First the ends, then all requests: the host asks to watch a process before that one can end, so the
+        // request for one that has ended is here by now.
+        let ended: Vec<_> = std::iter::from_fn(sys::try_wait_any).collect();
+        while has_message(&host)? {
             match host.receive()? {
                 Some((InitTask::Watch { pid }, _)) => {
                     watched.insert(pid);
@@ -92,13 +95,18 @@ fn serve(host: &Channel) -> io::Result<()> {
                 None => return Ok(()),
             }
         }
-        sys::empty_signals(&children);
-        while let Some((pid, status)) = sys::try_wait_any() {
+        for (pid, status) in ended {
             if watched.remove(&pid) {
                 host.send(&InitEvent::Exited { pid, status }, &[])?;
             }
         }
     }
+}
+
+/// Whether a message, or the end of the channel, can be read at once.
+fn has_message(channel: &Channel) -> io::Result<bool> {
+    let mut ready = [PollFd::new(channel, PollFlags::IN)];
+    Ok(rustix::io::retry_on_intr(|| poll(&mut ready, Some(&Timespec::default())))? > 0)
 }
 
 /// Moves a process into cgroups. The kernel takes the number as this process means it: whatever the session's code

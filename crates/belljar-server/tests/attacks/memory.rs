@@ -165,32 +165,6 @@ async fn heavy_n42c_frames_that_do_not_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n42d_text_that_grows_as_json() {
-    let (case, small) = begin(
-        "N42d",
-        "six cells at once with 7 MiB of zeros as text, which are six times as long as JSON; a service with 640 MiB",
-        "charged as they are written: what finds no memory is left out, which the outcome says",
-    )
-    .await;
-    let hostile = case.hostile().await;
-    let sessions = sessions(&hostile, 6).await;
-    let code = "class Zeros:\n    def _repr_html_(self): return '\\0' * (7 << 20)\nfor _ in range(3): display(Zeros())";
-    let mut lost = 0;
-    for _ in 0..2 {
-        let all = sessions.iter().map(|session| hostile.run(session, code));
-        for outcome in join_all(all).await {
-            assert_eq!(outcome["status"], "success", "{outcome:.400}");
-            let shown = outcome["displays"].as_array().map_or(0, Vec::len);
-            lost += 3 - shown;
-            let told = outcome["notes"].to_string().contains("displays");
-            assert_eq!(shown < 3, told, "{}", outcome["notes"]);
-        }
-    }
-    assert!(lost > 0, "nothing was left out");
-    end(case, small).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn heavy_n43a_bodies_that_stop() {
     let (case, small) = begin(
         "N43a",

@@ -146,7 +146,7 @@ fn wrong_files_are_told_apart() {
     told(&swapped, &key, "no certificate");
     let own = std::fs::read(&key).unwrap();
     std::fs::copy(&certificate, &key).unwrap();
-    told(&open(), &key, "no key");
+    told(&open(), &key, "no private key");
     std::fs::write(&key, KeyPair::generate().unwrap().serialize_pem()).unwrap();
     assert!(matches!(open(), TlsError::Apart { .. }));
     std::fs::write(&key, own).unwrap();
