@@ -178,8 +178,8 @@ async def at_once(client):
     assert (x0, x1) == (0, 1), outputs
     assert max(begin0, begin1) < min(end0, end1), f"one waited for the other: {outputs}"
     await call(client, "run_python", code="1")
-    await refused(client, "create_session", "3 sessions at once")
-    await refused(client, "fork_session", "3 sessions at once")
+    await refused(client, "create_session", "At most 3 sessions")
+    await refused(client, "fork_session", "At most 3 sessions")
     await call(client, "close_session", session_id=ids[0])
     await refused(client, "run_python", "There is no session", code="x", session_id=ids[0])
     await call(client, "create_session")
