@@ -141,6 +141,15 @@ pub(crate) struct Permit {
     kind: PermitKind,
 }
 
+/// Refuses what would exceed a limit of each tenant.
+fn below_limit(used: usize, limit: usize, code: Code, what: &str) -> Result<(), Problem> {
+    if used < limit {
+        return Ok(());
+    }
+    let detail = format!("the limit is {limit} {what} per tenant");
+    Err(Problem::new(code, detail))
+}
+
 impl Admission {
     pub(crate) fn new(options: &ServerOptions) -> Arc<Self> {
         Arc::new(Self {
@@ -219,13 +228,8 @@ impl Admission {
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
         let of_tenant = used.tenant_mut(tenant);
-        if of_tenant.cells >= self.tenant_cells {
-            let detail = format!(
-                "the limit is {} running and waiting cells per tenant",
-                self.tenant_cells
-            );
-            return Err(Problem::new(Code::TooManyCells, detail));
-        }
+        let what = "running and waiting cells";
+        below_limit(of_tenant.cells, self.tenant_cells, Code::TooManyCells, what)?;
         of_tenant.cells += 1;
         Ok(self.permit(tenant, PermitKind::Cell))
     }
@@ -234,13 +238,8 @@ impl Admission {
     pub(crate) fn stream(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let of_tenant = used.tenant_mut(tenant);
-        if of_tenant.streams >= self.tenant_streams {
-            let detail = format!(
-                "the limit is {} open streams per tenant",
-                self.tenant_streams
-            );
-            return Err(Problem::new(Code::TooManyStreams, detail));
-        }
+        let (streams, limit) = (of_tenant.streams, self.tenant_streams);
+        below_limit(streams, limit, Code::TooManyStreams, "open streams")?;
         of_tenant.streams += 1;
         Ok(self.permit(tenant, PermitKind::Stream))
     }
@@ -250,10 +249,8 @@ impl Admission {
         let mut used = self.used();
         let rate = used.accounts.limit(tenant, Quota::RequestsPerSecond);
         let of_tenant = used.tenant_mut(tenant);
-        if of_tenant.requests >= TENANT_REQUESTS {
-            let detail = format!("the limit is {TENANT_REQUESTS} concurrent requests per tenant");
-            return Err(Problem::new(Code::TooManyRequests, detail));
-        }
+        let (requests, what) = (of_tenant.requests, "concurrent requests");
+        below_limit(requests, TENANT_REQUESTS, Code::TooManyRequests, what)?;
         if let Some(rate) = rate {
             if of_tenant.request_rate.left(per_second(rate)) < 1.0 {
                 return Err(exceeded(Quota::RequestsPerSecond, rate, rate));
@@ -268,11 +265,9 @@ impl Admission {
     pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
         let of_tenant = used.tenant_mut(tenant);
-        if of_tenant.connections >= self.tenant_sessions {
-            let most = self.tenant_sessions;
-            let detail = format!("the limit is {most} MCP connections per tenant");
-            return Err(Problem::new(Code::TooManySessions, detail).after(5));
-        }
+        let (connections, limit) = (of_tenant.connections, self.tenant_sessions);
+        below_limit(connections, limit, Code::TooManySessions, "MCP connections")
+            .map_err(|problem| problem.after(5))?;
         of_tenant.connections += 1;
         Ok(self.permit(tenant, PermitKind::Connection))
     }
@@ -282,10 +277,8 @@ impl Admission {
         let mut used = self.used();
         let full = used.transfers >= MAX_TRANSFERS;
         let of_tenant = used.tenant_mut(tenant);
-        if of_tenant.transfers >= TENANT_TRANSFERS {
-            let detail = format!("the limit is {TENANT_TRANSFERS} concurrent transfers per tenant");
-            return Err(Problem::new(Code::TooManyTransfers, detail));
-        }
+        let (transfers, what) = (of_tenant.transfers, "concurrent transfers");
+        below_limit(transfers, TENANT_TRANSFERS, Code::TooManyTransfers, what)?;
         if full && of_tenant.transfers >= FIRST_TRANSFERS {
             let detail = "the service has its maximum of concurrent transfers";
             return Err(Problem::new(Code::ServiceFull, detail));

@@ -73,10 +73,19 @@ impl ChargedBytes {
         })
     }
 
-    /// Counts bytes; `None` where the tenant or all of them hold as much as they may.
+    /// Counts bytes; `None` beyond the limit of the tenant or of all tenants.
     pub(crate) fn charge(self: &Arc<Self>, tenant: &TenantName, bytes: usize) -> Option<Charge> {
         let mut charge = self.nothing(tenant);
         charge.grow(bytes).then_some(charge)
+    }
+
+    /// Counts bytes, or refuses the request.
+    pub(crate) fn charge_or_refuse(
+        self: &Arc<Self>,
+        tenant: &TenantName,
+        bytes: usize,
+    ) -> Result<Charge, Problem> {
+        self.charge(tenant, bytes).ok_or_else(refusal)
     }
 
     /// Counts what is written, which is about as much as expected.
@@ -94,15 +103,6 @@ impl ChargedBytes {
             tenant: tenant.clone(),
             bytes: 0,
         }
-    }
-
-    /// The same, for a request that is refused where it can't be.
-    pub(crate) fn charge_or_refuse(
-        self: &Arc<Self>,
-        tenant: &TenantName,
-        bytes: usize,
-    ) -> Result<Charge, Problem> {
-        self.charge(tenant, bytes).ok_or_else(refusal)
     }
 
     /// Counts a large answer until its client has taken it, or refuses it.

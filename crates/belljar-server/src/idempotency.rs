@@ -108,8 +108,7 @@ impl Idempotency {
         Ok(Claim::First(slot))
     }
 
-    /// Keeps the response to a request. A response that a retry may change goes only to waiting
-    /// clients, and is not kept.
+    /// Stores the response for retries. A transient error is sent to waiting clients and not stored.
     pub(crate) async fn keep(
         &self,
         tenant: &TenantName,
