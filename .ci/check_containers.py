@@ -49,6 +49,7 @@ def check_compose():
     added = set(belljar["cap_add"])
     context = container_of(render("isolation.mode=capabilities"))["securityContext"]
     documented = pathlib.Path("docs/operations.md").read_text()
+    documented = re.search(r"docker run .*?[^\\]\n", documented, re.DOTALL)[0]
     assert added == set(context["capabilities"]["add"]) == set(re.findall(r"--cap-add ([A-Z_]+)", documented))
 
 
@@ -62,12 +63,15 @@ def check_chart():
         assert context.get("privileged", False) == (mode == "privileged")
         assert pod.get("hostUsers", True) == (mode != "userNamespace")
         assert context.get("procMount", "Default") == ("Unmasked" if mode == "userNamespace" else "Default")
-        assert ("appArmorProfile" in context) == (mode == "capabilities")
-        assert ("seccompProfile" in context) == (mode != "privileged")
+        for profile in ("appArmorProfile", "seccompProfile"):
+            assert context.get(profile) == (None if mode == "privileged" else {"type": "Unconfined"})
         assert container["image"] == f"belljar:{VERSION}"
         assert "--insecure-admin" in container["args"] and "--host=test-belljar.default.svc" in container["args"]
         assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
         assert set(resources) == {"StatefulSet", "Service", "NetworkPolicy", "PodDisruptionBudget"}
+    context = container_of(render("isolation.seccompProfile=belljar.json", "isolation.appArmorProfile=belljar"))["securityContext"]
+    assert context["seccompProfile"] == {"type": "Localhost", "localhostProfile": "belljar.json"}
+    assert context["appArmorProfile"] == {"type": "Localhost", "localhostProfile": "belljar"}
     # All that can be switched on, and off.
     peer = '[{"namespaceSelector":{"matchLabels":{"name":"monitoring"}}}]'
     resources = render(

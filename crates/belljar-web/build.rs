@@ -1,4 +1,4 @@
-//! Puts the files of `web/dist` into the crate, compressed, with their types and hashes. Where there are none,
+//! Puts the files of `web/dist` into the crate, compressed, with their hashes. Where there are none,
 //! for want of Node, the crate has none.
 
 use std::fmt::Write as _;
@@ -48,8 +48,7 @@ fn main() -> io::Result<()> {
         };
         let _ = writeln!(
             files,
-            r#"    File {{ path: {name:?}, kind: {:?}, etag: "\"{etag}\"", contents: include_bytes!(concat!(env!("OUT_DIR"), "/{number}")), gzip: {gzip} }},"#,
-            kind(&name)
+            r#"    File {{ path: {name:?}, etag: "\"{etag}\"", contents: include_bytes!(concat!(env!("OUT_DIR"), "/{number}")), gzip: {gzip} }},"#
         );
     }
     files.push_str("]\n");
@@ -66,21 +65,4 @@ fn list(directory: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The type of a file, by the end of its name.
-fn kind(name: &str) -> &'static str {
-    match name.rsplit('.').next().unwrap_or_default() {
-        "html" => "text/html; charset=utf-8",
-        "js" | "mjs" => "text/javascript; charset=utf-8",
-        "css" => "text/css; charset=utf-8",
-        "json" | "map" => "application/json",
-        "webmanifest" => "application/manifest+json",
-        "svg" => "image/svg+xml",
-        "png" => "image/png",
-        "ico" => "image/x-icon",
-        "woff2" => "font/woff2",
-        "txt" => "text/plain; charset=utf-8",
-        _ => "application/octet-stream",
-    }
 }

@@ -21,23 +21,25 @@ use sha2::{Digest, Sha256};
 /// it takes from the library stands here in its place.
 #[path = "."]
 mod snapshot {
-    #[derive(Debug)]
-    #[allow(dead_code, reason = "to be shown where something is found")]
-    pub(crate) enum SnapshotError {
-        NotASnapshot,
-        Version(u32),
-        Damaged(&'static str),
-        Io(std::io::Error),
-    }
+    pub(crate) mod error {
+        #[derive(Debug)]
+        #[allow(dead_code, reason = "to be shown where something is found")]
+        pub(crate) enum SnapshotError {
+            NotASnapshot,
+            Version(u32),
+            Damaged(&'static str),
+            Io(std::io::Error),
+        }
 
-    impl From<std::io::Error> for SnapshotError {
-        fn from(error: std::io::Error) -> Self {
-            Self::Io(error)
+        impl From<std::io::Error> for SnapshotError {
+            fn from(error: std::io::Error) -> Self {
+                Self::Io(error)
+            }
         }
     }
 
     #[allow(dead_code, reason = "snapshots are only read here")]
-    #[path = "../../crates/belljar-sandbox/src/snapshot/file.rs"]
+    #[path = "../../crates/belljar-sandbox/src/state/snapshot/file.rs"]
     pub(crate) mod file;
 }
 
@@ -57,17 +59,19 @@ mod environment {
     }
 }
 
-mod packages {
-    #[derive(Debug, serde::Serialize, serde::Deserialize)]
-    #[allow(dead_code, reason = "only its form matters")]
-    pub(crate) struct Layer {
-        content: String,
-        packages: Vec<crate::environment::LockedPackage>,
+mod session {
+    pub(crate) mod packages {
+        #[derive(Debug, serde::Serialize, serde::Deserialize)]
+        #[allow(dead_code, reason = "only its form matters")]
+        pub(crate) struct Layer {
+            content: String,
+            packages: Vec<crate::environment::LockedPackage>,
+        }
     }
 }
 
 mod error {
-    use crate::snapshot::SnapshotError;
+    use crate::snapshot::error::SnapshotError;
 
     #[derive(Debug)]
     #[allow(dead_code, reason = "to be shown where something is found")]
@@ -97,7 +101,7 @@ mod error {
 }
 
 use error::Error;
-use snapshot::SnapshotError;
+use snapshot::error::SnapshotError;
 use snapshot::file::Reader;
 
 const HEADER: &str = r#"{"belljar":"0.1.0","python":[3,12,1],"environment":"bare","packages":[{"name":"a","version":"1","hashes":["sha256:0"]}],"cells":3,"sources":{"<cell 1>":"x = 1"},"library":"pickle","names":[],"files_left_out":[]}"#;

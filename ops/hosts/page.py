@@ -32,7 +32,11 @@ WHO = {
     "root": "root, by hand",
     "unit": "root, systemd unit",
     "user": "user, in a scope",
+    "login": "user, after a login",
 }
+
+# Attack cases that cannot be run in these machines.
+REASONS = {}
 
 HEAD = """\
 # Supported hosts
@@ -69,8 +73,8 @@ MEANING = """\
 # .ci/hosts --page                                  # this page
 ```
 
-It needs root, QEMU and mmdebstrap; the head of [`.ci/hosts`](../.ci/hosts) lists the packages and the variables. Images, kernels
-and results are kept in `~/.cache/belljar-hosts`. `ACCELERATOR=kvm` uses KVM instead of emulation.
+It needs root, QEMU and mmdebstrap; the head of [`.ci/hosts`](../.ci/hosts) lists the packages and the variables. Images and
+kernels are kept in `~/.cache/belljar-hosts`, result files in `ops/hosts/results`. `ACCELERATOR=kvm` uses KVM instead of emulation.
 """
 
 
@@ -109,6 +113,24 @@ def supported(checks):
     return "yes" if "held" in words and "not possible" not in words else "not possible"
 
 
+def attacks(results):
+    """The attack suite on each row that ran it, and what did not hold."""
+    rows, failures = [], []
+    for row, name in ROWS.items():
+        path = results / f"{row}.attacks"
+        if not path.exists():
+            continue
+        cases = [line.split("\t") for line in path.read_text().splitlines()]
+        failed = [case for case in cases if case[1] != "held"]
+        rows.append([row, name, str(len(cases)), str(len(cases) - len(failed))])
+        failures += [f"- {row}, `{case}`: {REASONS.get(case, detail.strip())}\n" for case, _, _, detail in failed]
+    if not rows:
+        return ""
+    text = "\n## Attack suite\n\nThe cases of [security-tests.md](security-tests.md) that attack a session, run as root.\n\n"
+    text += table(["row", "host", "cases", "held"], rows)
+    return text + ("\n" + "".join(failures) if failures else "")
+
+
 def main(results, page):
     versions, summary, figures, details = [], [], [], []
     for row, name in ROWS.items():
@@ -136,7 +158,7 @@ def main(results, page):
     text += table(["row", "run as"] + list(CHECKS.values()), figures)
     if details:
         text += "\n### Failures\n\n" + "".join(details)
-    page.write_text(text + "\n" + MEANING)
+    page.write_text(text + attacks(results) + "\n" + MEANING)
 
 
 main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes the OCI configuration that containerd writes for a pod with Belljar in it.
 
-    pod.py shared|own ROOT PROFILES COMMAND… >config.json
+    pod.py KIND ROOT PROFILES COMMAND… >config.json
 
-shared: the pod has the node's user ids and the capability SYS_ADMIN; paths of /proc are masked, cgroups are read-only.
-own: the pod has a user namespace (`hostUsers: false`), an unmasked /proc (`procMount: Unmasked`) and writable cgroups.
-Starts from `runc spec`, read from standard input.
+plain: the chart's default. The pod has seven capabilities and no profile; paths of /proc are masked, cgroups are read-only.
+profiles: the same with both profiles of ops/container.
+own: the pod has both profiles and a user namespace (`hostUsers: false`), an unmasked /proc (`procMount: Unmasked`) and
+writable cgroups. Starts from `runc spec`, read from standard input.
 """
 
 import json
@@ -13,34 +14,26 @@ import pathlib
 import sys
 
 kind, root, profiles, *command = sys.argv[1:]
-# What containerd gives by default.
-CAPABILITIES = "CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL AUDIT_WRITE"
+# Those of the chart.
+CAPABILITIES = "SYS_ADMIN SETUID SETGID CHOWN DAC_OVERRIDE FOWNER KILL"
 
 config = json.load(sys.stdin)
 config["root"] = {"path": root, "readonly": False}
 process = config["process"]
-process |= {"terminal": False, "args": command, "noNewPrivileges": False, "apparmorProfile": "belljar-container"}
+process |= {"terminal": False, "args": command, "noNewPrivileges": False}
 process["env"] = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"]
-names = [f"CAP_{name}" for name in [*CAPABILITIES.split(), "SYS_ADMIN"]]
+names = [f"CAP_{name}" for name in CAPABILITIES.split()]
 process["capabilities"] = {part: names for part in ("bounding", "effective", "permitted")}
 
 linux = config["linux"]
-linux["cgroupsPath"] = f"/kubepods-{kind}"
+linux["cgroupsPath"] = f"system.slice:pod:{kind}"
 linux["namespaces"] = [{"type": name} for name in ("pid", "network", "ipc", "uts", "mount", "cgroup")]
-given = json.loads((pathlib.Path(profiles) / "seccomp.json").read_text())
-linux["seccomp"] = {
-    "defaultAction": given["defaultAction"],
-    "defaultErrnoRet": given.get("defaultErrnoRet", 1),
-    "architectures": ["SCMP_ARCH_X86_64"],
-    "syscalls": [
-        {key: rule[key] for key in ("names", "action", "errnoRet", "args") if key in rule}
-        for rule in given["syscalls"]
-        # A rule for a capability that the pod lacks, or that it has too much, is not for it.
-        if set(rule.get("includes", {}).get("caps", [])) <= set(names)
-        and not set(rule.get("excludes", {}).get("caps", [])) & set(names)
-        and "arches" not in rule.get("includes", {})
-    ],
-}
+if kind != "plain":
+    process["apparmorProfile"] = "belljar-container"
+    given = json.loads((pathlib.Path(profiles) / "seccomp.json").read_text())
+    linux["seccomp"] = {"architectures": ["SCMP_ARCH_X86_64"]} | given
+    for rule in linux["seccomp"]["syscalls"]:
+        rule.pop("comment", None)
 for mount in config["mounts"]:
     if mount["type"] == "cgroup" and kind == "own":
         mount["options"] = [option for option in mount["options"] if option != "ro"]

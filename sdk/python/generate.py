@@ -1,10 +1,10 @@
-"""Generates the models of responses (`models.py`) from docs/openapi.json, and the synchronous client (`_sync.py`)
-from the asynchronous one (`_async.py`).
+"""Generates the models of responses (`models.py`) from docs/openapi.json, and the synchronous client (`_sync.py`,
+`_sync_commands.py`) from the asynchronous one (`_async.py`, `_async_commands.py`).
 
-    python generate.py            writes both
+    python generate.py            writes all of them
     python generate.py --check    lists outdated files, and fails
 
-Both are kept in the repository: nothing is generated when the package is built or used. General generators
+All are kept in the repository: nothing is generated when the package is built or used. General generators
 know far more of OpenAPI than this document uses, and make classes that a user would not want to read.
 """
 
@@ -70,6 +70,8 @@ class Models:
             for operation in path.values():
                 for answer in operation["responses"].values():
                     self.visit(answer)
+        # A word of requests that changes with the tools of the service.
+        self.visit({"$ref": "#/components/schemas/ToolAsked"})
 
     def visit(self, part: Any) -> None:
         """Takes everything that a part of the document refers to."""
@@ -218,13 +220,17 @@ SYNC = [
     (r"async def", "def"),
     (r"async (with|for)", r"\1"),
     (r"await ", ""),
-    (r"\bAsync(Belljar|Session|Files|Events|Run|RunReading|Client|Iterator|Reading)\b", r"\1"),
+    (
+        r"\bAsync(Belljar|Session|Files|Events|Run|RunReading|Commands|Command|CommandReading|Client|Iterator|Reading)\b",
+        r"\1",
+    ),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\ba(close|read|iter_raw|iter_bytes)\(", r"\1("),
     (r"\bachunks\b", "chunks"),
     (r"asyncio\.sleep", "time.sleep"),
     (r"import asyncio", "import time"),
     (r"asyncio\.CancelledError", "KeyboardInterrupt"),
+    (r"\._async", "._sync"),
 ]
 
 
@@ -241,7 +247,10 @@ def made() -> dict[Path, str]:
     document = json.loads(OPENAPI.read_text())
     return {
         PACKAGE / "models.py": NOTE + MODELS_HEAD.lstrip("\n") + "\n" + Models(document).text(),
-        PACKAGE / "_sync.py": NOTE + sync((PACKAGE / "_async.py").read_text()),
+        **{
+            PACKAGE / f"_sync{name}.py": NOTE + sync((PACKAGE / f"_async{name}.py").read_text())
+            for name in ("", "_commands")
+        },
     }
 
 

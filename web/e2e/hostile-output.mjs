@@ -6,7 +6,13 @@ import { tricks } from './tricks.mjs';
 // eslint-disable-next-line no-control-regex
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/;
 
-export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
+export function hostileCases({ open, ask, shot, fromTop, outside }) {
+  // Parts of addresses and escapes are taken for values that no output shows.
+  const answered = (page) =>
+    page
+      .getByText(/^(Answered|Unverified)$/)
+      .first()
+      .waitFor();
   /** What frames were forbidden is said on the console; that is as it should be. */
   const forbidden = (page) => {
     page.wrong = page.wrong.filter((text) => !/Content Security Policy|sandboxed|Unsafe attempt|Blocked/.test(text));
@@ -46,7 +52,8 @@ export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
         const [asked] = run.waits_for;
         const told = asked.shown.rows.map((row) => row.parts.map((part) => part.text).join(''));
         assert.deepEqual(text, told, trick.name);
-        for (const character of trick.unseen) assert.ok(!all.includes(character), `${trick.name}: ${escape(character)} is there`);
+        for (const character of trick.unseen)
+          assert.ok(!all.includes(character), `${trick.name}: ${escape(character)} is there`);
         assert.doesNotMatch(all, CONTROLS, trick.name);
         for (const seen of trick.mended ? [] : trick.seen) {
           const found = text.some((row) => row.includes(seen)) || all.includes(seen);
@@ -57,10 +64,14 @@ export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
           const end = rows.filter({ hasText: trick.in_sight }).last();
           const box = await approval.locator('.code-box').boundingBox();
           const place = await end.boundingBox();
-          assert.ok(place && box && place.y + place.height <= box.y + box.height + 1, `${trick.name}: it is out of sight`);
+          assert.ok(
+            place && box && place.y + place.height <= box.y + box.height + 1,
+            `${trick.name}: it is out of sight`,
+          );
           assert.ok(place.x + place.width <= box.x + box.width + 1, `${trick.name}: it is too wide`);
         }
-        if (/forty empty|Cyrillic letter in|full-width letters/.test(trick.name)) await shot(page, `hostile-${trick.name.replaceAll(' ', '-')}`);
+        if (/forty empty|Cyrillic letter in|full-width letters/.test(trick.name))
+          await shot(page, `hostile-${trick.name.replaceAll(' ', '-')}`);
         await approval.getByRole('button', { name: 'Reject', exact: true }).click();
       }
       await page.getByText('Run this code', { exact: false }).waitFor({ state: 'detached' });
@@ -99,7 +110,10 @@ export function hostileCases({ open, ask, answered, shot, fromTop, outside }) {
       const page = await open();
       await ask(page, 'Show heavy output.');
       await answered(page);
-      await page.getByText(/too large to show|more displays not shown/).first().waitFor();
+      await page
+        .getByText(/too large to show|more displays not shown/)
+        .first()
+        .waitFor();
       await page.waitForTimeout(500);
       const counts = await page.evaluate(() => ({
         elements: document.querySelectorAll('*').length,

@@ -26,7 +26,12 @@ const { ours, theirs, admin } = service.keys;
 const browser = await startBrowser();
 
 const sales = ['region,month,amount'];
-for (const [name, total] of [['North', 41873], ['South', 27150], ['East', 18900], ['West', 10291]]) {
+for (const [name, total] of [
+  ['North', 41873],
+  ['South', 27150],
+  ['East', 18900],
+  ['West', 10291],
+]) {
   const month = Math.floor(total / 12);
   for (let at = 1; at <= 12; at += 1) sales.push(`${name},${at},${at < 12 ? month : total - 11 * month}`);
 }
@@ -50,7 +55,8 @@ async function visit({ url = service.url, phone = false, dark = false } = {}) {
   const asked = (request) => {
     const { protocol, host } = new URL(request.url());
     const isStopped = /csp/i.test(request.failure()?.errorText ?? '');
-    if (protocol.startsWith('http') && host !== new URL(url).host && !isStopped) page.wrong.push(`asked ${request.url()}`);
+    if (protocol.startsWith('http') && host !== new URL(url).host && !isStopped)
+      page.wrong.push(`asked ${request.url()}`);
   };
   page.on('requestfinished', asked);
   page.on('requestfailed', asked);
@@ -92,7 +98,10 @@ async function accessible(page, where) {
     await page.waitForTimeout(300);
     const { violations } = await look();
     const serious = violations.filter((one) => ['serious', 'critical'].includes(one.impact));
-    assert.deepEqual(serious.map((one) => `${where}, ${scheme}: ${one.id} ${one.nodes.map((node) => node.target).join(' ')}`), []);
+    assert.deepEqual(
+      serious.map((one) => `${where}, ${scheme}: ${one.id} ${one.nodes.map((node) => node.target).join(' ')}`),
+      [],
+    );
   }
 }
 async function download(page, button) {
@@ -110,7 +119,10 @@ const CASES = {
       if (at < 2) await page.context().close();
     }
     const scripts = await page.evaluate(() =>
-      performance.getEntriesByType('resource').filter((one) => one.name.endsWith('.js')).map((one) => one.encodedBodySize),
+      performance
+        .getEntriesByType('resource')
+        .filter((one) => one.name.endsWith('.js'))
+        .map((one) => one.encodedBodySize),
     );
     const bytes = scripts.reduce((sum, one) => sum + one, 0);
     console.log(`        first paint after ${paints.map(Math.round).join(', ')} ms; ${bytes} bytes of scripts`);
@@ -126,8 +138,11 @@ const CASES = {
     await ask(page, 'Which region sold most? Show it as a plot.', { files: salesFile });
     await answered(page);
     await page.getByRole('columnheader', { name: 'amount' }).first().waitFor();
-    await page.getByRole('img', { name: /Image from/ }).first().waitFor();
-    await page.getByRole('button', { name: /^98214\. Evidence: step 2/ }).click();
+    await page
+      .getByRole('img', { name: /Image from/ })
+      .first()
+      .waitFor();
+    await page.getByRole('button', { name: /^98214\. Printed by cell 2, step 2/ }).click();
     await page.locator('mark', { hasText: 'all 98214' }).waitFor();
     await accessible(page, 'run');
     await fromTop(page);
@@ -205,8 +220,14 @@ const CASES = {
     await page.reload();
     await page.getByText('This takes a while.').waitFor();
     // Also what was printed before.
-    await page.getByText(/line 1\s+line 2/).first().waitFor();
-    await page.getByText(/line \d\d/).first().waitFor();
+    await page
+      .getByText(/line 1\s+line 2/)
+      .first()
+      .waitFor();
+    await page
+      .getByText(/line \d\d/)
+      .first()
+      .waitFor();
     await shot(page, 'reloaded');
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByText('Stopped.').waitFor();
@@ -254,7 +275,10 @@ const CASES = {
     await shot(page, 'budget');
     await page.getByRole('button', { name: 'Raise', exact: true }).click();
     await page.getByText('Budget raised.').waitFor();
-    await page.getByText(/\/ 30|of 30/).first().waitFor();
+    await page
+      .getByText(/\/ 30|of 30/)
+      .first()
+      .waitFor();
     await page.getByLabel('Approvals').selectOption('always');
     await page.getByText('From now on: Always').waitFor();
     await page.getByRole('button', { name: 'Interrupt' }).click();
@@ -316,7 +340,10 @@ const CASES = {
     // While the cell runs, and after it.
     await type('x, b = 41, bytearray(200_000_000)\nwhile True: pass');
     const stop = page.getByRole('button', { name: 'Interrupt' });
-    await page.waitForFunction((least) => Number(document.querySelector('[role=meter]')?.ariaValueNow) > least, before + 190e6);
+    await page.waitForFunction(
+      (least) => Number(document.querySelector('[role=meter]')?.ariaValueNow) > least,
+      before + 190e6,
+    );
     await page.getByText(/CPU ([5-9]|\d{2,3})%/).waitFor();
     assert.ok(await stop.isVisible(), 'it still runs');
     await stop.click();
@@ -325,7 +352,8 @@ const CASES = {
     // Nobody looks: nothing is asked.
     let asked = 0;
     page.on('request', () => (asked += 1));
-    const looks = (hidden) => page.evaluate((value) => Object.defineProperty(document, 'hidden', { value, configurable: true }), hidden);
+    const looks = (hidden) =>
+      page.evaluate((value) => Object.defineProperty(document, 'hidden', { value, configurable: true }), hidden);
     await looks(true);
     await page.waitForTimeout(500);
     asked = 0;
@@ -346,7 +374,10 @@ const CASES = {
     assert.equal(notebook.cells.length, 3);
     await page.setViewportSize({ width: 390, height: 844 });
     await fromTop(page);
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'it is wider than a phone');
+    assert.ok(
+      await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+      'it is wider than a phone',
+    );
     await shot(page, 'session-phone');
     await page.setViewportSize({ width: 1360, height: 900 });
     await page.reload();
@@ -388,14 +419,18 @@ const CASES = {
     const page = await open();
     const run = longRun(2000);
     await page.route('**/v1/runs/long', (route) => route.fulfill({ json: run.view }));
-    await page.route('**/v1/runs/long/events', (route) => route.fulfill({ contentType: 'text/event-stream', body: run.stream }));
+    await page.route('**/v1/runs/long/events', (route) =>
+      route.fulfill({ contentType: 'text/event-stream', body: run.stream }),
+    );
     await page.route('**/v1/runs/long/steps?*', (route) => {
       const asked = new URL(route.request().url()).searchParams;
       const after = Number(asked.get('after'));
       return route.fulfill({ json: { steps: run.steps.slice(after, after + Number(asked.get('limit'))), more: true } });
     });
     // Time of the processor, not of the clock: others may use the machine too.
-    await browser.startTracing(page, { categories: ['toplevel', 'devtools.timeline', 'disabled-by-default-devtools.timeline'] });
+    await browser.startTracing(page, {
+      categories: ['toplevel', 'devtools.timeline', 'disabled-by-default-devtools.timeline'],
+    });
     await page.evaluate(() => (location.hash = '#/runs/long'));
     await page.locator('[data-step="2000"]').waitFor({ state: 'attached' });
     await page.waitForTimeout(500);
@@ -413,10 +448,17 @@ const CASES = {
     });
     await page.getByText('print(2000)').waitFor();
     const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
-    const main = traceEvents.filter((one) => one.ph === 'M' && one.name === 'thread_name' && one.args.name === 'CrRendererMain');
+    const main = traceEvents.filter(
+      (one) => one.ph === 'M' && one.name === 'thread_name' && one.args.name === 'CrRendererMain',
+    );
     const isMain = (one) => main.some((thread) => thread.pid === one.pid && thread.tid === one.tid);
-    const tasks = traceEvents.filter((one) => one.name === 'RunTask' && one.tdur > 0 && isMain(one)).map((one) => one.tdur / 1000);
-    const longest = tasks.sort((a, b) => b - a).slice(0, 5).map(Math.round);
+    const tasks = traceEvents
+      .filter((one) => one.name === 'RunTask' && one.tdur > 0 && isMain(one))
+      .map((one) => one.tdur / 1000);
+    const longest = tasks
+      .sort((a, b) => b - a)
+      .slice(0, 5)
+      .map(Math.round);
     console.log(`        longest of ${tasks.length} tasks: ${longest.join(', ')} ms of processor time`);
     assert.ok(tasks.length > 100 && (longest[0] ?? Infinity) <= 100, 'it freezes');
     await shot(page, 'long');
@@ -442,7 +484,7 @@ const CASES = {
     await accessible(page, 'phone');
     return page;
   },
-  ...hostileCases({ open, ask, answered, shot, fromTop, outside }),
+  ...hostileCases({ open, ask, shot, fromTop, outside }),
 };
 
 let failed = 0;
@@ -457,7 +499,10 @@ for (const [name, run] of Object.entries(CASES)) {
     failed += 1;
     console.log(`FAILED  ${name}\n${error.stack ?? error}`);
     const [context] = browser.contexts().slice(-1);
-    await context?.pages()[0]?.screenshot({ path: join(shots, `failed-${name.replace(/\W+/g, '-')}.png`) }).catch(() => {});
+    await context
+      ?.pages()[0]
+      ?.screenshot({ path: join(shots, `failed-${name.replace(/\W+/g, '-')}.png`) })
+      .catch(() => {});
   }
   for (const context of browser.contexts()) await context.close();
 }

@@ -27,7 +27,10 @@ const python = (text) => JSON.stringify(text);
 /** What is said to a task that has this word in it, reply after reply. */
 const SCRIPTS = {
   region: [
-    fence('First I look at the file.', "import pandas as pd\nsales = pd.read_csv('sales.csv')\nprint(len(sales), 'rows')\nsales.head()"),
+    fence(
+      'First I look at the file.',
+      "import pandas as pd\nsales = pd.read_csv('sales.csv')\nprint(len(sales), 'rows')\nsales.head()",
+    ),
     fence(
       'Now the sums by region.',
       "import sys\ntotals = sales.groupby('region')['amount'].sum().sort_values(ascending=False)\nprint('checked', file=sys.stderr)\nprint(totals.to_string())\nprint('all', totals.sum())\ntotals.reset_index()",
@@ -42,16 +45,19 @@ const SCRIPTS = {
   double: [fence('The variable is still there.', "print('double', 2 * product)"), 'FINAL: The double is 84.'],
   thrice: [fence('Another way from the same state.', "print('thrice', 3 * product)"), 'FINAL: Thrice it is 126.'],
   slow: [
-    fence('This takes a while.', "import time\nfor number in range(1000):\n    print('line', number, flush=True)\n    time.sleep(0.1)"),
+    fence(
+      'This takes a while.',
+      "import time\nfor number in range(1000):\n    print('line', number, flush=True)\n    time.sleep(0.1)",
+    ),
     fence('It was interrupted; I print less.', "print('short', 12345)"),
     'FINAL: The number is 12345.',
   ],
   crash: [
     fence('I keep a value.', 'kept = 4217\nprint(kept)'),
     fence('Now something dangerous.', 'import ctypes\nctypes.string_at(0)'),
-    fence('The state was restored, so the value is still there.', "print('still', kept)"),
     fence('One with an error.', 'print(missing_name + 1)'),
     fence('And one with an exception.', "{}['absent']"),
+    fence('The state was restored, so the value is still there.', "print('still', kept)"),
     'FINAL: The value is still 4217.',
   ],
   // Commands to a terminal: clipboard, links, device control, 8-bit ones, a line that is written over (E5).
@@ -85,8 +91,8 @@ const SCRIPTS = {
         "head = struct.pack('>IIBBBBB', 100_000, 100_000, 8, 2, 0, 0, 0)\n" +
         "picture = b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', head) + chunk(b'IDAT', zlib.compress(bytes(10**6))) + chunk(b'IEND', b'')\n" +
         'class Picture:\n    def _repr_png_(self):\n        return picture\n' +
-        "entities = ''.join(f'<!ENTITY e{n} \"{(\"&e\" + str(n - 1) + \";\") * 10}\">' for n in range(1, 12))\n" +
-        "bomb = f'<!DOCTYPE svg [<!ENTITY e0 \"lol\">{entities}]><svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 9 9\"><text>&e11;</text></svg>'\n" +
+        'entities = \'\'.join(f\'<!ENTITY e{n} "{("&e" + str(n - 1) + ";") * 10}">\' for n in range(1, 12))\n' +
+        'bomb = f\'<!DOCTYPE svg [<!ENTITY e0 "lol">{entities}]><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><text>&e11;</text></svg>\'\n' +
         'class Bomb:\n    def _repr_svg_(self):\n        return bomb\n' +
         'display(Picture())\ndisplay(Bomb())\nfor number in range(10_000):\n    display({"number": number})\nprint(42)',
     ),
@@ -95,7 +101,8 @@ const SCRIPTS = {
 };
 const OTHER = [fence('I look.', "print('hello', 99)"), 'FINAL: It said 99.'];
 
-const textOf = (content) => (typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join(''));
+const textOf = (content) =>
+  typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join('');
 
 /** `outside` is the address of whoever stands for the world that hostile output wants to reach. */
 export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9' } = {}) {
@@ -108,7 +115,9 @@ export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9
       const { messages = [], stream } = JSON.parse(body || '{}');
       // Before the task there may be an example of how a model is to write; after it come its own turns. What follows
       // the first line is of files and of an earlier run.
-      const task = messages.findLastIndex((message) => message.role === 'user' && textOf(message.content).startsWith('Task: '));
+      const task = messages.findLastIndex(
+        (message) => message.role === 'user' && textOf(message.content).startsWith('Task: '),
+      );
       const [asked] = textOf(messages[task]?.content).split('\n');
       const word = Object.keys(SCRIPTS).find((one) => asked.includes(one));
       const own = messages.slice(task + 1).filter((message) => message.role === 'assistant').length;
@@ -119,7 +128,10 @@ export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9
   });
   return new Promise((resolve) => {
     server.listen(port, '127.0.0.1', () =>
-      resolve({ url: `http://127.0.0.1:${server.address().port}/v1`, close: () => (server.closeAllConnections(), server.close()) }),
+      resolve({
+        url: `http://127.0.0.1:${server.address().port}/v1`,
+        close: () => (server.closeAllConnections(), server.close()),
+      }),
     );
   });
 }
@@ -128,11 +140,16 @@ async function answer(response, text, stream, delay) {
   const usage = { prompt_tokens: 900, completion_tokens: Math.ceil(text.length / 4), total_tokens: 0 };
   if (!stream) {
     response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify({ choices: [{ message: { role: 'assistant', content: text }, finish_reason: 'stop' }], usage }));
+    response.end(
+      JSON.stringify({ choices: [{ message: { role: 'assistant', content: text }, finish_reason: 'stop' }], usage }),
+    );
     return;
   }
   response.setHeader('content-type', 'text/event-stream');
-  const say = (value) => response.write(`data: ${JSON.stringify({ id: 'one', object: 'chat.completion.chunk', model: 'scripted', ...value })}\n\n`);
+  const say = (value) =>
+    response.write(
+      `data: ${JSON.stringify({ id: 'one', object: 'chat.completion.chunk', model: 'scripted', ...value })}\n\n`,
+    );
   const letters = [...text];
   for (let at = 0; at < letters.length; at += 9) {
     say({ choices: [{ index: 0, delta: { content: letters.slice(at, at + 9).join('') } }] });

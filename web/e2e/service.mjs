@@ -16,20 +16,32 @@ export async function startService({ model } = {}) {
   if (model) env.BELLJAR_BASE_URL = model;
   const data = ['--data', join(directory, 'service')];
   const keyOf = (tenant, ...scopes) =>
-    execFileSync(belljar, ['keys', 'create', ...data, '--tenant', tenant, ...scopes.flatMap((scope) => ['--scope', scope])], {
-      env,
-      stdio: ['ignore', 'pipe', 'ignore'],
-      encoding: 'utf8',
-    }).trim();
+    execFileSync(
+      belljar,
+      ['keys', 'create', ...data, '--tenant', tenant, ...scopes.flatMap((scope) => ['--scope', scope])],
+      {
+        env,
+        stdio: ['ignore', 'pipe', 'ignore'],
+        encoding: 'utf8',
+      },
+    ).trim();
   const keys = model
-    ? { ours: keyOf('ours', 'runs', 'sessions'), theirs: keyOf('theirs', 'runs', 'sessions'), admin: keyOf('operators', 'runs', 'sessions', 'admin') }
+    ? {
+        ours: keyOf('ours', 'runs', 'sessions'),
+        theirs: keyOf('theirs', 'runs', 'sessions'),
+        admin: keyOf('operators', 'runs', 'sessions', 'admin'),
+      }
     : {};
   // Whoever opens a demo has its key, so it has no admin API.
   const kind = model ? ['--model', 'llamacpp/local', '--admin', '127.0.0.1:0'] : ['--demo'];
-  const child = spawn(belljar, ['serve', ...data, ...kind, '--listen', '127.0.0.1:0', '--timeout', '120', '--drain', '1'], {
-    env,
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const child = spawn(
+    belljar,
+    ['serve', ...data, ...kind, '--listen', '127.0.0.1:0', '--timeout', '120', '--drain', '1'],
+    {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    },
+  );
   const addresses = new Promise((resolve, reject) => {
     let said = '';
     child.stderr.on('data', (part) => {

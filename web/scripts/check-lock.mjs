@@ -15,7 +15,8 @@ function finds(at, name) {
 
 const faults = [];
 for (const [at, entry] of Object.entries(packages)) {
-  if (at !== '' && !/^sha512-[A-Za-z0-9+/]{86}==$/.test(entry.integrity ?? '')) faults.push(`${at} has no SHA-512 hash`);
+  if (at !== '' && !/^sha512-[A-Za-z0-9+/]{86}==$/.test(entry.integrity ?? ''))
+    faults.push(`${at} has no SHA-512 hash`);
   if (entry.resolved) faults.push(`${at} names an address: ${entry.resolved}`);
   for (const name of Object.keys({ ...entry.dependencies, ...entry.devDependencies, ...entry.optionalDependencies })) {
     if (!finds(at, name)) faults.push(`${at || 'the project'} needs ${name}, which has no entry`);
@@ -23,7 +24,9 @@ for (const [at, entry] of Object.entries(packages)) {
 }
 if (faults.length > 0) {
   for (const fault of faults) console.error(`package-lock.json: ${fault}`);
-  console.error('hint: npm install --package-lock-only in web/, with a registry that has the packages of all platforms');
+  console.error(
+    'hint: npm install --package-lock-only in web/, with a registry that has the packages of all platforms',
+  );
   process.exitCode = 1;
 } else {
   console.log(`package-lock.json: ${Object.keys(packages).length - 1} packages, each with its hash`);

@@ -50,7 +50,7 @@ async function approval() {
   await page.getByRole('button', { name: 'Edit', exact: true }).click();
   await page.locator('.cm-content').click();
   await page.keyboard.press('Control+End');
-  await page.keyboard.type("\nprint(kept.to_string())");
+  await page.keyboard.type('\nprint(kept.to_string())');
   await page.locator('.added').first().waitFor();
   await page.locator('.approval').scrollIntoViewIfNeeded();
   await picture(page, 'approval');
@@ -66,7 +66,10 @@ async function session() {
     await page.locator('.cm-content').click();
     await page.keyboard.type(code);
     await page.keyboard.press('Shift+Enter');
-    await page.locator('.cell .below').nth(code.startsWith('import') ? 0 : 1).waitFor();
+    await page
+      .locator('.cell .below')
+      .nth(code.startsWith('import') ? 0 : 1)
+      .waitFor();
   }
   await page.getByRole('rowheader', { name: 'longest' }).waitFor();
   await page.evaluate(() => scrollTo(0, 0));

@@ -3,7 +3,7 @@ import { ask, Problem } from './api/client';
 import { sessions } from './api/service';
 import { follow, readEvents, type StreamEvent } from './api/stream';
 import type { CellEvent, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
-import type { LiveCell } from './run/model';
+import { type LiveCell, afterDisplay, cleared } from './run/model';
 import { seenUse, type SeenUse } from './text/use';
 
 export interface NotebookCell {
@@ -158,7 +158,7 @@ export class LiveSession {
     const told = JSON.parse(event.data) as CellEvent;
     const cell = this.#cell(key);
     if (!cell) return;
-    const { live } = cell;
+    const live = cell.live.clears && told.type === 'output' ? cleared(cell.live) : cell.live;
     switch (told.type) {
       case 'started':
         this.#change(key, { cell: told.cell });
@@ -167,14 +167,15 @@ export class LiveSession {
       case 'output': {
         const last = live.parts.at(-1);
         const joined = last?.stream === told.stream ? { ...last, text: last.text + told.text } : null;
-        const parts = joined ? [...live.parts.slice(0, -1), joined] : [...live.parts, { stream: told.stream, text: told.text }];
+        const parts = joined
+          ? [...live.parts.slice(0, -1), joined]
+          : [...live.parts, { stream: told.stream, text: told.text }];
         this.#change(key, { live: { ...live, parts } });
         break;
       }
       case 'display':
-        if (live.displays.length < 50) {
-          this.#change(key, { live: { ...live, displays: [...live.displays, { parts: told.parts }] } });
-        }
+      case 'cleared':
+        this.#change(key, { live: afterDisplay(live, told, 50) });
         break;
       case 'truncated':
         this.#change(key, { live: { ...live, truncated: true } });

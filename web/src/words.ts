@@ -1,8 +1,9 @@
 // What happened, in words that say what to do.
 import { Problem } from './api/client';
-import type { Cause, ExitReason, Fate } from './api/types';
+import type { Cause, Doubt, ExitReason, Fate } from './api/types';
 import { language, t, type Word } from './i18n/index.svelte';
 import { bytes, duration } from './text/format';
+import { oneLine } from './text/plain';
 
 export function problemWords(error: unknown): string {
   if (!(error instanceof Problem)) return t('problem.unknown', { detail: String(error) });
@@ -40,6 +41,18 @@ export function causeWords(cause: Cause): string {
 export function fateWords(fate: Fate): string {
   if (fate.fate !== 'restored') return t(`fate.${fate.fate}`);
   return fate.cell === 0 ? t('fate.restored_start') : t('fate.restored', { cell: fate.cell });
+}
+
+/** The state of a run that ended for this reason. */
+export function endState(reason: ExitReason): 'answered' | 'unverified' | 'ended' {
+  return reason.kind === 'answered' || reason.kind === 'unverified' ? reason.kind : 'ended';
+}
+
+export function doubtWords(doubt: Doubt): string {
+  if (doubt.kind === 'not_computed') return t(`doubt.${doubt.computation}` as Word);
+  // Names and values in it are the model's.
+  const parts = Object.entries(doubt).map(([key, part]) => [key, oneLine(part, 120)]);
+  return t(`doubt.${doubt.kind}` as Word, Object.fromEntries(parts) as Record<string, string>);
 }
 
 export function reasonWords(reason: ExitReason): string {

@@ -11,7 +11,7 @@ import { readTable } from '../src/text/table';
 import { stepsOf } from './fixtures';
 
 describe('E7: what a program shows as HTML or SVG', () => {
-  const attack = "<script>top.x=1</script><select><iframe></select><img src=x onerror=alert(1)>";
+  const attack = '<script>top.x=1</script><select><iframe></select><img src=x onerror=alert(1)>';
   test('stands in a frame without any right, with a policy of its own first', () => {
     const { container } = render(Frame, { html: attack });
     const frame = container.querySelector('iframe');
@@ -51,11 +51,19 @@ vi.mock('../src/components/editor', () => new Promise(() => {}));
 
 describe('L5: an approval', () => {
   const finding = { line: 1, capability: 'network' as const, what: "urlopen('\\u{202e}')" };
-  const row = (line: number | undefined, ...parts: { text: string; odd?: boolean }[]) => ({ ...(line ? { line } : {}), parts });
+  const row = (line: number | undefined, ...parts: { text: string; odd?: boolean }[]) => ({
+    ...(line ? { line } : {}),
+    parts,
+  });
   const shown = {
     findings: [finding],
     remarks: ['1 bidirectional control'],
-    rows: [row(1, { text: 'x = "' }, { text: '\\u{202e}', odd: true }, { text: 'evil"' }), row(2, { text: '⟨40 empty lines⟩', odd: true }), row(42, { text: 'print(1)' }), row(undefined, { text: '+ 2' })],
+    rows: [
+      row(1, { text: 'x = "' }, { text: '\\u{202e}', odd: true }, { text: 'evil"' }),
+      row(2, { text: '⟨40 empty lines⟩', odd: true }),
+      row(42, { text: 'print(1)' }),
+      row(undefined, { text: '+ 2' }),
+    ],
   };
   // What is not in `shown` is not shown, whatever else it says.
   const risk = { findings: [{ ...finding, what: 'UNSEEN\u202e' }], imports: [] };
@@ -124,7 +132,10 @@ describe('L5: an approval', () => {
     expect(asked.map(([url]) => url)).toEqual([expect.stringMatching(/approvals\/1\.0\/preview$/)]);
     button.click();
     await vi.waitFor(() => expect(asked).toHaveLength(2));
-    expect(JSON.parse(String(asked[1]?.[1].body))).toEqual({ hash: 'abc', decision: { kind: 'edit', code: 'y\u00a0' } });
+    expect(JSON.parse(String(asked[1]?.[1].body))).toEqual({
+      hash: 'abc',
+      decision: { kind: 'edit', code: 'y\u00a0' },
+    });
   });
 });
 
@@ -132,7 +143,10 @@ test('values of an answer point to where they were seen', () => {
   const ending = {
     reason: { kind: 'answered' as const },
     answer: 'It is **42**, or 7.',
-    evidence: [{ value: '42', seen: { kind: 'output' as const, step: 1, cell: 1, line: '42', rounded: false } }, { value: '7' }],
+    evidence: [
+      { value: '42', seen: { kind: 'output' as const, step: 1, cell: 1, line: '42', rounded: false } },
+      { value: '7' },
+    ],
     artifacts: [],
   };
   const { container } = render(AnswerCard, { ending });
@@ -140,8 +154,32 @@ test('values of an answer point to where they were seen', () => {
   expect(container.querySelector('.nowhere')?.textContent).toContain('7');
 });
 
+test('an unverified answer says why, and a last output is not an answer', () => {
+  const unverified = {
+    reason: { kind: 'unverified' as const, doubts: [{ kind: 'unseen' as const, value: '99887' }] },
+    answer: 'The revenue is 99887.',
+    evidence: [{ value: '99887' }],
+    artifacts: [],
+  };
+  const shown = render(AnswerCard, { ending: unverified }).container;
+  expect(shown.querySelector('h2')?.textContent).toBe('Answer (unverified)');
+  expect(shown.querySelector('li')?.textContent).toBe('No output shows 99887.');
+  const ended = {
+    reason: { kind: 'budget' as const, part: 'seconds' as const },
+    last_output: 'row 1',
+    evidence: [],
+    artifacts: [],
+  };
+  const other = render(AnswerCard, { ending: ended }).container;
+  expect(other.querySelector('h2')?.textContent).toBe('Not answered');
+  expect(other.textContent).toContain('Last output (not an answer)');
+  expect(other.querySelector('pre')?.textContent).toContain('row 1');
+});
+
 test('a table is sorted by a click on a column', async () => {
-  const table = readTable(JSON.stringify({ columns: [{ name: 'n', dtype: 'int' }], index: null, rows: [[10], [9]], total_rows: 2 }));
+  const table = readTable(
+    JSON.stringify({ columns: [{ name: 'n', dtype: 'int' }], index: null, rows: [[10], [9]], total_rows: 2 }),
+  );
   if (!table) throw new Error('no table');
   const { container } = render(TableView, { table });
   const cells = () => [...container.querySelectorAll('td')].map((cell) => cell.textContent);

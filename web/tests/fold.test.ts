@@ -9,8 +9,23 @@ const whole = (name: string): RunModel => withSteps(fold(emptyRun(), eventsOf(na
 let number = 0;
 const told = (event: object): StreamEvent => ({ id: ++number, event: 'x', data: JSON.stringify(event) });
 const part = (event: string, data: object): StreamEvent => ({ id: null, event, data: JSON.stringify(data) });
-const usage = { input_tokens: 10, output_tokens: 5, cached_tokens: 0, cache_write_tokens: 0, thinking_tokens: 0, estimated: false };
-const start = { kind: 'started', task: 't', model: 'm', dialect: 'native_tools', budget: { steps: 9, calls: 9 }, context_window: 1, max_tokens: 1 };
+const usage = {
+  input_tokens: 10,
+  output_tokens: 5,
+  cached_tokens: 0,
+  cache_write_tokens: 0,
+  thinking_tokens: 0,
+  estimated: false,
+};
+const start = {
+  kind: 'started',
+  task: 't',
+  model: 'm',
+  dialect: 'native_tools',
+  budget: { steps: 9, calls: 9 },
+  context_window: 1,
+  max_tokens: 1,
+};
 const replied = (step: number, ...calls: { name: string; arguments: string }[]) => ({
   kind: 'replied',
   step,
@@ -99,7 +114,10 @@ describe('what is told between events', () => {
       part('reply', { type: 'tool_call', index: 0, name: 'python' }),
       part('reply', { type: 'tool_arguments', index: 0, delta: '{"code": "pri' }),
     ]);
-    expect(run.steps[0]?.draft).toMatchObject({ text: 'I think.', calls: [{ name: 'python', arguments: '{"code": "pri' }] });
+    expect(run.steps[0]?.draft).toMatchObject({
+      text: 'I think.',
+      calls: [{ name: 'python', arguments: '{"code": "pri' }],
+    });
     run = fold(run, [part('reply', { type: 'retrying', after_ms: 1, why: 'busy' })]);
     expect(run.steps[0]?.draft).toMatchObject({ text: '', calls: [], retrying: 'busy' });
     run = fold(run, [told(replied(1, python('print(1)')))]);
@@ -109,7 +127,12 @@ describe('what is told between events', () => {
 
   test('output keeps its streams and its order, and has a bound', () => {
     fresh();
-    let run = folded(told(start), told({ kind: 'asked', step: 1, body: {} }), told(replied(1, python('x'))), told({ kind: 'call_started', step: 1, call: 0 }));
+    let run = folded(
+      told(start),
+      told({ kind: 'asked', step: 1, body: {} }),
+      told(replied(1, python('x'))),
+      told({ kind: 'call_started', step: 1, call: 0 }),
+    );
     const out = (stream: string, text: string) => part('cell', { type: 'output', stream, text });
     run = fold(run, [out('stdout', 'a'), out('stdout', 'b'), out('stderr', 'c'), out('stdout', 'd')]);
     const live = () => run.steps[0]?.calls[0]?.live;
@@ -118,8 +141,21 @@ describe('what is told between events', () => {
       { stream: 'stderr', text: 'c' },
       { stream: 'stdout', text: 'd' },
     ]);
-    run = fold(run, Array.from({ length: 60 }, () => part('cell', { type: 'display', parts: [] })));
+    run = fold(
+      run,
+      Array.from({ length: 60 }, () => part('cell', { type: 'display', parts: [] })),
+    );
     expect(live()?.displays).toHaveLength(50);
+    const shown = (text: string, more = {}) =>
+      part('cell', { type: 'display', parts: [{ mime: 'text/plain', text }], ...more });
+    run = fold(run, [part('cell', { type: 'cleared', wait: true })]);
+    expect(live()?.displays).toHaveLength(50);
+    run = fold(run, [shown('1', { id: 'a' }), shown('2'), shown('3', { id: 'a', update: true })]);
+    expect(live()?.displays.map((one) => one.parts[0]?.text)).toEqual(['3', '2']);
+    expect(live()?.parts).toEqual([]);
+    run = fold(run, [out('stdout', 'gone'), part('cell', { type: 'cleared' }), out('stdout', 'kept')]);
+    expect(live()?.parts).toEqual([{ stream: 'stdout', text: 'kept' }]);
+    expect(live()?.displays).toEqual([]);
     run = fold(run, [out('stdout', 'x'.repeat(300_000)), out('stdout', 'more')]);
     expect(live()?.truncated).toBe(true);
   });
@@ -139,7 +175,9 @@ describe('what a person is asked', () => {
     );
     expect(run.waitsFor).toHaveLength(1);
     expect(run.steps[0]?.calls[0]?.state).toBe('waits');
-    run = fold(run, [told({ kind: 'approval_decided', approval: '1.0', hash: 'h', decision: { kind: 'reject' }, at: 5030 })]);
+    run = fold(run, [
+      told({ kind: 'approval_decided', approval: '1.0', hash: 'h', decision: { kind: 'reject' }, at: 5030 }),
+    ]);
     expect(run.waitsFor).toEqual([]);
     expect(run.spent.waitingMs).toBe(5000);
     expect(run.steps[0]?.calls[0]?.state).toBe('planned');
@@ -173,13 +211,25 @@ describe('what goes wrong', () => {
   test('steps that were taken back say so', () => {
     fresh();
     const step = (at: number) => [told({ kind: 'asked', step: at, body: {} }), told(replied(at, python('x')))];
-    const run = folded(told(start), ...step(1), ...step(2), told({ kind: 'rolled_back', step: 2, restored: true, manifest: [] }), ...step(3));
+    const run = folded(
+      told(start),
+      ...step(1),
+      ...step(2),
+      told({ kind: 'rolled_back', step: 2, restored: true, manifest: [] }),
+      ...step(3),
+    );
     expect(run.steps.map((one) => one.takenBack)).toEqual([false, true, false]);
   });
 
   test('a call of which nobody knows whether it took effect is lost', () => {
     fresh();
-    const run = folded(told(start), told({ kind: 'asked', step: 1, body: {} }), told(replied(1, python('x'))), told({ kind: 'call_started', step: 1, call: 0 }), told({ kind: 'call_lost', step: 1, call: 0 }));
+    const run = folded(
+      told(start),
+      told({ kind: 'asked', step: 1, body: {} }),
+      told(replied(1, python('x'))),
+      told({ kind: 'call_started', step: 1, call: 0 }),
+      told({ kind: 'call_lost', step: 1, call: 0 }),
+    );
     expect(run.steps[0]?.calls[0]?.state).toBe('lost');
   });
 
@@ -192,7 +242,11 @@ describe('what goes wrong', () => {
 
 test('budget and policy are those that were set last', () => {
   fresh();
-  const run = folded(told(start), told({ kind: 'budget_raised', raise: { steps: 99 } }), told({ kind: 'policy_set', policy: 'always' }));
+  const run = folded(
+    told(start),
+    told({ kind: 'budget_raised', raise: { steps: 99 } }),
+    told({ kind: 'policy_set', policy: 'always' }),
+  );
   expect(run.budget).toMatchObject({ steps: 99, calls: 9 });
   expect(run.policy).toBe('always');
 });
@@ -201,7 +255,10 @@ test('the plan is that of the last call of its tool', () => {
   fresh();
   const plan = (status: string) => ({
     name: 'recursive_plan_tree_todo',
-    arguments: JSON.stringify({ core_goal: 'g', tree_nodes: [{ task_name: 'a', status, children: [{ task_name: 'b' }] }] }),
+    arguments: JSON.stringify({
+      core_goal: 'g',
+      tree_nodes: [{ task_name: 'a', status, children: [{ task_name: 'b' }] }],
+    }),
   });
   const done = (step: number) => told({ kind: 'call_ended', step, call: 0, result: { text: '' } });
   const run = folded(
@@ -213,7 +270,10 @@ test('the plan is that of the last call of its tool', () => {
     told(replied(2, plan('completed'))),
     done(2),
   );
-  expect(run.plan).toMatchObject({ goal: 'g', tasks: [{ name: 'a', status: 'completed', children: [{ name: 'b', status: 'pending' }] }] });
+  expect(run.plan).toMatchObject({
+    goal: 'g',
+    tasks: [{ name: 'a', status: 'completed', children: [{ name: 'b', status: 'pending' }] }],
+  });
 });
 
 test('two thousand steps are folded in well under a second', () => {
@@ -221,7 +281,10 @@ test('two thousand steps are folded in well under a second', () => {
   const events = [told(start)];
   for (let step = 1; step <= 2000; step += 1) {
     events.push(told({ kind: 'asked', step, body: {} }), told(replied(step, python(`print(${step})`))));
-    events.push(told({ kind: 'call_started', step, call: 0 }), told({ kind: 'call_ended', step, call: 0, result: { text: 'x' } }));
+    events.push(
+      told({ kind: 'call_started', step, call: 0 }),
+      told({ kind: 'call_ended', step, call: 0, result: { text: 'x' } }),
+    );
   }
   const began = performance.now();
   let run = emptyRun();

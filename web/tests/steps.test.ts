@@ -17,12 +17,34 @@ import type { Step } from '../src/run/model';
 
 test('the last step says that it answered, wherever the eye is and however its reply was read', async () => {
   const step: Step = {
-    number: 3, state: 'replied', thought: '', thinking: '', calls: [], answer: null, draft: null, error: null, tookMs: 0,
-    tokens: 0, cost: null, takenBack: false, session: null, text: '', note: null, isUnclear: false, understood: false,
+    number: 3,
+    state: 'replied',
+    thought: '',
+    thinking: '',
+    calls: [],
+    answer: null,
+    draft: null,
+    error: null,
+    tookMs: 0,
+    tokens: 0,
+    cost: null,
+    takenBack: false,
+    session: null,
+    text: '',
+    note: null,
+    isUnclear: false,
+    understood: false,
   };
   const show = (of: Partial<Step>, isAnswered: boolean, onNear = () => {}) =>
     render(StepView, {
-      step: { ...step, ...of }, dialect: undefined, isLast: true, isOver: true, isAnswered, line: null, onNear, onBranch: null,
+      step: { ...step, ...of },
+      dialect: undefined,
+      isLast: true,
+      isOver: true,
+      isAnswered,
+      line: null,
+      onNear,
+      onBranch: null,
     }).container.textContent;
   const onNear = vi.fn();
   expect(show({}, true, onNear)).toContain('Answered.');

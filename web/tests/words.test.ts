@@ -16,10 +16,14 @@ test('both languages have all words, with the same places in them', () => {
 
 test('every word is used', () => {
   const root = join(import.meta.dirname, '../src');
-  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => /\.(svelte|ts)$/.test(name) && !/i18n\/(en|zh)\.ts$/.test(name));
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => /\.(svelte|ts)$/.test(name) && !/i18n\/(en|zh)\.ts$/.test(name),
+  );
   const source = files.map((name) => readFileSync(join(root, name), 'utf8')).join('\n');
   // Words of a list are put together from their beginning.
   const isUsed = (key: string): boolean =>
-    source.includes(`'${key}'`) || [...source.matchAll(/`(\w[\w.]*\.)\$\{/g)].some((match) => key.startsWith(match[1] ?? '\0')) || /^run\.(model|code|waiting)_time$/.test(key);
+    source.includes(`'${key}'`) ||
+    [...source.matchAll(/`(\w[\w.]*\.)\$\{/g)].some((match) => key.startsWith(match[1] ?? '\0')) ||
+    /^run\.(model|code|waiting)_time$/.test(key);
   expect(Object.keys(en).filter((key) => !isUsed(key))).toEqual([]);
 });

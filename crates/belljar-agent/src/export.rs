@@ -5,27 +5,34 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_journal::Blobs;
-use belljar_protocol::{Cause, Display, DisplayData, Outcome, Status};
+use belljar_protocol::{
+    Cause, Display, DisplayData, MIME_TYPES, MimeType, MimeView, Outcome, Status,
+};
 use serde_json::{Map, Value, json};
 
 use crate::dialect::PYTHON;
 use crate::driver::RunError;
-use crate::run::{CallResult, Run, RunEvent, TaskFile};
+use crate::run::{CallResult, ExitReason, Run, RunEvent, TaskFile};
 
 /// A larger file is not put into a notebook or a script.
 const FILE_BYTES: u64 = 8 << 20;
 
-/// What of a display goes into a notebook. Jupyter shows HTML of a notebook that it does not trust
-/// without its scripts.
-const SHOWN: [&str; 7] = [
-    "text/plain",
-    "text/html",
-    "text/markdown",
-    "text/latex",
-    "image/png",
-    "image/jpeg",
-    "image/svg+xml",
-];
+/// What a script begins with if its run started with files.
+const FILES: &str = "\
+# The files that the run started with. Missing ones are written, existing ones are not replaced.
+def _file(name, contents, size=0):
+    import base64, pathlib
+    path = pathlib.Path(name)
+    if contents is None:
+        if not path.exists():
+            raise FileNotFoundError(f\"copy {name} ({size} bytes) to this directory: it is too large to be part of this\")
+        return
+    contents = base64.b64decode(contents)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(contents)
+    elif path.read_bytes() != contents:
+        raise FileExistsError(f\"{name} has other contents than in the run: move it, or use an empty directory\")";
 
 /// What happened in a run, without what was taken back.
 struct Story {
@@ -125,26 +132,46 @@ impl Story {
         self.run.start().map_or("", |start| &start.task)
     }
 
-    fn answer(&self) -> Option<&str> {
-        self.run.ending()?.answer.as_deref()
+    /// How it ended: a heading that says what the text below it is, the text, and lines on what is
+    /// known of it.
+    fn end(&self) -> Option<(String, &str, Vec<String>)> {
+        let ending = self.run.ending()?;
+        let language = self.run.language();
+        let texts = &language.texts().run;
+        let doubts = ending.reason.doubts().iter();
+        let doubts = doubts.map(|doubt| texts.unverified(&doubt.text(language)));
+        let evidence = ending.evidence.iter().map(|found| found.text(language));
+        let lines = doubts.chain(evidence).collect();
+        Some(match (&ending.reason, &ending.answer) {
+            (ExitReason::Answered, Some(answer)) => (texts.heading_answer.into(), answer, lines),
+            (ExitReason::Unverified { .. }, Some(answer)) => {
+                (texts.heading_unverified.into(), answer, lines)
+            }
+            (reason, _) => {
+                let heading = texts.heading_not_answered(&reason.text(language));
+                let output = ending.last_output.as_deref();
+                let label = output.map(|_| format!("{}:", texts.heading_last_output));
+                (
+                    heading,
+                    output.unwrap_or_default(),
+                    label.into_iter().collect(),
+                )
+            }
+        })
     }
 
-    /// Python that writes the files that the run started with, and leaves no name behind.
+    /// Python that finds the files that the run started with, and leaves no name behind. A missing one is
+    /// written; one with other contents is somebody's own, and stays.
     fn writing_files(&self) -> Option<String> {
-        let mut code = "# The files that the run started with.".to_owned();
+        let mut code = FILES.to_owned();
         for (file, contents) in &self.files {
             let name = python_text(&file.name);
             let _ = match contents {
-                Some(contents) => write!(
-                    code,
-                    "\n__import__(\"pathlib\").Path({name}).write_bytes(__import__(\"base64\").b64decode(\"{}\"))",
-                    BASE64.encode(contents)
-                ),
-                None => write!(code, "\n# Put {name} ({} bytes) here.", file.bytes),
+                Some(contents) => write!(code, "\n_file({name}, \"{}\")", BASE64.encode(contents)),
+                None => write!(code, "\n_file({name}, None, {})", file.bytes),
             };
         }
-        // No value to be shown.
-        code.push_str("\nNone");
+        code.push_str("\ndel _file");
         (!self.files.is_empty()).then_some(code)
     }
 }
@@ -212,8 +239,15 @@ pub async fn notebook(events: &[RunEvent], blobs: &Blobs) -> Result<Value, RunEr
             }
         }
     }
-    if let Some(answer) = story.answer() {
-        cells.push(markdown(&format!("# Answer\n\n{answer}")));
+    if let Some((heading, text, lines)) = story.end() {
+        let lines: Vec<String> = lines.iter().map(|line| format!("- {line}")).collect();
+        let lines = lines.join("\n");
+        let parts = match story.run.ending().and_then(|ending| ending.answer.as_ref()) {
+            Some(_) => [format!("# {heading}"), text.to_owned(), lines],
+            None => [format!("# {heading}"), lines, fenced(text)],
+        };
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        cells.push(markdown(&parts.join("\n\n")));
     }
     for (cell, number) in cells.iter_mut().zip(1..) {
         cell["id"] = format!("cell-{number}").into();
@@ -251,9 +285,11 @@ fn outputs(outcome: &Outcome) -> Vec<Value> {
         }
     }
     for display in &outcome.displays {
-        let shown = SHOWN.iter().filter_map(|mime| {
-            let data = notebook_data(display.get(mime)?)?;
-            Some(((*mime).to_owned(), data.into()))
+        // Jupyter shows HTML of a notebook that it does not trust without its scripts.
+        let types = MIME_TYPES.iter().filter(|mime| mime.notebook);
+        let shown = types.filter_map(|mime| {
+            let data = notebook_data(mime, display.get(mime.name)?)?;
+            Some((mime.name.to_owned(), data.into()))
         });
         let data: Map<String, Value> = shown.collect();
         outputs.push(json!({"output_type": "display_data", "data": data, "metadata": {}}));
@@ -278,11 +314,11 @@ fn outputs(outcome: &Outcome) -> Vec<Value> {
 }
 
 /// Text as it is, images as base64.
-fn notebook_data(part: &DisplayData) -> Option<String> {
-    match part.mime.as_str() {
-        "image/png" | "image/jpeg" => Some(BASE64.encode(&part.data)),
-        _ => String::from_utf8(part.data.clone()).ok(),
+fn notebook_data(mime: &MimeType, part: &DisplayData) -> Option<String> {
+    if mime.is_image() {
+        return Some(BASE64.encode(&part.data));
     }
+    String::from_utf8(part.data.clone()).ok()
 }
 
 /// The run's cells in order, as one file that a plain Python can run. Cells that failed are run so
@@ -322,9 +358,12 @@ pub async fn script(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunErr
             comment(&mut text, code.trim_end());
         }
     }
-    if let Some(answer) = story.answer() {
+    if let Some((heading, words, lines)) = story.end() {
         text.push('\n');
-        comment(&mut text, &format!("Answer: {answer}"));
+        comment(&mut text, &format!("{heading}: {words}"));
+        for line in &lines {
+            comment(&mut text, line);
+        }
     }
     Ok(text)
 }
@@ -387,9 +426,12 @@ pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError
             }
         }
     }
-    if story.run.ending().is_some() {
-        block(body, "h2", "Answer");
-        block(body, "p", story.answer().unwrap_or("none"));
+    if let Some((heading, text, lines)) = story.end() {
+        block(body, "h2", &heading);
+        block(body, "p", text);
+        for line in &lines {
+            block(body, "p", line);
+        }
     }
     Ok(format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n\
@@ -406,8 +448,9 @@ fn block(page: &mut String, tag: &str, text: &str) {
 
 /// The image of a display, within the page. A browser runs no script of an image.
 fn image(display: &Display) -> String {
-    let kinds = ["image/png", "image/jpeg", "image/svg+xml"];
-    let part = kinds.iter().find_map(|mime| display.get(mime));
+    let is_drawn = |mime: &&MimeType| mime.is_image() || mime.view == Some(MimeView::Svg);
+    let mut types = MIME_TYPES.iter().filter(is_drawn);
+    let part = types.find_map(|mime| display.get(mime.name));
     part.map_or_else(String::new, |part| {
         format!(
             "<img alt=\"\" src=\"data:{};base64,{}\">\n",

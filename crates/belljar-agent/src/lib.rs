@@ -27,13 +27,14 @@ pub use model::{
 };
 pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
-    CallResult, Capability, CellCall, CellCallState, CellResult, Decision, DecisionError,
-    EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit, NotKept, Parent, Policy,
-    Raise, RepeatedCall, Risk, Run, RunEvent, Seen, ShownSubject, Spent, Start, Step, StepTiming,
-    Subject, TaskFile, Timing, ToolAnswer, risk,
+    CallResult, Capability, CellCall, CellCallState, CellResult, Computation, Decision,
+    DecisionError, Doubt, EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit,
+    NotKept, Parent, Policy, Raise, RepeatedCall, Risk, Run, RunEvent, Seen, ShellCommand,
+    ShownSubject, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing, ToolAnswer, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,
-    Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, READ_FILE, Task, TaskStatus,
-    ToolEffects, serve_computation,
+    Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, READ_FILE, Surface, TOOLS,
+    Task, TaskStatus, Tool, ToolContext, ToolEffects, ToolOutput, ToolState, find_tool,
+    serve_computation, tools_on,
 };

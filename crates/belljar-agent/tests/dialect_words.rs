@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use belljar_agent::{Computations, Dialect, Plan, ReplyParts, ToolSpec};
+use belljar_agent::{COMPUTE, Dialect, PLAN, ReplyParts, ToolSpec, find_tool};
 use belljar_protocol::Language;
 use serde_json::json;
 
 fn tools() -> Vec<ToolSpec> {
-    vec![
-        Computations::spec(Language::English),
-        Plan::spec(Language::English),
-    ]
+    let spec = |name| find_tool(name).unwrap().spec(Language::English);
+    vec![spec(COMPUTE), spec(PLAN)]
 }
 
 fn repair(dialect: Dialect, text: &str, language: Language) -> String {

@@ -15,10 +15,10 @@ fn the_documented_schema_is_that_of_the_code() {
     );
 }
 
-/// Each kind of event has its place in docs/runs.md.
+/// Each kind of event has its place in docs/events.md.
 #[test]
 fn every_kind_of_event_is_explained() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md");
     let text = std::fs::read_to_string(path).unwrap();
     let schema = schemars::schema_for!(RunEvent).to_value();
     let kinds = schema["oneOf"].as_array().unwrap();

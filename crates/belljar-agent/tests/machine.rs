@@ -23,6 +23,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         model: "llamacpp/none".into(),
         dialect,
         language,
+        prompts: None,
         budget: Budget {
             steps: 25,
             ..Budget::default()

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use belljar_agent::{Plan, PlanChange, PlanFault, TaskStatus};
+use belljar_agent::{PLAN, Plan, PlanChange, PlanFault, TaskStatus, find_tool};
 use belljar_protocol::Language;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ fn ready_tasks_wait_for_dependencies_of_their_parents_too() {
 /// The schema is one that a provider can send: the tree refers to itself.
 #[test]
 fn the_schema_is_recursive() {
-    let spec = Plan::spec(Language::English);
+    let spec = find_tool(PLAN).unwrap().spec(Language::English);
     let children = &spec.parameters["$defs"]["Task"]["properties"]["children"];
     assert!(
         children.to_string().contains("#/$defs/Task"),

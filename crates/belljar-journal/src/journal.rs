@@ -29,6 +29,11 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// Whether a directory has a journal.
+    pub fn exists(directory: &Path) -> bool {
+        Sqlite::exists(directory)
+    }
+
     /// Opens the journal in a directory, which is made if it is not there.
     ///
     /// Any number of processes may have the same one open.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::Error;
 use belljar_sandbox::protocol::{Event, Outcome, plain};
+use belljar_sandbox::{Cell, Error};
 use rmcp::model::{NumberOrString, ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
@@ -42,14 +42,14 @@ pub(crate) enum NoOutcome {
 /// wrote goes to `said`.
 pub(crate) async fn run_cell(
     entry: Arc<SessionEntry>,
-    code: String,
+    cell: Cell,
     permits: &dyn Permits,
     stop: CancellationToken,
     said: watch::Sender<String>,
 ) -> Result<Outcome, NoOutcome> {
     let turn = entry.turn(&stop).await;
     let _turn = turn.ok_or(NoOutcome::Cancelled)?;
-    let mut run = entry.session.run(code);
+    let mut run = entry.session.run(cell);
     let mut stopping = false;
     loop {
         let event = tokio::select! {
@@ -70,9 +70,8 @@ pub(crate) async fn run_cell(
                 entry.session.interrupt();
             }
             Some(Ok(Event::Output { text, .. })) => {
-                if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
-                    let short: String = line.chars().take(PROGRESS_CHARACTERS).collect();
-                    said.send_replace(plain(&short).into_owned());
+                if let Some(line) = last_line(&text) {
+                    said.send_replace(line);
                 }
             }
             Some(Ok(_)) => {}
@@ -83,6 +82,13 @@ pub(crate) async fn run_cell(
             }
         }
     }
+}
+
+/// The last line with something in it, cut for a progress message.
+pub(crate) fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    let short: String = line.chars().take(PROGRESS_CHARACTERS).collect();
+    Some(plain(&short).into_owned())
 }
 
 /// Sends progress of a cell to its client, until this is dropped: seconds, and the last line of

@@ -2,13 +2,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_sandbox::protocol::visible;
+use belljar_sandbox::protocol::{MimeType, visible};
 use belljar_sandbox::{EntryKind, Error, Session};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
+use crate::arguments::{
+    Encoding, FileDone, FileReport, FilesReport, ListFiles, ReadFile, WriteFile,
+};
 use crate::report::{MAX_TEXT, refusal, result};
 use crate::sessions::SessionEntry;
-use crate::tools::{Encoding, FileDone, FileReport, FilesReport, ListFiles, ReadFile, WriteFile};
 
 /// The most files that one listing names.
 const MAX_LISTED: usize = 1000;
@@ -124,7 +126,7 @@ async fn awake<T>(session: &Session, act: impl Fn() -> Result<T, Error>) -> Resu
 }
 
 /// The path as seen from the workspace: models often give the one that code sees.
-fn relative(session: &Session, path: &str) -> String {
+pub(crate) fn relative(session: &Session, path: &str) -> String {
     let directory = session.directory();
     for root in [&*directory.to_string_lossy(), "/workspace"] {
         if let Some(rest) = path.strip_prefix(root)
@@ -138,25 +140,6 @@ fn relative(session: &Session, path: &str) -> String {
 
 /// By how it begins; the name of a file says nothing certain.
 pub(crate) fn image_type(contents: &[u8]) -> Option<&'static str> {
-    match contents {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    }
+    let known = MimeType::of_contents(contents).filter(|mime| mime.is_image());
+    known.map(|mime| mime.name)
 }

@@ -16,8 +16,10 @@
 //! [`connect`] returns a [`Connection`] to a server of the settings, a [`ServerSpec`]; its tools
 //! are for the code of runs. A server is not trusted either.
 
+mod arguments;
 mod cell;
 mod client;
+mod commands;
 mod files;
 mod lines;
 mod permits;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use belljar_agent::{Control, Progress, Start};
 use belljar_sandbox::Error;
@@ -19,7 +20,7 @@ pub trait Permits: Debug + Send + Sync {
     /// Permits for so many sessions: all of them, or none.
     fn sessions(&self, count: usize) -> Result<Vec<Permit>, String>;
 
-    /// A permit for a cell that runs or waits, with so many bytes of code.
+    /// A permit for a cell or a command that runs or waits, with so many bytes of code and input.
     fn cell(&self, code: usize) -> Result<Permit, String>;
 
     /// A permit for a run that starts like this, and for its session. Lowers its budget to what the
@@ -31,6 +32,9 @@ pub trait Permits: Debug + Send + Sync {
 
     /// Counts what a cell uses.
     fn cell_told(&self, event: &Event);
+
+    /// Counts what a command has used since the last time: CPU time of its session, and bytes of output.
+    fn command_told(&self, cpu_time: Duration, output: u64);
 
     /// Counts what a run uses, and stops it when the quota is used up.
     fn run_told(&self, progress: &Progress<'_>, control: &Control);
@@ -82,6 +86,8 @@ impl Permits for AtMost {
     }
 
     fn cell_told(&self, _: &Event) {}
+
+    fn command_told(&self, _: Duration, _: u64) {}
 
     fn run_told(&self, _: &Progress<'_>, _: &Control) {}
 

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_agent::{Approval, Approvals, Decision};
+use belljar_agent::{Approval, Approvals, Decision, ShellCommand, Subject};
 use belljar_sandbox::protocol::plain;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 const FEEDBACK: usize = 4000;
 
 /// The message for a model whose client can't ask.
-const NOBODY: &str = "A person must approve this code before it runs, and this client can't ask one (it has no \
+const NOBODY: &str = "A person must approve this before it runs, and this client can't ask one (it has no \
     elicitation). Use code that needs no approval, or tell the user.";
 
 /// How a client is asked.
@@ -142,20 +142,44 @@ impl Questions {
                 .unwrap_or_else(PoisonError::into_inner);
             approvals.ask_for_code(code)
         };
+        self.decide("code", asked, |approval| approval.is_for_code(code))
+            .await
+    }
+
+    /// The same for a command.
+    pub(crate) async fn ask_for_command(&self, command: &ShellCommand) -> Result<(), String> {
+        let asked = {
+            let approvals = self
+                .approvals
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            approvals.ask_for_command(command.clone())
+        };
+        self.decide("command", asked, |approval| {
+            approval.is_for_command(command)
+        })
+        .await
+    }
+
+    async fn decide(
+        &self,
+        what: &str,
+        asked: Option<Approval>,
+        is_shown: impl FnOnce(&Approval) -> bool,
+    ) -> Result<(), String> {
         let Some(approval) = asked else {
             return Ok(());
         };
         match self.ask(&approval).await {
             // What runs is what was shown.
-            Decision::Accept { .. } if approval.is_for_code(code) => Ok(()),
+            Decision::Accept { .. } if is_shown(&approval) => Ok(()),
             Decision::Feedback { text } if text == NOBODY => Err(text),
             Decision::Feedback { text } => Err(format!(
-                "The code was not run: a person did not approve it, and says: {text}"
+                "The {what} was not run: a person did not approve it, and says: {text}"
             )),
-            _ => Err(
-                "The code was not run: a person did not approve it. Go another way, or ask the user."
-                    .into(),
-            ),
+            _ => Err(format!(
+                "The {what} was not run: a person did not approve it. Go another way, or ask the user."
+            )),
         }
     }
 }
@@ -212,9 +236,10 @@ fn decision(given: Option<ElicitResult>) -> Decision {
 /// All that a person needs to decide. Each row has a number or a line before it, so that none passes for words of ours.
 fn text(approval: &Approval) -> String {
     let shown = &approval.shown;
-    let mut out = match &shown.tool {
-        None => "May this Python code run?\n\n".to_owned(),
-        Some(tool) => format!("May the code call the tool {tool} with this?\n\n"),
+    let mut out = match (&approval.subject, &shown.tool) {
+        (Subject::Command { .. }, _) => "May this shell command run?\n\n".to_owned(),
+        (_, None) => "May this Python code run?\n\n".to_owned(),
+        (_, Some(tool)) => format!("May the code call the tool {tool} with this?\n\n"),
     };
     for found in &shown.findings {
         let (capability, what, line) = (found.capability, &found.what, found.line);
@@ -223,8 +248,10 @@ fn text(approval: &Approval) -> String {
     for remark in &shown.remarks {
         let _ = writeln!(out, "- warning: {remark}");
     }
-    if shown.tool.is_none() {
-        let _ = writeln!(out, "\nThe complete code:\n");
+    match &approval.subject {
+        Subject::Cell { .. } => out.push_str("\nThe complete code:\n\n"),
+        Subject::Command { .. } => out.push_str("\nThe complete command:\n\n"),
+        Subject::Call { .. } => {}
     }
     for row in &shown.rows {
         let _ = match row.line {

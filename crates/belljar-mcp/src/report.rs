@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_sandbox::protocol::{
-    Artifact, Cause, Durations, Fate, Language, NameInfo, Outcome, Output, Status, Walls,
+    Artifact, Cause, Durations, Fate, Language, MimeType, NameInfo, Outcome, Output, Status,
+    TABLE_MIME, Walls, bytes_left_out,
 };
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
@@ -19,10 +20,6 @@ const MAX_TABLE_BYTES: usize = 128 << 10;
 const MAX_LISTED: usize = 100;
 /// The most bytes of an exception's message.
 const MAX_MESSAGE: usize = 4 << 10;
-
-const TABLE: &str = "application/vnd.belljar.table+json";
-/// What clients can show as an image.
-const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// How a cell ended, as data.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -73,14 +70,14 @@ struct ExceptionReport {
 }
 
 /// What was written to one stream.
-#[derive(Debug, Serialize, JsonSchema)]
-struct OutputReport {
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct OutputReport {
     /// The text, cut in the middle with a mark where it was too long.
-    text: String,
+    pub(crate) text: String,
     /// Bytes that were written.
-    bytes: u64,
+    pub(crate) bytes: u64,
     /// Bytes that `text` leaves out.
-    omitted_bytes: u64,
+    pub(crate) omitted_bytes: u64,
 }
 
 impl From<Output> for OutputReport {
@@ -104,16 +101,16 @@ pub(crate) fn cell_result(session_id: &str, code: &str, outcome: Outcome) -> Cal
     let (mut tables_left, mut images_left) = (0, 0);
     for display in outcome.displays {
         for part in display.parts {
-            if part.mime == TABLE {
+            if part.mime == TABLE_MIME {
                 table_bytes += part.data.len();
                 match serde_json::from_slice(&part.data) {
                     Ok(table) if table_bytes <= MAX_TABLE_BYTES => tables.push(table),
                     _ => tables_left += 1,
                 }
-            } else if let Some(mime) = IMAGES.iter().find(|mime| **mime == part.mime) {
+            } else if let Some(mime) = MimeType::named(&part.mime).filter(|mime| mime.is_image()) {
                 image_bytes += part.data.len();
                 if image_bytes <= MAX_IMAGE_BYTES {
-                    images.push(ContentBlock::image(BASE64.encode(&part.data), *mime));
+                    images.push(ContentBlock::image(BASE64.encode(&part.data), mime.name));
                 } else {
                     images_left += 1;
                 }
@@ -191,7 +188,7 @@ pub(crate) fn cut(text: String, most: usize) -> String {
     format!(
         "{}\n[… {} bytes are left out here …]\n{}",
         &text[..head],
-        tail - head,
+        bytes_left_out(&text[head..tail]),
         &text[tail..]
     )
 }

@@ -8,22 +8,22 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
-    Agent, Ending, Evidence, ExitReason, LiveRun, Progress, Run, RunError, RunEvent, Seen, Start,
-    TaskFile,
+    Agent, Ending, Evidence, ExitReason, LiveRun, Progress, Run, RunError, RunEvent, Start,
+    Surface, TaskFile, tools_on,
 };
-use belljar_sandbox::protocol::{Artifact, plain, visible};
+use belljar_sandbox::protocol::{Artifact, Language, plain, visible};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::arguments::AskAgent;
 use crate::files;
 use crate::permits::{Permit, Permits};
 use crate::question::Questions;
 use crate::report::{MAX_IMAGE_BYTES, MAX_TEXT, cut, result};
 use crate::sessions::{SessionEntry, Sessions};
-use crate::tools::AskAgent;
 
 /// The most concurrent runs of a connection, and in all: the client may be a model that asks for
 /// ever.
@@ -66,6 +66,8 @@ impl Runs {
     pub fn new(agent: Agent, mut start: Start) -> Self {
         let seconds = start.budget.seconds.unwrap_or(u64::MAX);
         start.budget.seconds = Some(seconds.min(LONGEST.as_secs()));
+        let tools = tools_on(Surface::Mcp).map(|tool| tool.name().to_owned());
+        start.tools = tools.collect();
         Self {
             agent,
             start,
@@ -246,11 +248,14 @@ pub(crate) async fn drive(
 pub(crate) struct RunReport {
     /// The run's id, for `belljar runs show`.
     run: String,
-    /// Why it ended; `answered` is as it should be.
+    /// Why it ended: `answered`; `unverified`, with the doubts; else it has no answer.
     reason: ExitReason,
-    /// The answer, or the best there is.
+    /// The answer.
     answer: Option<String>,
-    /// Where the values of the answer were seen.
+    /// The last output, if there is no answer. It is not an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_output: Option<String>,
+    /// Where the values of the answer were seen: their origin, not that they are right.
     evidence: Vec<Evidence>,
     /// The session that `files` are in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -289,6 +294,7 @@ pub(crate) async fn run_result(
         run: id.to_owned(),
         reason: ending.reason.clone(),
         answer: ending.answer.clone().map(|answer| cut(answer, MAX_TEXT)),
+        last_output: ending.last_output.clone().map(|text| cut(text, MAX_TEXT)),
         evidence: ending.evidence.clone(),
         session_id: entry.map(|entry| entry.id.clone()),
         files: Vec::new(),
@@ -303,10 +309,11 @@ pub(crate) async fn run_result(
     report.notes.extend(not_kept);
     let images = give_files(&ending.artifacts, directory, entry, &mut report).await;
     report.images = images.len();
-    let mut content = vec![ContentBlock::text(words(ending, &report))];
+    let language = run.start().map(|start| start.language).unwrap_or_default();
+    let mut content = vec![ContentBlock::text(words(&report, language))];
     content.extend(images);
     let mut result = result(content, &report);
-    result.is_error = Some(ending.reason != ExitReason::Answered);
+    result.is_error = Some(ending.answer.is_none());
     Some(result)
 }
 
@@ -362,34 +369,34 @@ async fn give_files(
     images
 }
 
-fn words(ending: &Ending, report: &RunReport) -> String {
+fn words(report: &RunReport, language: Language) -> String {
+    let texts = &language.texts().run;
     let mut lines = Vec::new();
-    if let Some(answer) = &report.answer {
-        lines.push(plain(answer).into_owned());
-    }
-    if ending.reason != ExitReason::Answered {
-        lines.push(format!("[not answered: {}]", why(&ending.reason)));
+    match (&report.answer, &report.last_output) {
+        (Some(answer), _) => {
+            // Before the answer, so that no reader stops too early.
+            let doubts = report.reason.doubts().iter();
+            let doubts = doubts.map(|doubt| texts.unverified(&plain(&doubt.text(language))));
+            lines.extend(doubts);
+            lines.push(plain(answer).into_owned());
+        }
+        (None, output) => {
+            let why = match &report.reason {
+                ExitReason::ModelFailed { error } => plain(error).into_owned(),
+                reason => reason.text(language),
+            };
+            lines.push(texts.not_answered(&why));
+            if let Some(output) = output {
+                lines.push(format!("{}:", texts.heading_last_output));
+                lines.push(plain(output).into_owned());
+            }
+        }
     }
     if !report.evidence.is_empty() {
-        lines.push("\nWhere the values of the answer were seen:".into());
+        lines.push(String::new());
     }
-    for Evidence { value, seen } in &report.evidence {
-        let place = match seen {
-            Some(Seen::Output {
-                step,
-                cell,
-                rounded,
-                ..
-            }) => {
-                let cell = cell.map_or_else(String::new, |cell| format!("cell {cell}, "));
-                let rounded = if *rounded { ", rounded" } else { "" };
-                format!("{cell}step {step}{rounded}")
-            }
-            Some(Seen::Task) => "the task".into(),
-            None => "nowhere".into(),
-        };
-        lines.push(format!("- {}: {place}", plain(value)));
-    }
+    let evidence = report.evidence.iter();
+    lines.extend(evidence.map(|found| format!("- {}", plain(&found.text(language)))));
     if let Some(session) = &report.session_id
         && !report.files.is_empty()
     {
@@ -400,18 +407,4 @@ fn words(ending: &Ending, report: &RunReport) -> String {
     lines.extend(report.notes.iter().map(|note| format!("[{note}]")));
     lines.push(format!("\nrun: {} ({} steps)", report.run, report.steps));
     cut(lines.join("\n"), MAX_TEXT)
-}
-
-fn why(reason: &ExitReason) -> String {
-    match reason {
-        ExitReason::Answered => "answered".into(),
-        ExitReason::ModelFailed { error } => plain(error).into_owned(),
-        ExitReason::NotUnderstood => "the model's replies could not be understood".into(),
-        ExitReason::Repetition => "it did the same again and again".into(),
-        ExitReason::Budget { part } => {
-            let part = format!("{part:?}").to_lowercase();
-            format!("the budget is used up ({part})")
-        }
-        ExitReason::Stopped => "it was stopped".into(),
-    }
 }

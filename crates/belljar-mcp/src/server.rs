@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use belljar_agent::Approvals;
-use belljar_sandbox::Error;
 use belljar_sandbox::protocol::{Fate, visible};
+use belljar_sandbox::{Cell, Error};
+use futures_util::future::BoxFuture;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
@@ -15,24 +16,23 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::arguments::{
+    AskAgent, BackgroundCommand, CloseSession, CreateSession, ForkReport, ForkSession, ListFiles,
+    Named, ReadFile, RunCommand, RunPython, SessionReport, WriteFile,
+};
 use crate::cell::{NoOutcome, run_cell};
-use crate::files;
 use crate::question::Questions;
 use crate::report::{cell_result, refusal, result};
 use crate::runs::{Begun, LONGEST, Runs, drive, run_result};
 use crate::sessions::{SessionEntry, Sessions};
 use crate::tasks::Tasks;
-use crate::tools::{
-    self, ASK_AGENT, AskAgent, CloseSession, CreateSession, ForkReport, ForkSession, INSTRUCTIONS,
-    Named, RUN_PYTHON, RunPython, SessionReport,
-};
+use crate::tools::{self, INSTRUCTIONS, Perform, ServerTool, ToolResponse};
 use crate::work::{Called, Waiting, Work, follow};
+use crate::{commands, files};
 
 /// The most calls that one connection may have at once; each holds its arguments in memory.
 const MOST_CALLS: usize = 64;
@@ -59,7 +59,7 @@ pub struct Server {
     runs: Option<Arc<Runs>>,
     /// Stops all work.
     over: CancellationToken,
-    tools: Vec<Tool>,
+    tools: Vec<ServerTool>,
 }
 
 impl std::fmt::Debug for Server {
@@ -67,9 +67,6 @@ impl std::fmt::Debug for Server {
         f.debug_struct("Server").finish_non_exhaustive()
     }
 }
-
-/// The result of a call, or its error, in words for the model.
-type ToolResponse = Result<CallToolResult, String>;
 
 impl Server {
     /// A connection to these sessions, whose code runs without approval.
@@ -141,34 +138,31 @@ impl Server {
         {
             return Ok(entry);
         }
-        let entry = self.sessions.create().await?;
+        let entry = self.sessions.create(None).await?;
         *default = Some(entry.id.clone());
         Ok(entry)
     }
 
     /// Starts a cell, once a person has approved it if needed.
-    async fn run_python(&self, args: RunPython) -> Result<Work, String> {
+    pub(crate) async fn run_python(&self, args: RunPython) -> Result<Work, String> {
         let permit = self.call_permit()?;
         let cell_permit = self.sessions.permits().cell(args.code.len())?;
         let entry = self.session(args.session_id.as_deref()).await?;
         let limit = entry.session.limits().wall_time;
-        let stop = self.over.child_token();
-        let (said, heard) = watch::channel(String::new());
-        let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
+        let wall_time = at_most(limit, args.timeout_seconds);
         let sessions = self.sessions();
-        let stopped = stop.clone();
-        let running = tokio::spawn(async move {
+        Ok(self.start(limit, move |asks, stop, said| async move {
             let _held_until_the_end = (permit, cell_permit);
-            let approved = tokio::select! {
-                approved = asks.ask_for_code(&args.code) => approved,
-                () = stopped.cancelled() => Err(cancelled()),
-            };
-            if let Err(why) = approved {
+            if let Err(why) = unless_stopped(&stop, asks.ask_for_code(&args.code)).await {
                 return refusal(why);
             }
-            let (code, counts) = (args.code.clone(), sessions.permits());
-            let cell = run_cell(Arc::clone(&entry), code, counts, stopped, said);
-            match cell.await {
+            let cell = Cell {
+                installs: true,
+                wall_time: Some(wall_time),
+                ..Cell::from(args.code.as_str())
+            };
+            let counts = sessions.permits();
+            match run_cell(Arc::clone(&entry), cell, counts, stop, said).await {
                 Ok(outcome) => {
                     if outcome.state == Fate::Lost {
                         sessions.forget(&entry);
@@ -178,18 +172,45 @@ impl Server {
                 Err(NoOutcome::Cancelled) => refusal("The call was cancelled before it began."),
                 Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&entry, error)),
             }
-        });
-        Ok(Work {
-            running,
-            questions,
-            heard,
-            stop,
-            limit,
-        })
+        }))
+    }
+
+    /// Starts a command, once a person has approved it if needed.
+    pub(crate) async fn run_command(&self, args: RunCommand) -> Result<Work, String> {
+        let permit = self.call_permit()?;
+        let command_permit = self.sessions.permits().cell(args.size())?;
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let limit = entry.session.limits().wall_time;
+        let wall_time = at_most(limit, args.timeout_seconds);
+        let sessions = self.sessions();
+        Ok(self.start(limit, move |asks, stop, said| async move {
+            let _held_until_the_end = permit;
+            let command = args.shell_command();
+            if let Err(why) = unless_stopped(&stop, asks.ask_for_command(&command)).await {
+                return refusal(why);
+            }
+            let bounds = (wall_time, command_permit);
+            let ran = commands::run(&sessions, &entry, args, bounds, stop, said).await;
+            ran.unwrap_or_else(|error| refusal(sessions.explain(&entry, error)))
+        }))
+    }
+
+    pub(crate) async fn background_command(
+        &self,
+        args: BackgroundCommand,
+        stop: &CancellationToken,
+    ) -> ToolResponse {
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let answer = commands::background(&entry, args, stop).await;
+        answer.map_err(|error| self.sessions.explain(&entry, error))
     }
 
     /// Starts a run of the agent.
-    async fn ask_agent(&self, args: AskAgent, runs: &Arc<Runs>) -> Result<Work, String> {
+    pub(crate) async fn ask_agent(&self, args: AskAgent) -> Result<Work, String> {
+        // Without an agent, the tool is not offered.
+        let Some(runs) = &self.runs else {
+            return Err("There is no agent here.".into());
+        };
         let permit = self.call_permit()?;
         let entry = match &args.session_id {
             Some(id) => Some(self.sessions.find(id)?),
@@ -201,46 +222,48 @@ impl Server {
         let permits = self.sessions.permits();
         let begun = runs.begin(&args, entry.as_deref(), approvals, permits);
         let Begun { live, permits } = begun.await?;
-        let stop = self.over.child_token();
-        let (said, heard) = watch::channel(String::new());
-        let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
         let (id, directory) = (live.id().clone(), live.artifacts());
-        let (stopped, runs, sessions) = (stop.clone(), Arc::clone(runs), self.sessions());
-        let running = tokio::spawn(async move {
+        let (runs, sessions) = (Arc::clone(runs), self.sessions());
+        Ok(self.start(LONGEST, move |asks, stop, said| async move {
             let _held_until_the_end = (permit, permits);
-            match drive(live, sessions, asks, stopped, said).await {
+            match drive(live, sessions, asks, stop, said).await {
                 Ok(run) => run_result(&runs, &run, id.as_str(), &directory, entry.as_deref())
                     .await
                     .unwrap_or_else(|| refusal(format!("The run {id} did not come to its end."))),
                 Err(error) => refusal(runs.explain(&format!("The run {id} failed"), &error)),
             }
-        });
-        Ok(Work {
-            running,
+        }))
+    }
+
+    /// Starts work, which gets where it asks a person, what stops it, and where its progress goes.
+    fn start<F: Future<Output = CallToolResult> + Send + 'static>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce(Questions, CancellationToken, watch::Sender<String>) -> F,
+    ) -> Work {
+        let stop = self.over.child_token();
+        let (said, heard) = watch::channel(String::new());
+        let (asks, questions) = Questions::new(Arc::clone(&self.approvals));
+        Work {
+            running: tokio::spawn(work(asks, stop.clone(), said)),
             questions,
             heard,
             stop,
-            limit: LONGEST,
-        })
+            limit,
+        }
     }
 
     /// Long calls: cells and runs.
     async fn work(
         &self,
+        begin: impl for<'a> Fn(&'a Self, Option<JsonObject>) -> BoxFuture<'a, Result<Work, String>>,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, String> {
         let called = Called::new(&request);
-        let work = match (&request.request_state, &self.runs) {
-            (Some(id), _) => self.waiting.take(id, &called, request.input_responses)?,
-            (None, Some(runs)) if request.name == ASK_AGENT => {
-                let args = parse(&request.name, request.arguments)?;
-                Box::pin(self.ask_agent(args, runs)).await?
-            }
-            (None, _) => {
-                let args = parse(&request.name, request.arguments)?;
-                self.run_python(args).await?
-            }
+        let work = match &request.request_state {
+            Some(id) => self.waiting.take(id, &called, request.input_responses)?,
+            None => begin(self, request.arguments).await?,
         };
         follow(work, called, context, &self.tasks, &self.waiting).await
     }
@@ -250,21 +273,28 @@ impl Server {
         permit.map_err(|_| too_many_calls())
     }
 
-    async fn create_session(&self) -> ToolResponse {
-        let entry = self.sessions.create().await?;
+    pub(crate) async fn create_session(&self, args: CreateSession) -> ToolResponse {
+        let entry = self.sessions.create(args.environment.as_deref()).await?;
         let text = format!("session_id: {}", entry.id);
         Ok(session_result(&entry, text))
     }
 
-    fn close_session(&self, args: &CloseSession) -> ToolResponse {
+    pub(crate) fn close_session(&self, args: &CloseSession) -> ToolResponse {
         let entry = self.sessions.find(&args.session_id)?;
         self.sessions.forget(&entry);
-        // A cell that runs holds the session until it ends.
+        // What runs in a call holds the session until it ends.
         entry.session.interrupt();
+        for command in entry.session.commands() {
+            let _ = command.kill();
+        }
         Ok(session_result(&entry, "The session is closed.".into()))
     }
 
-    async fn fork_session(&self, args: &ForkSession, stop: &CancellationToken) -> ToolResponse {
+    pub(crate) async fn fork_session(
+        &self,
+        args: ForkSession,
+        stop: &CancellationToken,
+    ) -> ToolResponse {
         if !(1..=MOST_FORKS).contains(&args.count) {
             return Err(format!("count must be from 1 to {MOST_FORKS}."));
         }
@@ -282,7 +312,7 @@ impl Server {
         Ok(result(vec![ContentBlock::text(text)], &report))
     }
 
-    async fn checkpoint(&self, args: &Named, stop: &CancellationToken) -> ToolResponse {
+    pub(crate) async fn checkpoint(&self, args: Named, stop: &CancellationToken) -> ToolResponse {
         let entry = self.session(args.session_id.as_deref()).await?;
         let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
         let made = entry.session.checkpoint(check_name(&args.name)?).await;
@@ -299,7 +329,7 @@ impl Server {
         }
     }
 
-    async fn restore(&self, args: &Named, stop: &CancellationToken) -> ToolResponse {
+    pub(crate) async fn restore(&self, args: Named, stop: &CancellationToken) -> ToolResponse {
         let entry = self.session(args.session_id.as_deref()).await?;
         let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
         match entry.session.restore(check_name(&args.name)?).await {
@@ -319,44 +349,26 @@ impl Server {
         }
     }
 
-    /// A call of any other tool.
-    async fn call(
-        &self,
-        name: &str,
-        arguments: Option<JsonObject>,
-        stop: &CancellationToken,
-    ) -> ToolResponse {
-        let Ok(_call) = self.calls.try_acquire() else {
-            return Err(too_many_calls());
-        };
-        match name {
-            "create_session" => {
-                let CreateSession {} = parse(name, arguments)?;
-                self.create_session().await
-            }
-            "close_session" => self.close_session(&parse(name, arguments)?),
-            "fork_session" => self.fork_session(&parse(name, arguments)?, stop).await,
-            "checkpoint" => self.checkpoint(&parse(name, arguments)?, stop).await,
-            "restore" => self.restore(&parse(name, arguments)?, stop).await,
-            "list_files" => {
-                let args: tools::ListFiles = parse(name, arguments)?;
-                let entry = self.session(args.session_id.as_deref()).await?;
-                let answer = files::list(&entry, args).await;
-                answer.map_err(|error| self.sessions.explain(&entry, error))
-            }
-            "read_file" => {
-                let args: tools::ReadFile = parse(name, arguments)?;
-                let entry = self.session(args.session_id.as_deref()).await?;
-                let answer = files::read(&entry, args).await;
-                answer.map_err(|error| self.sessions.explain(&entry, error))
-            }
-            _ => {
-                let args: tools::WriteFile = parse(name, arguments)?;
-                let entry = self.session(args.session_id.as_deref()).await?;
-                let answer = files::write(&entry, args).await;
-                answer.map_err(|error| self.sessions.explain(&entry, error))
-            }
-        }
+    pub(crate) async fn list_files(&self, args: ListFiles) -> ToolResponse {
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let answer = files::list(&entry, args).await;
+        answer.map_err(|error| self.sessions.explain(&entry, error))
+    }
+
+    pub(crate) async fn read_file(&self, args: ReadFile) -> ToolResponse {
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let answer = files::read(&entry, args).await;
+        answer.map_err(|error| self.sessions.explain(&entry, error))
+    }
+
+    pub(crate) async fn write_file(&self, args: WriteFile) -> ToolResponse {
+        let entry = self.session(args.session_id.as_deref()).await?;
+        let answer = files::write(&entry, args).await;
+        answer.map_err(|error| self.sessions.explain(&entry, error))
+    }
+
+    fn definitions(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.iter().map(|tool| &tool.definition)
     }
 }
 
@@ -382,7 +394,9 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+        Ok(ListToolsResult::with_all_items(
+            self.definitions().cloned().collect(),
+        ))
     }
 
     async fn call_tool(
@@ -390,23 +404,23 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(name) = self
-            .tools
-            .iter()
-            .map(|tool| &tool.name)
-            .find(|name| **name == request.name)
-        else {
-            let names: Vec<&str> = self.tools.iter().map(|tool| &*tool.name).collect();
+        let mut tools = self.tools.iter();
+        let Some(tool) = tools.find(|tool| tool.definition.name == request.name) else {
+            let names: Vec<&str> = self.definitions().map(|tool| &*tool.name).collect();
             return Err(ErrorData::invalid_params(
                 format!("there is no such tool; there are {}", names.join(", ")),
                 None,
             ));
         };
-        let answer = if name == RUN_PYTHON || name == ASK_AGENT {
-            self.work(request, &context).await
-        } else {
-            let answer = self.call(name, request.arguments, &context.ct).await;
-            answer.map(CallToolResponse::from)
+        let answer = match &tool.perform {
+            Perform::Work(begin) => self.work(begin, request, &context).await,
+            Perform::Call(call) => match self.calls.try_acquire() {
+                Ok(_permit) => {
+                    let answer = call(self, request.arguments, &context.ct).await;
+                    answer.map(CallToolResponse::from)
+                }
+                Err(_) => Err(too_many_calls()),
+            },
         };
         // Mistakes that the model can correct are returned to the model: many clients hide protocol
         // errors.
@@ -454,11 +468,6 @@ impl ServerHandler for Server {
     }
 }
 
-fn parse<T: DeserializeOwned>(tool: &str, arguments: Option<JsonObject>) -> Result<T, String> {
-    let parsed = serde_json::from_value(Value::Object(arguments.unwrap_or_default()));
-    parsed.map_err(|error| format!("Wrong arguments for {tool}: {error}."))
-}
-
 fn check_name(name: &str) -> Result<&str, String> {
     if name.is_empty() || name.len() > MAX_NAME {
         return Err("name must have from 1 to 100 characters.".into());
@@ -484,6 +493,24 @@ async fn names(entry: &SessionEntry) -> String {
         "none".into()
     } else {
         names.join(", ")
+    }
+}
+
+/// A time limit that a call may only lower.
+fn at_most(limit: Duration, seconds: Option<u32>) -> Duration {
+    seconds.map_or(limit, |seconds| {
+        limit.min(Duration::from_secs(u64::from(seconds.max(1))))
+    })
+}
+
+/// The decision on what is to run, unless its call is cancelled first.
+async fn unless_stopped(
+    stop: &CancellationToken,
+    decision: impl Future<Output = Result<(), String>>,
+) -> Result<(), String> {
+    tokio::select! {
+        decision = decision => decision,
+        () = stop.cancelled() => Err(cancelled()),
     }
 }
 

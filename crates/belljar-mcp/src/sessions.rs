@@ -18,7 +18,8 @@ const MAX_FILE: u64 = 8 << 20;
 /// The sessions of one client or tenant: the holder of this can use all of them.
 #[derive(Debug)]
 pub struct Sessions {
-    engine: Engine,
+    /// The engine of each environment, the default first.
+    engines: Vec<Engine>,
     options: SessionOptions,
     permits: Box<dyn Permits>,
     known: Mutex<HashMap<String, Arc<SessionEntry>>>,
@@ -55,14 +56,15 @@ impl SessionEntry {
 }
 
 impl Sessions {
-    /// Sessions of this engine, each with these options, at most so many at once.
-    pub fn new(engine: Engine, options: SessionOptions, most: usize) -> Self {
-        Self::with_permits(engine, options, Box::new(AtMost::new(most)))
+    /// Sessions of these engines, each with these options, at most so many at once. A client chooses
+    /// one by the name of its environment; the first is the default.
+    pub fn new(engines: Vec<Engine>, options: SessionOptions, most: usize) -> Self {
+        Self::with_permits(engines, options, Box::new(AtMost::new(most)))
     }
 
     /// The same, with another admission.
     pub fn with_permits(
-        engine: Engine,
+        engines: Vec<Engine>,
         mut options: SessionOptions,
         permits: Box<dyn Permits>,
     ) -> Self {
@@ -70,7 +72,7 @@ impl Sessions {
         limits.output_kept_bytes = limits.output_kept_bytes.min(MAX_OUTPUT);
         limits.transfer_bytes = limits.transfer_bytes.min(MAX_FILE);
         Self {
-            engine,
+            engines,
             options,
             permits,
             known: Mutex::default(),
@@ -80,7 +82,9 @@ impl Sessions {
     /// Ends all sessions and whatever else the engine runs.
     pub async fn shutdown(&self) {
         self.known().clear();
-        self.engine.shutdown().await;
+        for engine in &self.engines {
+            engine.shutdown().await;
+        }
     }
 
     /// Ends idle sessions in which nothing runs. Returns how many are left.
@@ -94,12 +98,33 @@ impl Sessions {
         &*self.permits
     }
 
-    pub(crate) async fn create(&self) -> Result<Arc<SessionEntry>, String> {
+    pub(crate) async fn create(
+        &self,
+        environment: Option<&str>,
+    ) -> Result<Arc<SessionEntry>, String> {
+        let engine = self.engine(environment)?;
         let permits = self.permits.sessions(1)?;
-        let session = self.engine.session_with(self.options.clone()).await;
+        let session = engine.session_with(self.options.clone()).await;
         let session = session.map_err(|error| self.permits.explain(error))?;
         let entry = self.hold([session], permits).pop();
         entry.ok_or_else(|| "No more sessions can be started.".into())
+    }
+
+    /// The engine of an environment; the default one without a name.
+    fn engine(&self, environment: Option<&str>) -> Result<&Engine, String> {
+        let name = |engine: &Engine| engine.environment().name().to_owned();
+        let mut engines = self.engines.iter();
+        let found = match environment {
+            None => engines.next(),
+            Some(wanted) => engines.find(|engine| engine.environment().name() == wanted),
+        };
+        found.ok_or_else(|| {
+            let names: Vec<String> = self.engines.iter().map(name).collect();
+            format!(
+                "There is no such environment; there are: {}.",
+                names.join(", ")
+            )
+        })
     }
 
     pub(crate) async fn fork(

@@ -1,173 +1,48 @@
-//! The tools that a client sees: names, words for the model, schemas.
+//! The tools that a client sees: names, texts for the model, schemas, and the methods that perform
+//! them. To add one, write its method and add it to [`list`].
 
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, FutureExt as _, ready};
 use rmcp::handler::server::tool::{schema_for_output, schema_for_type};
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
+use crate::arguments::{
+    AskAgent, BackgroundCommand, CloseSession, CreateSession, FileDone, FilesReport, ForkReport,
+    ForkSession, ListFiles, Named, ReadFile, RunCommand, RunPython, SessionReport, WriteFile,
+};
+use crate::commands::{BackgroundReport, CommandReport};
 use crate::report::CellReport;
 use crate::runs::RunReport;
+use crate::server::Server;
+use crate::work::Work;
 
-/// The tools whose calls take their time.
-pub(crate) const RUN_PYTHON: &str = "run_python";
-pub(crate) const ASK_AGENT: &str = "ask_agent";
+/// The result of a call, or its error, in words for the model.
+pub(crate) type ToolResponse = Result<CallToolResult, String>;
 
-/// For `run_python`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RunPython {
-    /// Python source. The value of its last expression is shown.
-    pub(crate) code: String,
-    /// The session to run it in. Leave it out to use the default session.
-    pub(crate) session_id: Option<String>,
+type Arguments = Option<JsonObject>;
+type Call = dyn for<'a> Fn(&'a Server, Arguments, &'a CancellationToken) -> BoxFuture<'a, ToolResponse>
+    + Send
+    + Sync;
+type Begin =
+    dyn for<'a> Fn(&'a Server, Arguments) -> BoxFuture<'a, Result<Work, String>> + Send + Sync;
+
+/// A tool, and how it is performed.
+pub(crate) struct ServerTool {
+    pub(crate) definition: Tool,
+    pub(crate) perform: Perform,
 }
 
-/// For `create_session`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CreateSession {}
-
-/// For `close_session`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CloseSession {
-    /// The session to end.
-    pub(crate) session_id: String,
-}
-
-/// For `list_files`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListFiles {
-    /// The session whose files are meant. Leave it out for the default session.
-    pub(crate) session_id: Option<String>,
-    /// A directory of the workspace. Leave it out for all of the workspace.
-    #[serde(default)]
-    pub(crate) path: String,
-}
-
-/// For `read_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ReadFile {
-    /// The session whose file is meant. Leave it out for the default session.
-    pub(crate) session_id: Option<String>,
-    /// Path of the file in the workspace, such as `results/sales.csv`.
-    pub(crate) path: String,
-}
-
-/// For `write_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WriteFile {
-    /// The session whose file is meant. Leave it out for the default session.
-    pub(crate) session_id: Option<String>,
-    /// Path of the file in the workspace. Directories are made as needed.
-    pub(crate) path: String,
-    /// What the file is to hold: the text, or base64 of its bytes.
-    pub(crate) content: String,
-    /// How `content` is to be understood.
-    #[serde(default)]
-    pub(crate) encoding: Encoding,
-}
-
-/// How the content of a file is written down.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Encoding {
-    /// As it is.
-    #[default]
-    Text,
-    /// As base64, for what is not text.
-    Base64,
-}
-
-/// For `fork_session`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ForkSession {
-    /// The session to copy. Leave it out for the default session.
-    pub(crate) session_id: Option<String>,
-    /// How many copies.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 8))]
-    pub(crate) count: u32,
-}
-
-fn one() -> u32 {
-    1
-}
-
-/// For `checkpoint` and `restore`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Named {
-    /// The session that is meant. Leave it out for the default session.
-    pub(crate) session_id: Option<String>,
-    /// Name of the checkpoint, such as `clean data`.
-    #[schemars(length(min = 1, max = 100))]
-    pub(crate) name: String,
-}
-
-/// For `ask_agent`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AskAgent {
-    /// What is to be done, with all that the agent has to know: it sees nothing of this conversation.
-    pub(crate) task: String,
-    /// Files of the session that the agent gets copies of, by their paths.
-    #[serde(default)]
-    pub(crate) session_files: Vec<String>,
-    /// The session whose files these are, and that gets the files that the agent makes. Leave it out
-    /// for the default session.
-    pub(crate) session_id: Option<String>,
-    /// The most turns of the agent's model; never more than the user's settings allow.
-    #[schemars(range(min = 1))]
-    pub(crate) max_steps: Option<u32>,
-}
-
-/// A session that was made, closed, or gone back in.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SessionReport {
-    /// The id to use as `session_id`.
-    pub(crate) session_id: String,
-}
-
-/// Sessions that were made from another one.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ForkReport {
-    /// The ids of the copies, each to use as `session_id`.
-    pub(crate) session_ids: Vec<String>,
-}
-
-/// What is in a workspace.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FilesReport {
-    pub(crate) session_id: String,
-    pub(crate) files: Vec<FileReport>,
-    /// Whether there are more.
-    pub(crate) truncated: bool,
-}
-
-/// A file or a directory.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FileReport {
-    pub(crate) path: String,
-    /// `file`, `directory` or `other`.
-    pub(crate) kind: &'static str,
-    /// Bytes, for a file.
-    pub(crate) size: u64,
-}
-
-/// A file that was read or written.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FileDone {
-    pub(crate) session_id: String,
-    pub(crate) path: String,
-    /// Bytes of the file.
-    pub(crate) size: u64,
+/// How a tool is performed.
+pub(crate) enum Perform {
+    /// At once.
+    Call(Box<Call>),
+    /// As work that takes its time.
+    Work(Box<Begin>),
 }
 
 /// For all tools together.
@@ -178,13 +53,13 @@ at what each one says, go on. Without session_id all tools use one default sessi
 step make a checkpoint, and restore it if the step went wrong; to try several ways, fork_session.";
 
 /// All tools of sessions.
-pub(crate) fn list() -> Vec<Tool> {
+pub(crate) fn list() -> Vec<ServerTool> {
     let reads = || ToolAnnotations::new().read_only(true).open_world(false);
     let adds = || ToolAnnotations::new().destructive(false).open_world(false);
     let changes = || ToolAnnotations::new().destructive(true).open_world(false);
     vec![
-        tool::<RunPython, CellReport>(
-            RUN_PYTHON,
+        work::<RunPython, CellReport>(
+            "run_python",
             "Run Python",
             "Run Python code in a live session that keeps variables, imports and files between \
              calls, like cells of a notebook. The value of the last expression is shown, as are \
@@ -193,6 +68,26 @@ pub(crate) fn list() -> Vec<Tool> {
              environment is another one; there is no network unless the user allowed it. When code \
              fails the answer says why, and whether the variables are kept.",
             changes(),
+            |server, args| server.run_python(args).boxed(),
+        ),
+        work::<RunCommand, CommandReport>(
+            "run_command",
+            "Run a shell command",
+            "Run a shell command in a session, also while Python code runs there. It sees the same files as \
+             run_python and starts in /workspace; variables of the shell and cd do not outlast it. Use it \
+             for programs; for data, run_python keeps the variables. python is that of the session. There is \
+             no terminal, and no network unless the user allowed it. The answer has the exit code, stdout and \
+             stderr. For a server or another long-lived program set background.",
+            changes(),
+            |server, args| server.run_command(args).boxed(),
+        ),
+        tool::<BackgroundCommand, BackgroundReport>(
+            "background_command",
+            "Look after a command",
+            "Read the output of a command that run_command started in the background, wait for its end, or \
+             kill it. Without pid, list the commands of the session. Commands end with their session.",
+            changes(),
+            |server, args, stop| server.background_command(args, stop).boxed(),
         ),
         tool::<CreateSession, SessionReport>(
             "create_session",
@@ -201,18 +96,21 @@ pub(crate) fn list() -> Vec<Tool> {
              Only needed for work that must be kept apart: without session_id, all tools use one \
              default session.",
             adds(),
+            |server, args, _| server.create_session(args).boxed(),
         ),
         tool::<CloseSession, SessionReport>(
             "close_session",
             "End a session",
             "End a session that is not needed any more. Its variables and files are gone.",
             changes(),
+            |server, args, _| ready(server.close_session(&args)).boxed(),
         ),
         tool::<ListFiles, FilesReport>(
             "list_files",
             "List files",
             "List the files of a session's workspace, with their sizes.",
             reads(),
+            |server, args, _| server.list_files(args).boxed(),
         ),
         tool::<ReadFile, FileDone>(
             "read_file",
@@ -220,6 +118,7 @@ pub(crate) fn list() -> Vec<Tool> {
             "Read a file of a session's workspace: text as text, images as images, anything else as \
              base64. Of a large file read a part, with run_python.",
             reads(),
+            |server, args, _| server.read_file(args).boxed(),
         ),
         tool::<WriteFile, FileDone>(
             "write_file",
@@ -227,6 +126,7 @@ pub(crate) fn list() -> Vec<Tool> {
             "Write a file into a session's workspace, where Python code finds it by its path. A file \
              that is there already is replaced.",
             changes().idempotent(true),
+            |server, args, _| server.write_file(args).boxed(),
         ),
         tool::<ForkSession, ForkReport>(
             "fork_session",
@@ -235,6 +135,7 @@ pub(crate) fn list() -> Vec<Tool> {
              milliseconds. Afterwards none of them sees what the others do. Use it to try several \
              ways from the same state.",
             adds(),
+            |server, args, stop| server.fork_session(args, stop).boxed(),
         ),
         tool::<Named, SessionReport>(
             "checkpoint",
@@ -242,6 +143,7 @@ pub(crate) fn list() -> Vec<Tool> {
             "Keep the state of a session's variables as it is now under a name, to go back to it \
              with restore. Files are not part of it. A name that is used again means the new state.",
             adds().idempotent(true),
+            |server, args, stop| server.checkpoint(args, stop).boxed(),
         ),
         tool::<Named, SessionReport>(
             "restore",
@@ -249,14 +151,15 @@ pub(crate) fn list() -> Vec<Tool> {
             "Go back to a checkpoint of a session: its variables are as they were then. Files stay \
              as they are now.",
             changes().idempotent(true),
+            |server, args, stop| server.restore(args, stop).boxed(),
         ),
     ]
 }
 
 /// The tool for where there is a model to ask.
-pub(crate) fn ask_agent() -> Tool {
-    tool::<AskAgent, RunReport>(
-        ASK_AGENT,
+pub(crate) fn ask_agent() -> ServerTool {
+    work::<AskAgent, RunReport>(
+        "ask_agent",
         "Ask an agent",
         "Give a task to an agent with a model and a Python session of its own. It works in steps until \
          it has an answer, and says where each value of the answer was seen. It sees only the task and \
@@ -264,10 +167,52 @@ pub(crate) fn ask_agent() -> Tool {
          runs/. Use it for work that can be handed over in one sentence or page, also several at once \
          (at most 4). It can take minutes.",
         ToolAnnotations::new().destructive(false).open_world(true),
+        |server, args| server.ask_agent(args).boxed(),
     )
 }
 
-fn tool<Input: JsonSchema + 'static, Data: JsonSchema + 'static>(
+fn tool<Input: DeserializeOwned + JsonSchema + 'static, Data: JsonSchema + 'static>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    annotations: ToolAnnotations,
+    perform: for<'a> fn(&'a Server, Input, &'a CancellationToken) -> BoxFuture<'a, ToolResponse>,
+) -> ServerTool {
+    ServerTool {
+        definition: define::<Input, Data>(name, title, description, annotations),
+        perform: Perform::Call(Box::new(move |server, arguments, stop| {
+            match parse(name, arguments) {
+                Ok(input) => perform(server, input, stop),
+                Err(why) => ready(Err(why)).boxed(),
+            }
+        })),
+    }
+}
+
+fn work<Input: DeserializeOwned + JsonSchema + 'static, Data: JsonSchema + 'static>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    annotations: ToolAnnotations,
+    begin: for<'a> fn(&'a Server, Input) -> BoxFuture<'a, Result<Work, String>>,
+) -> ServerTool {
+    ServerTool {
+        definition: define::<Input, Data>(name, title, description, annotations),
+        perform: Perform::Work(Box::new(move |server, arguments| {
+            match parse(name, arguments) {
+                Ok(input) => begin(server, input),
+                Err(why) => ready(Err(why)).boxed(),
+            }
+        })),
+    }
+}
+
+fn parse<T: DeserializeOwned>(tool: &str, arguments: Arguments) -> Result<T, String> {
+    let parsed = serde_json::from_value(Value::Object(arguments.unwrap_or_default()));
+    parsed.map_err(|error| format!("Wrong arguments for {tool}: {error}."))
+}
+
+fn define<Input: JsonSchema + 'static, Data: JsonSchema + 'static>(
     name: &'static str,
     title: &'static str,
     description: &'static str,
@@ -289,7 +234,8 @@ mod tests {
 
     #[test]
     fn every_tool_has_words_and_schemas_of_objects() {
-        for tool in list().into_iter().chain([ask_agent()]) {
+        let tools = list().into_iter().chain([ask_agent()]);
+        for tool in tools.map(|tool| tool.definition) {
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
             assert_eq!(tool.input_schema["additionalProperties"], false);
             let output = tool.output_schema.unwrap();

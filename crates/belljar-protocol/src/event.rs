@@ -36,8 +36,14 @@ pub enum Event {
         /// The stream.
         stream: Stream,
     },
-    /// A rich output.
+    /// A rich output. With `update` it replaces the newest display with the same `id`.
     Display(Display),
+    /// The cell takes back its displays and output so far. The outcome leaves them out.
+    Cleared {
+        /// Whether to keep showing them until the next output.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        wait: bool,
+    },
     /// Code of the cell calls a tool and waits for the answer.
     Called {
         /// The id of the call, for the answer.

@@ -7,6 +7,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Artifact, Changes, ExceptionInfo, NameInfo, RawFrame};
 
+/// How much an inspection tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InspectDetail {
+    /// Signature, type and documentation.
+    #[default]
+    Documentation,
+    /// The source instead of the documentation, where there is one.
+    Source,
+}
+
+/// Whether code is a whole cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// It can run.
+    Complete,
+    /// More lines must follow.
+    Incomplete {
+        /// The indentation of the next line.
+        indent: String,
+    },
+    /// No line that follows would make it valid.
+    Invalid,
+}
+
 /// A request of the host to the guest. One is answered before the next is sent.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -25,6 +50,9 @@ pub enum HostFrame<'a> {
         /// Whether the host has no time for a checkpoint after it without a request.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         busy: bool,
+        /// The most characters of an exception's value, if not the usual ones.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value_limit: Option<usize>,
     },
     /// Bind values before the first cell.
     Seed {
@@ -67,6 +95,20 @@ pub enum HostFrame<'a> {
         code: &'a str,
         /// The position of the cursor.
         cursor: usize,
+    },
+    /// Describe the name at `cursor` (in bytes of UTF-8).
+    Inspect {
+        /// The source typed so far.
+        code: &'a str,
+        /// The position of the cursor.
+        cursor: usize,
+        /// How much to tell.
+        detail: InspectDetail,
+    },
+    /// Say whether code is a whole cell.
+    IsComplete {
+        /// The source typed so far.
+        code: &'a str,
     },
     /// Pickle the namespace, name by name. Answered by [`GuestFrame::SavedPart`] as often as
     /// needed, then [`GuestFrame::Saved`].
@@ -172,13 +214,15 @@ pub enum GuestFrame {
         detail: String,
     },
     /// A display; the parts' bytes follow as the frame's blob, in order.
-    Display {
-        /// Number of the cell that showed it.
+    Display(GuestDisplay),
+    /// The cell takes back its displays and output.
+    Clear {
+        /// Number of the cell.
         cell: u32,
         /// The cell's nonce.
         nonce: String,
-        /// Its representations.
-        parts: Vec<DisplayPart>,
+        /// Whether it happens with the next output only.
+        wait: bool,
     },
     /// The cell has ended.
     Done(Box<CellReport>),
@@ -234,6 +278,13 @@ pub enum GuestFrame {
         /// Candidates.
         candidates: Vec<String>,
     },
+    /// Answer to [`HostFrame::Inspect`].
+    Inspected {
+        /// The description; `None` if there is no such name.
+        text: Option<String>,
+    },
+    /// Answer to [`HostFrame::IsComplete`].
+    Completeness(Completeness),
     /// Bytes of saved names, as the frame's blob.
     SavedPart,
     /// All names are saved, except those with a reason. The blob is a JSON object: the sources of
@@ -264,9 +315,10 @@ impl GuestFrame {
                 let Fault { detail } = read(frame)?;
                 Self::Fault { detail }
             }
-            Kind::Display => {
-                let Display { cell, nonce, parts } = read(frame)?;
-                Self::Display { cell, nonce, parts }
+            Kind::Display => Self::Display(read(frame)?),
+            Kind::Clear => {
+                let Clear { cell, nonce, wait } = read(frame)?;
+                Self::Clear { cell, nonce, wait }
             }
             Kind::Done => Self::Done(read(frame)?),
             Kind::Seeded => {
@@ -308,6 +360,18 @@ impl GuestFrame {
                 let Completions { start, candidates } = read(frame)?;
                 Self::Completions { start, candidates }
             }
+            Kind::Inspected => {
+                let Inspected { text } = read(frame)?;
+                Self::Inspected { text }
+            }
+            Kind::Completeness => {
+                let CompletenessWire { status, indent } = read(frame)?;
+                Self::Completeness(match status {
+                    CompletenessStatus::Complete => Completeness::Complete,
+                    CompletenessStatus::Incomplete => Completeness::Incomplete { indent },
+                    CompletenessStatus::Invalid => Completeness::Invalid,
+                })
+            }
             Kind::SavedPart => Self::SavedPart,
             Kind::Saved => Self::Saved(read(frame)?),
             Kind::Loading => Self::Loading,
@@ -342,6 +406,7 @@ enum Kind {
     Ready,
     Fault,
     Display,
+    Clear,
     Done,
     Seeded,
     Rehearsed,
@@ -356,6 +421,8 @@ enum Kind {
     Checkpointed,
     Manifest,
     Completions,
+    Inspected,
+    Completeness,
     SavedPart,
     Saved,
     Loading,
@@ -367,11 +434,35 @@ struct Fault {
     detail: String,
 }
 
+/// A display, without its bytes.
+#[derive(Clone, Debug, Deserialize)]
+pub struct GuestDisplay {
+    /// Number of the cell that showed it.
+    pub cell: u32,
+    /// The cell's nonce.
+    pub nonce: String,
+    /// Its representations.
+    pub parts: Vec<DisplayPart>,
+    /// Whether it is the value of the last expression.
+    #[serde(default)]
+    pub value: bool,
+    /// Its id, if it may change.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Whether it replaces the newest display with its id.
+    #[serde(default)]
+    pub update: bool,
+    /// A JSON object: what the program says about its representations, by MIME type. As text, so
+    /// that its size is known before it is parsed.
+    #[serde(default)]
+    pub metadata: Option<String>,
+}
+
 #[derive(Deserialize)]
-struct Display {
+struct Clear {
     cell: u32,
     nonce: String,
-    parts: Vec<DisplayPart>,
+    wait: bool,
 }
 
 #[derive(Deserialize)]
@@ -420,6 +511,26 @@ struct Manifest {
 struct Completions {
     start: usize,
     candidates: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Inspected {
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct CompletenessWire {
+    status: CompletenessStatus,
+    #[serde(default)]
+    indent: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CompletenessStatus {
+    Complete,
+    Incomplete,
+    Invalid,
 }
 
 /// A checkpoint of a session.
@@ -563,6 +674,7 @@ mod tests {
             r#"{"type":"ready"}"#,
             r#"{"detail":"x","type":"fault"}"#,
             r#"{"type":"display","cell":1,"nonce":"n","parts":[{"mime":"a/b","len":1}]}"#,
+            r#"{"type":"clear","cell":1,"nonce":"n","wait":true}"#,
             r#"{"end":"ok","cell":1,"type":"done","nonce":"n"}"#,
             r#"{"type":"seeded","refused":{"a":"b"}}"#,
             r#"{"type":"rehearsed","what nobody knows":[{}]}"#,
@@ -574,6 +686,8 @@ mod tests {
             r#"{"type":"checkpointed"}"#,
             r#"{"type":"manifest","names":[]}"#,
             r#"{"type":"completions","start":0,"candidates":["a"]}"#,
+            r#"{"type":"inspected","text":null}"#,
+            r#"{"status":"incomplete","indent":" ","type":"completeness"}"#,
             r#"{"names":[{"name":"a","type":"int"}],"type":"saved","library":"pickle","threads":0,"processes":0}"#,
             r#"{"type":"loaded","names":[{"name":"a","why":"b"}]}"#,
         ] {

@@ -4,30 +4,37 @@
 //! [`HostFrame`] and [`GuestFrame`], framed by [`encode_frame`] and [`FrameDecoder`].
 
 mod approval;
+mod cut;
 mod event;
 mod frame;
 mod guest;
 mod manifest;
+mod mime;
 mod network;
 mod outcome;
 mod plain;
 mod signal;
 mod text;
+pub mod texts;
 mod tool;
 
 pub use approval::{Shown, ShownPart, ShownRow, shown_line};
+pub use cut::bytes_left_out;
 pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
-    Call, CallAnswer, CellEnd, CellReport, DisplayPart, ForkSetup, GuestFrame, GuestParameter,
-    GuestTool, HostFrame, KeptCheckpoint, LoadedName, SavedName, SavedNames, WokenCheckpoint,
+    Call, CallAnswer, CellEnd, CellReport, Completeness, DisplayPart, ForkSetup, GuestDisplay,
+    GuestFrame, GuestParameter, GuestTool, HostFrame, InspectDetail, KeptCheckpoint, LoadedName,
+    SavedName, SavedNames, WokenCheckpoint,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
+pub use mime::{MIME_TYPES, MimeType, MimeView, TABLE_MIME};
 pub use network::{Denial, DeniedReason, Traffic};
 pub use outcome::{
-    Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Status, Walls,
+    Cause, Display, DisplayData, Durations, ExceptionInfo, Fate, Outcome, Output, Remedy,
+    RemedyOption, SetBy, Status, Walls,
 };
-pub use plain::{PlainStream, plain, visible};
-pub use signal::signal_name;
-pub use text::Language;
+pub use plain::{PlainStream, plain, redrawn, unfinished, visible};
+pub use signal::{signal_name, signal_number};
+pub use texts::Language;
 pub use tool::{CallDenial, CallId, ToolError, ToolResult, ToolStub, marker};

@@ -115,6 +115,9 @@ pub struct ExceptionInfo {
     /// Name of its type, with the module unless that is `builtins` or `__main__`.
     #[serde(rename = "type")]
     pub type_name: String,
+    /// `__name__` of its type. Empty in outcomes of older versions.
+    #[serde(default)]
+    pub name: String,
     /// `str()` of it.
     pub value: String,
     /// `repr()` of it.
@@ -129,13 +132,15 @@ pub struct ExceptionInfo {
 /// The output of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The text, cut in the middle with a mark if it was too long.
+    /// The text, cut in the middle with a mark if it was too long. Of a line with three or more
+    /// carriage returns, such as a progress bar, the last state. Without text that the program
+    /// cleared.
     pub text: String,
     /// Bytes that were written.
     pub bytes: u64,
-    /// Bytes that `text` leaves out.
+    /// Bytes that `text` leaves out at its mark.
     pub omitted_bytes: u64,
-    /// The file with the full text while the session lives, if `text` is cut.
+    /// The file with the full text while the session lives, if `text` leaves out some of a long one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<std::path::PathBuf>,
     /// Whether that file is complete.
@@ -148,6 +153,18 @@ pub struct Output {
 pub struct Display {
     /// The representations, best last.
     pub parts: Vec<DisplayData>,
+    /// Whether it is the value of the cell's last expression.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub value: bool,
+    /// Its id, if the program gave it one to change it later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whether it replaces the newest display with its id. In an outcome: one of an earlier cell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub update: bool,
+    /// What the program says about its representations, by MIME type.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Display {
@@ -265,6 +282,12 @@ pub struct Outcome {
     /// The package of a module that was not found, if the session may install it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
+    /// The option that would let a failed cell succeed, if one would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Remedy>,
+    /// Packages that were installed for this cell, with their versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub installed: Vec<String>,
     /// Output to descriptor 1.
     pub stdout: Output,
     /// Output to descriptor 2.
@@ -289,6 +312,43 @@ pub struct Outcome {
     /// Peak memory of the session during the cell, if the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_bytes: Option<u64>,
+}
+
+/// An option of the session that would let a failed cell succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Remedy {
+    /// The option.
+    pub option: RemedyOption,
+    /// Who sets it.
+    pub set_by: SetBy,
+    /// The package or the host, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// An option that a [`Remedy`] names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RemedyOption {
+    /// The package policy.
+    Packages,
+    /// The allow-list of hosts.
+    Network,
+}
+
+/// Who sets the options of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SetBy {
+    /// The program that uses the library.
+    #[default]
+    Library,
+    /// The command line of `belljar exec`, `repl`, `run` or `mcp`.
+    Command,
+    /// The request to the service, within what `belljar serve` permits.
+    Service,
 }
 
 impl Outcome {

@@ -7,7 +7,9 @@
 //!   Every sequence of ECMA-48 is taken out whole, and every control character but line feed and
 //!   tab. They never hide text that a reader could have seen:
 //!   * a carriage return, which would let a program write over its own line, becomes a line feed
-//!     (a progress bar is shown line by line); with the line feed that follows it, it is one;
+//!     (a progress bar is shown line by line); with the line feed that follows it, it is one.
+//!     Only a line that is redrawn again and again is redrawn on a live terminal
+//!     ([`PlainStream::redrawing`]), and an outcome has its last state ([`redrawn`]);
 //!   * a backspace is dropped, and what it would have rubbed out stays;
 //!   * what begins like a sequence and isn't one (it breaks off, has no end on its line, or none
 //!     within 4 KiB) loses its control characters only; the rest of it is shown. So a string that
@@ -20,6 +22,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+
+/// Goes to the start of the line and erases it.
+const CLEAR_LINE: &str = "\r\x1b[K";
 
 /// The longest sequence, in bytes after its introducer. Longer ones are taken for text.
 const MAX_SEQUENCE: usize = 4096;
@@ -35,6 +40,26 @@ pub fn plain(text: &str) -> Cow<'_, str> {
         out.to_mut().push_str(&rest);
     }
     out
+}
+
+/// A line with so many carriage returns in it is redrawn, as a progress bar is. One that was written
+/// over once or twice is shown with what it was before.
+const REDRAWN: usize = 3;
+
+/// A program's text as a terminal would leave it where lines were redrawn: of such a line, what was
+/// written after the last carriage return. A line feed after one is the end of the line, as ever.
+pub fn redrawn(text: &str) -> Cow<'_, str> {
+    if !text.contains('\r') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end_matches(['\r', '\n']);
+        let is_redrawn = content.matches('\r').count() >= REDRAWN;
+        let last = content.rfind('\r').filter(|_| is_redrawn);
+        out.push_str(&line[last.map_or(0, |at| at + 1)..]);
+    }
+    Cow::Owned(out)
 }
 
 /// What was read of a sequence so far.
@@ -64,15 +89,38 @@ pub struct PlainStream {
     in_line: bool,
     /// Whether the last line ended with a carriage return, which a line feed may follow.
     returned: bool,
+    redraw: Redraw,
+}
+
+/// Whether a line may be redrawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Redraw {
+    #[default]
+    Never,
+    /// It may, once it was written over often enough: so often so far.
+    Ready(usize),
+    /// The next text takes the place of the line.
+    Next,
 }
 
 impl PlainStream {
+    /// For a terminal that a person watches: from the third carriage return of a line on, the line is
+    /// written anew in its place. So a progress bar is three lines, and nothing is hidden by a line
+    /// that is written over.
+    pub fn redrawing() -> Self {
+        Self {
+            redraw: Redraw::Ready(0),
+            ..Self::default()
+        }
+    }
+
     /// The next piece, made plain.
     pub fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let mut rest = text;
         if self.state == State::Text {
             let (clean, other) = split_plain(text);
-            if other.is_empty() && !(self.returned && clean.starts_with('\n')) {
+            let is_new_line = self.returned && clean.starts_with('\n');
+            if other.is_empty() && !is_new_line && self.redraw != Redraw::Next {
                 self.saw(clean);
                 return Cow::Borrowed(text);
             }
@@ -95,7 +143,11 @@ impl PlainStream {
 
     /// What was held back, once nothing more comes. The stream is then as new.
     pub fn finish(&mut self) -> String {
-        std::mem::take(self).held
+        let new = match self.redraw {
+            Redraw::Never => Self::default(),
+            Redraw::Ready(_) | Redraw::Next => Self::redrawing(),
+        };
+        std::mem::replace(self, new).held
     }
 
     /// One character that is a control, or part of a sequence.
@@ -133,10 +185,17 @@ impl PlainStream {
             (_, c) => {
                 self.broken(out);
                 match c {
-                    '\r' if self.in_line => {
-                        self.show("\n", out);
-                        self.returned = true;
-                    }
+                    '\r' if self.in_line => match self.redraw {
+                        Redraw::Ready(times) if times + 1 >= REDRAWN => self.redraw = Redraw::Next,
+                        Redraw::Next => {}
+                        before => {
+                            self.show("\n", out);
+                            self.returned = true;
+                            if let Redraw::Ready(times) = before {
+                                self.redraw = Redraw::Ready(times + 1);
+                            }
+                        }
+                    },
                     c if c.is_control() && c != '\n' && c != '\t' => {}
                     c => self.show(c.encode_utf8(&mut [0; 4]), out),
                 }
@@ -175,15 +234,32 @@ impl PlainStream {
         let text = match text.strip_prefix('\n') {
             Some(rest) if self.returned => {
                 self.returned = false;
+                self.end_line();
                 rest
             }
             _ => text,
         };
+        if self.redraw == Redraw::Next && !text.is_empty() {
+            self.redraw = Redraw::Ready(REDRAWN);
+            if !text.starts_with('\n') {
+                out.push_str(CLEAR_LINE);
+            }
+        }
         self.saw(text);
         out.push_str(text);
     }
 
+    /// The next line was not written over yet.
+    fn end_line(&mut self) {
+        if self.redraw != Redraw::Never {
+            self.redraw = Redraw::Ready(0);
+        }
+    }
+
     fn saw(&mut self, text: &str) {
+        if text.contains('\n') {
+            self.end_line();
+        }
         if let Some(last) = text.as_bytes().last() {
             self.in_line = *last != b'\n';
             self.returned = false;
@@ -266,6 +342,19 @@ fn may_be_emoji(c: char) -> bool {
         | '\u{2194}'..='\u{21aa}' | '\u{231a}'..='\u{23fa}' | '\u{24c2}'
         | '\u{25aa}'..='\u{27bf}' | '\u{2934}'..='\u{2935}' | '\u{2b05}'..='\u{2b55}'
         | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// How many bytes at the end are the beginning of a character: the rest of it may come with the next bytes.
+pub fn unfinished(bytes: &[u8]) -> usize {
+    let end = &bytes[bytes.len().saturating_sub(4)..];
+    let last = end
+        .utf8_chunks()
+        .last()
+        .map_or(&[][..], |chunk| chunk.invalid());
+    match std::str::from_utf8(last) {
+        Err(error) if error.error_len().is_none() => last.len(),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

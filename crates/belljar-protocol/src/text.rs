@@ -5,59 +5,50 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Cause, Fate, Outcome, Status, Walls, plain, signal_name, visible};
-
-/// A language of text for people or models.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Language {
-    /// English.
-    #[default]
-    English,
-    /// Simplified Chinese, in the wording of RES-1.
-    Chinese,
-}
+use crate::texts::OutcomeTexts;
+use crate::{
+    Cause, Fate, Language, Outcome, Remedy, RemedyOption, SetBy, Status, Walls, plain, signal_name,
+    visible,
+};
 
 impl Outcome {
     /// The outcome as text for a model. `code` is the cell's source, shown with line numbers if the
     /// cell failed.
     pub fn text(&self, code: &str, language: Language) -> String {
-        let words = Words::for_language(language);
-        let mut out = format!("## {}\n### {}\n", words.headline(self.status), words.output);
+        let texts = &language.texts().outcome;
+        let headline = match self.status {
+            Status::Success => texts.headline_success,
+            Status::Failure => texts.headline_failure,
+            Status::Timeout => texts.headline_timeout,
+            Status::Crashed => texts.headline_crashed,
+        };
+        let mut out = format!("## {headline}\n### {}\n", texts.output);
         self.write_output(&mut out);
         match self.status {
             Status::Success => {}
             Status::Failure => {
-                let _ = writeln!(out, "### {}", words.code);
+                let _ = writeln!(out, "### {}", texts.source);
                 for (number, line) in (1..).zip(code.lines()) {
                     let _ = writeln!(out, "{number:>4} | {}", plain(line));
                 }
                 if let Some(exception) = &self.exception {
-                    let _ = writeln!(out, "### {}", words.error);
+                    let _ = writeln!(out, "### {}", texts.error);
                     out.push_str(&plain(&exception.traceback));
                     end_line(&mut out);
                 }
             }
             Status::Timeout => {
                 if let Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms } = self.cause {
-                    let seconds = Seconds(limit_ms);
-                    let _ = match language {
-                        Language::English => writeln!(out, "### {} {seconds} s", words.limit),
-                        Language::Chinese => writeln!(out, "### {}{seconds} 秒", words.limit),
-                    };
+                    let _ = writeln!(out, "### {}", texts.time_limit(&Seconds(limit_ms)));
                 }
             }
             Status::Crashed => {
-                let _ = writeln!(out, "### {}{}", words.exit_code, self.exit_code);
+                let _ = writeln!(out, "### {}", texts.exit_code(self.exit_code));
             }
         }
-        self.write_rest(words, &mut out);
+        self.write_rest(language, &mut out);
         if let Some(next) = self.next_step(language) {
-            let _ = writeln!(out, "### {}", words.next);
+            let _ = writeln!(out, "### {}", texts.next);
             let _ = writeln!(out, "{next}");
         }
         out
@@ -66,37 +57,26 @@ impl Outcome {
     /// The outcome for a model that sees the cell anyway: without its source, and without a
     /// headline of success. It ends with what to do, since that is what small models follow.
     pub fn brief(&self, language: Language) -> String {
-        let words = Words::for_language(language);
+        let texts = &language.texts().outcome;
         let mut out = String::new();
         self.write_output(&mut out);
         if let Some(exception) = &self.exception {
             out.push_str(&plain(&exception.traceback));
             end_line(&mut out);
         } else if out.is_empty() {
-            out.push_str(words.no_output);
+            out.push_str(texts.no_output);
         }
-        self.write_rest(words, &mut out);
-        let english = language == Language::English;
-        let brief = match (&self.cause, english) {
-            (Cause::Exception | Cause::Syntax, true) => {
-                Some("The code failed. Find the cause, and run corrected code.".to_owned())
+        self.write_rest(language, &mut out);
+        let brief = match self.cause {
+            Cause::Exception | Cause::Syntax => Some(texts.failed.to_owned()),
+            Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms } => {
+                Some(texts.stopped(&Seconds(limit_ms)))
             }
-            (Cause::Exception | Cause::Syntax, false) => {
-                Some("代码失败了。请找出原因，并运行修正后的代码。".to_owned())
-            }
-            (Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms }, true) => Some(format!(
-                "It was stopped after {} s. Find a faster way: no repeated work, loops instead of recursion.",
-                Seconds(*limit_ms)
-            )),
-            (Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms }, false) => Some(format!(
-                "运行 {} 秒后被停止。请找更快的做法：不做重复计算，用循环代替递归。",
-                Seconds(*limit_ms)
-            )),
             _ => None,
         };
         let next = match brief {
-            Some(words) if self.state != Fate::Kept => Some(words + &self.fate(language)),
-            Some(words) => Some(words),
+            Some(text) if self.state != Fate::Kept => Some(text + &self.fate(texts)),
+            Some(text) => Some(text),
             None => self.next_step(language),
         };
         if let Some(next) = next {
@@ -114,23 +94,28 @@ impl Outcome {
         }
     }
 
-    /// Files, notes, missing walls.
-    fn write_rest(&self, words: &Words, out: &mut String) {
+    /// Packages, files, notes, missing walls.
+    fn write_rest(&self, language: Language, out: &mut String) {
+        let texts = &language.texts().outcome;
+        if !self.installed.is_empty() {
+            let packages = visible(&self.installed.join(", ")).into_owned();
+            let _ = writeln!(out, "{}", language.texts().session.installed(&packages));
+        }
         if !self.artifacts.is_empty() {
-            let _ = writeln!(out, "### {}", words.files);
+            let _ = writeln!(out, "### {}", texts.files);
             for artifact in &self.artifacts {
                 let path = visible(&artifact.path);
                 let _ = writeln!(out, "/workspace/{path} ({} B)", artifact.size);
             }
         }
         if !self.notes.is_empty() {
-            let _ = writeln!(out, "### {}", words.notes);
+            let _ = writeln!(out, "### {}", texts.left_out);
             for note in &self.notes {
                 let _ = writeln!(out, "- {}", visible(note));
             }
         }
         if self.walls == Walls::None {
-            let _ = writeln!(out, "### {}", words.no_walls);
+            let _ = writeln!(out, "### {}", texts.no_walls);
         }
     }
 
@@ -140,165 +125,50 @@ impl Outcome {
         if self.status == Status::Success {
             return None;
         }
-        let english = language == Language::English;
-        let why = match (&self.cause, english) {
-            (Cause::Exception, _) if let Some(package) = &self.package => {
-                missing_package(package, language)
+        let texts = &language.texts().outcome;
+        let why = match &self.cause {
+            Cause::Exception if let Some(package) = &self.package => {
+                texts.missing_package(&visible(package))
             }
-            (Cause::Completed | Cause::Exception, true) => {
-                "The exception above came from the code; correct the line it names and run again."
-                    .into()
-            }
-            (Cause::Completed | Cause::Exception, false) => {
-                "上面的异常来自代码本身；请修改所指出的行后重新运行。".into()
-            }
-            (Cause::Syntax, true) => {
-                "The code did not compile, so nothing of it ran; correct the syntax and run again."
-                    .into()
-            }
-            (Cause::Syntax, false) => {
-                "代码未能通过编译，没有执行任何语句；请修正语法后重新运行。".into()
-            }
-            (Cause::Exit { code }, true) => match self.status {
-                Status::Failure => format!(
-                    "The code called sys.exit({code}); remove the call if the rest should run."
-                ),
-                _ => format!(
-                    "The process exited with code {code}{}; do not call os._exit.",
-                    death_by(*code, " (128 + ", ")")
-                ),
+            Cause::Exception if let Some(remedy) = &self.remedy => remedy.text(language),
+            Cause::Completed | Cause::Exception => texts.exception.to_owned(),
+            Cause::Syntax => texts.syntax.to_owned(),
+            Cause::Exit { code } if self.status == Status::Failure => texts.sys_exit(*code),
+            Cause::Exit { code } => match i32::try_from(*code) {
+                // By convention, the end by a signal.
+                Ok(status @ 129..=159) => texts.exited_by_signal(*code, &signal_name(status - 128)),
+                _ => texts.exited(*code),
             },
-            (Cause::Exit { code }, false) => match self.status {
-                Status::Failure => {
-                    format!("代码调用了 sys.exit({code})；如需继续执行，请去掉该调用。")
-                }
-                _ => format!(
-                    "进程以退出码 {code} 结束{}；请不要调用 os._exit。",
-                    death_by(*code, "（128 + ", "）")
-                ),
-            },
-            (Cause::Interrupted, true) => "The caller interrupted the cell.".into(),
-            (Cause::Interrupted, false) => "调用方中断了该单元。".into(),
-            (Cause::WallTime { limit_ms }, true) => format!(
-                "The cell ran longer than {} s; do less work at once, or ask for a longer limit.",
-                Seconds(*limit_ms)
-            ),
-            (Cause::WallTime { limit_ms }, false) => {
-                format!(
-                    "该单元运行超过 {} 秒；请减少单次工作量，或申请更长的时限。",
-                    Seconds(*limit_ms)
-                )
-            }
-            (Cause::CpuTime { limit_ms }, true) => format!(
-                "The cell used more than {} s of CPU time; do less work at once.",
-                Seconds(*limit_ms)
-            ),
-            (Cause::CpuTime { limit_ms }, false) => {
-                format!(
-                    "该单元使用的 CPU 时间超过 {} 秒；请减少单次工作量。",
-                    Seconds(*limit_ms)
-                )
-            }
-            (Cause::Memory { limit_bytes }, true) => format!(
-                "The session used up its {} MiB of memory and was ended; load less at once, use smaller types or work in chunks.",
-                limit_bytes >> 20
-            ),
-            (Cause::Memory { limit_bytes }, false) => format!(
-                "会话用尽了 {} MiB 内存并被终止；请减少一次载入的数据，使用更小的类型或分块处理。",
-                limit_bytes >> 20
-            ),
-            (Cause::Signal { name, .. }, true) => {
-                format!(
-                    "The process was ended by {name}{}; avoid the native call that caused it.",
-                    meaning(name, language)
-                )
-            }
-            (Cause::Signal { name, .. }, false) => {
-                format!(
-                    "进程被 {name}{} 终止；请避免引发该信号的本地调用。",
-                    meaning(name, language)
-                )
-            }
-            (Cause::OutputLimit { limit_bytes }, true) => {
-                format!(
-                    "The cell wrote more than {} MiB; print less, or write to a file.",
-                    limit_bytes >> 20
-                )
-            }
-            (Cause::OutputLimit { limit_bytes }, false) => {
-                format!(
-                    "该单元输出超过 {} MiB；请减少打印，或写入文件。",
-                    limit_bytes >> 20
-                )
-            }
-            (Cause::Protocol { detail }, true) => format!(
-                "The process broke its channel to the host ({}); do not write to descriptors you did not open.",
-                visible(detail)
-            ),
-            (Cause::Protocol { detail }, false) => format!(
-                "进程破坏了与宿主的通道（{}）；请不要写入并非自己打开的描述符。",
-                visible(detail)
-            ),
+            Cause::Interrupted => texts.interrupted.to_owned(),
+            Cause::WallTime { limit_ms } => texts.wall_time(&Seconds(*limit_ms)),
+            Cause::CpuTime { limit_ms } => texts.cpu_time(&Seconds(*limit_ms)),
+            Cause::Memory { limit_bytes } => texts.memory(limit_bytes >> 20),
+            Cause::Signal { name, .. } => texts.signal(name, meaning(name, texts)),
+            Cause::OutputLimit { limit_bytes } => texts.output_limit(limit_bytes >> 20),
+            Cause::Protocol { detail } => texts.protocol(&visible(detail)),
         };
-        Some(why + &self.fate(language))
+        Some(why + &self.fate(texts))
     }
 
     /// What became of the variables.
-    fn fate(&self, language: Language) -> String {
-        match (self.state, language == Language::English) {
-            (Fate::Kept, true) => " Variables of earlier cells are kept.".into(),
-            (Fate::Kept, false) => "此前单元的变量均已保留。".into(),
-            (Fate::Restored { cell: 0 }, true) => {
-                " Variables are back as they were before the first cell.".into()
-            }
-            (Fate::Restored { cell: 0 }, false) => "变量已恢复到第 1 个单元之前的状态。".into(),
-            (Fate::Restored { cell }, true) => {
-                format!(" Variables are back as they were after cell {cell}.")
-            }
-            (Fate::Restored { cell }, false) => format!("变量已恢复到第 {cell} 个单元之后的状态。"),
-            (Fate::Lost, true) => {
-                " All variables are lost: define them again in a new session.".into()
-            }
-            (Fate::Lost, false) => "所有变量均已丢失：请在新会话中重新定义。".to_owned(),
+    fn fate(&self, texts: &OutcomeTexts) -> String {
+        match self.state {
+            Fate::Kept => texts.variables_kept.to_owned(),
+            Fate::Restored { cell: 0 } => texts.variables_before_first_cell.to_owned(),
+            Fate::Restored { cell } => texts.variables_after_cell(cell),
+            Fate::Lost => texts.variables_lost.to_owned(),
         }
     }
 }
 
-/// What to do if a module was not found that a known package has.
-fn missing_package(package: &str, language: Language) -> String {
-    let package = visible(package);
-    match language {
-        Language::English => format!(
-            "The module is not installed; the package `{package}` has it: write `# requires: {package}` as the first line of the code and run again."
-        ),
-        Language::Chinese => format!(
-            "该模块尚未安装，可由软件包 `{package}` 提供：请在代码首行写上 `# requires: {package}` 后重新运行。"
-        ),
-    }
-}
-
-/// What an exit code above 128 means by convention.
-fn death_by(code: i64, open: &str, close: &str) -> String {
-    match i32::try_from(code) {
-        Ok(code @ 129..=159) => format!("{open}{}{close}", signal_name(code - 128)),
-        _ => String::new(),
-    }
-}
-
-fn meaning(signal: &str, language: Language) -> &'static str {
-    match (signal, language) {
-        ("SIGSEGV" | "SIGBUS", Language::English) => " (invalid memory access)",
-        ("SIGSEGV" | "SIGBUS", Language::Chinese) => "（非法内存访问）",
-        ("SIGABRT", Language::English) => " (abort)",
-        ("SIGABRT", Language::Chinese) => "（主动中止）",
-        ("SIGFPE", Language::English) => " (arithmetic fault)",
-        ("SIGFPE", Language::Chinese) => "（算术错误）",
-        ("SIGILL", Language::English) => " (illegal instruction)",
-        ("SIGILL", Language::Chinese) => "（非法指令）",
-        ("SIGKILL", Language::English) => " (killed)",
-        ("SIGKILL", Language::Chinese) => "（强制结束）",
-        ("SIGSYS", Language::English) => " (forbidden system call)",
-        ("SIGSYS", Language::Chinese) => "（被禁止的系统调用）",
+fn meaning(signal: &str, texts: &OutcomeTexts) -> &'static str {
+    match signal {
+        "SIGSEGV" | "SIGBUS" => texts.invalid_memory_access,
+        "SIGABRT" => texts.abort,
+        "SIGFPE" => texts.arithmetic_fault,
+        "SIGILL" => texts.illegal_instruction,
+        "SIGKILL" => texts.killed,
+        "SIGSYS" => texts.forbidden_system_call,
         _ => "",
     }
 }
@@ -324,75 +194,31 @@ impl std::fmt::Display for Seconds {
     }
 }
 
-struct Words {
-    headlines: [&'static str; 4],
-    output: &'static str,
-    code: &'static str,
-    error: &'static str,
-    limit: &'static str,
-    exit_code: &'static str,
-    files: &'static str,
-    notes: &'static str,
-    next: &'static str,
-    no_walls: &'static str,
-    no_output: &'static str,
-}
-
-impl Words {
-    fn for_language(language: Language) -> &'static Self {
-        match language {
-            Language::English => &ENGLISH,
-            Language::Chinese => &CHINESE,
+impl Remedy {
+    fn text(&self, language: Language) -> String {
+        let texts = &language.texts().session;
+        let value = self.value.as_deref().map(visible);
+        let value = value.as_deref();
+        match (self.option, self.set_by) {
+            (RemedyOption::Packages, set_by) => {
+                let package = value.unwrap_or("NAME");
+                match set_by {
+                    SetBy::Library => texts.package_by_library(package),
+                    SetBy::Command => texts.package_by_command(package),
+                    SetBy::Service => texts.package_by_service(package),
+                }
+            }
+            (RemedyOption::Network, set_by) => {
+                let host = value.unwrap_or("HOST");
+                match set_by {
+                    SetBy::Library => texts.network_by_library(host),
+                    SetBy::Command => texts.network_by_command(host),
+                    SetBy::Service => texts.network_by_service(host),
+                }
+            }
         }
     }
-
-    fn headline(&self, status: Status) -> &'static str {
-        self.headlines[match status {
-            Status::Success => 0,
-            Status::Failure => 1,
-            Status::Timeout => 2,
-            Status::Crashed => 3,
-        }]
-    }
 }
-
-static ENGLISH: Words = Words {
-    headlines: [
-        "The code ran to its end",
-        "The code failed; the error below says where",
-        "The code was stopped at its time limit",
-        "The process that ran the code is gone",
-    ],
-    output: "Terminal output:",
-    code: "Source:",
-    error: "Error:",
-    limit: "Time limit:",
-    exit_code: "Exit code: ",
-    files: "Files created or changed:",
-    notes: "Left out:",
-    next: "What to do next:",
-    no_walls: "This code ran WITHOUT walls (--walls=none): on the host itself, as its user",
-    no_output: "(no output; print what you want to see)\n",
-};
-
-static CHINESE: Words = Words {
-    headlines: [
-        "代码执行成功，输出结果完整，任务完成",
-        "代码执行失败，代码抛出异常，根据报错信息进行调试",
-        "代码执行超时，强制退出执行，调整超时时间后重试",
-        "代码执行崩溃，进程异常退出，根据报错信息进行调试",
-    ],
-    output: "终端输出：",
-    code: "原始代码：",
-    error: "报错信息：",
-    limit: "超出限制的时间：",
-    exit_code: "退出状态码：",
-    files: "新建或修改的文件：",
-    notes: "未包含的内容：",
-    next: "下一步：",
-    no_walls: "此代码在没有隔离的情况下运行（--walls=none）：直接在宿主机上，以其用户身份",
-    no_output: "（没有输出；请打印需要查看的内容）\n",
-};
 
 #[cfg(test)]
 mod tests {
@@ -411,6 +237,8 @@ mod tests {
             exit_code: 0,
             exception: None,
             package: None,
+            remedy: None,
+            installed: vec![],
             stdout: Output::default(),
             stderr: Output::default(),
             transcript: "out\n".into(),
@@ -427,6 +255,7 @@ mod tests {
         let mut failure = outcome(Status::Failure, Cause::Exception, Fate::Kept);
         failure.exception = Some(ExceptionInfo {
             type_name: "ZeroDivisionError".into(),
+            name: "ZeroDivisionError".into(),
             value: "division by zero".into(),
             repr: "ZeroDivisionError('division by zero')".into(),
             traceback: "Traceback …\nZeroDivisionError: division by zero".into(),
@@ -512,6 +341,7 @@ mod tests {
         outcome.transcript = format!("{EVIL}out\roverwritten\r\n");
         outcome.exception = Some(ExceptionInfo {
             type_name: EVIL.into(),
+            name: EVIL.into(),
             value: EVIL.into(),
             repr: EVIL.into(),
             traceback: format!("{EVIL}traceback"),
@@ -522,6 +352,7 @@ mod tests {
                 mime: "text/plain".into(),
                 data: format!("{EVIL}display").into_bytes(),
             }],
+            ..Display::default()
         });
         outcome.artifacts.push(Artifact {
             path: "a\u{202e}\nb".into(),
@@ -553,6 +384,62 @@ mod tests {
             "{json}"
         );
         assert_eq!(serde_json::from_str::<Outcome>(&json).unwrap(), outcome);
+    }
+
+    #[test]
+    fn a_remedy_names_the_option_of_its_way_in() {
+        let failed = |option, set_by, value: &str| Outcome {
+            remedy: Some(Remedy {
+                option,
+                set_by,
+                value: (!value.is_empty()).then(|| value.to_owned()),
+            }),
+            ..outcome(Status::Failure, Cause::Exception, Fate::Kept)
+        };
+        let (packages, network) = (RemedyOption::Packages, RemedyOption::Network);
+        for (outcome, named) in [
+            (
+                failed(packages, SetBy::Command, "pyyaml"),
+                "`--packages pyyaml`",
+            ),
+            (
+                failed(packages, SetBy::Service, "pyyaml"),
+                "`belljar serve --packages pyyaml`",
+            ),
+            (
+                failed(packages, SetBy::Library, "pyyaml"),
+                "`SessionOptions::packages`",
+            ),
+            (failed(network, SetBy::Command, ""), "`--allow HOST`"),
+            (
+                failed(network, SetBy::Service, "pypi.org"),
+                "`network.allow`",
+            ),
+            (
+                failed(network, SetBy::Service, "pypi.org"),
+                "`belljar serve --allow pypi.org`",
+            ),
+            (
+                failed(network, SetBy::Library, ""),
+                "`SessionOptions::network`",
+            ),
+        ] {
+            for language in Language::ALL {
+                let next = outcome.next_step(*language).unwrap();
+                assert!(next.contains(named), "{next}");
+                assert!(outcome.text("1", *language).contains(named));
+            }
+        }
+    }
+
+    #[test]
+    fn installed_packages_are_listed() {
+        let outcome = Outcome {
+            installed: vec!["alpha 1.0".into(), "beta 2.0".into()],
+            ..outcome(Status::Success, Cause::Completed, Fate::Kept)
+        };
+        let text = outcome.text("1", Language::English);
+        assert!(text.contains("[installed alpha 1.0, beta 2.0]"), "{text}");
     }
 
     /// RES-2: a failing outcome of any cause says why, the fate of the state, and what to do.

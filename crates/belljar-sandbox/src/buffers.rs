@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use crate::host_memory::HostMemory;
+use crate::backend::host_memory::HostMemory;
 use crate::lock::lock;
 
 /// The share of the memory that all guests may fill together, within these limits; half of it those of one tenant.

@@ -44,6 +44,15 @@ impl DiskAllowance {
         space.grow(bytes)?;
         Ok(space)
     }
+
+    /// Counts bytes that are on disk already, also beyond the limit.
+    pub(crate) fn count(self: &Arc<Self>, bytes: u64) -> DiskSpace {
+        lock(&self.0).taken += bytes;
+        DiskSpace {
+            of: Arc::clone(self),
+            bytes,
+        }
+    }
 }
 
 /// Space of a [`DiskAllowance`], given back when this is dropped.
@@ -122,5 +131,10 @@ mod tests {
         assert!(disk.take(1).is_err());
         drop(space);
         assert!(disk.take(70).is_ok());
+        let there = disk.count(200);
+        assert_eq!(disk.taken(), 200);
+        assert!(disk.take(1).is_err());
+        drop(there);
+        assert_eq!(disk.taken(), 0);
     }
 }

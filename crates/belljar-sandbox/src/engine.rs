@@ -1,21 +1,27 @@
 //! The engine: where sessions come from.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use belljar_protocol::Walls;
 
+use crate::backend::spec::BackendSpec;
+use crate::backend::supervisor::Supervisor;
+use crate::backend::warm::WarmBackend;
+use crate::capabilities::{Capabilities, Capability};
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::lifecycle::AwakeSession;
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
-use crate::packages::{PackageError, PackageStore, Packages};
 use crate::session::Session;
-use crate::tools::Toolset;
-use crate::warm_backend::WarmBackend;
+use crate::session::packages::{PackageStore, Packages};
+use crate::session::start::start;
+use crate::session::tools::Toolset;
+use crate::state::lifecycle::DetachedSession;
+use crate::state::snapshot::{LoadReport, check_python, fill, open_snapshot};
 
 /// Delay between taking a pooled session and starting the next one.
 const REFILL_PAUSE: Duration = Duration::from_millis(20);
@@ -100,17 +106,20 @@ impl EngineBuilder {
 
     /// Builds the engine. Nothing runs until the first session is requested, or [`Engine::warm`].
     pub fn build(self) -> Engine {
-        Engine(Arc::new(Inner {
+        let spec = BackendSpec {
             environment: self.environment,
+            backend: self.backend,
+            rotation: self.rotation,
+            packages: self.packages.clone(),
+            package_store: self.package_store,
+            walls: self.walls,
+        };
+        Engine(Arc::new(Inner {
             limits: self.limits,
             checkpoints: self.checkpoints,
             pool_size: self.pool_size,
-            backend: self.backend,
-            rotation: self.rotation,
             packages: self.packages,
-            package_store: self.package_store,
-            walls: self.walls,
-            warm: tokio::sync::Mutex::default(),
+            supervisor: Arc::new(Supervisor::new(spec)),
             ready: Mutex::default(),
             filling: tokio::sync::Mutex::default(),
         }))
@@ -119,16 +128,11 @@ impl EngineBuilder {
 
 #[derive(Debug)]
 struct Inner {
-    environment: Environment,
     limits: Limits,
     checkpoints: Checkpoints,
     pool_size: usize,
-    backend: Backend,
-    rotation: Rotation,
     packages: Packages,
-    package_store: Option<PackageStore>,
-    walls: Walls,
-    warm: tokio::sync::Mutex<Option<Arc<WarmBackend>>>,
+    supervisor: Arc<Supervisor>,
     ready: Mutex<VecDeque<Session>>,
     filling: tokio::sync::Mutex<()>,
 }
@@ -137,16 +141,6 @@ struct Inner {
 /// the last session.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
-
-/// A weak reference to an engine.
-#[derive(Debug)]
-pub(crate) struct WeakEngine(Weak<Inner>);
-
-impl WeakEngine {
-    pub(crate) fn upgrade(&self) -> Option<Engine> {
-        self.0.upgrade().map(Engine)
-    }
-}
 
 impl Engine {
     /// A builder of an engine whose sessions start from this environment.
@@ -196,48 +190,89 @@ impl Engine {
         self.start_session(options.into(), true).await
     }
 
-    pub(crate) async fn start_session(
+    /// Starts a new session from a snapshot; also returns which of its names were loaded. The file
+    /// is checked first; only the new session opens its variables, behind its walls.
+    pub async fn load(
         &self,
-        mut options: SessionOptions,
-        filters: bool,
+        snapshot: &Path,
+        options: impl Into<SessionOptions>,
+    ) -> Result<(Session, LoadReport), Error> {
+        let reader = open_snapshot(snapshot.to_owned()).await?;
+        check_python(&reader, self.environment())?;
+        let session = self.session_with(options).await?;
+        let awake = session.lifecycle().now()?.ok_or(Error::Hibernated)?;
+        let report = fill(&awake, reader).await?;
+        Ok((session, report))
+    }
+
+    /// A hibernated session that [`detach`](Session::detach) of another engine has left. Its first
+    /// use wakes it, and reports what was lost. Waking is refused if the environment has another
+    /// Python or other packages.
+    ///
+    /// # Errors
+    /// [`Error::Snapshot`] if its snapshot is not there.
+    pub async fn attach(
+        &self,
+        detached: DetachedSession,
+        options: impl Into<SessionOptions>,
     ) -> Result<Session, Error> {
-        if self.0.walls == Walls::None && options.checkpoints == Checkpoints::Auto {
+        let options = self.with_capabilities(options.into());
+        let tools = Arc::new(Toolset::new(&options.tools)?);
+        let warm = self.behind_walls().await?;
+        let supervisor = Arc::downgrade(&self.0.supervisor);
+        Session::attached(detached, options, tools, self.walls(), warm, supervisor)
+    }
+
+    fn with_capabilities(&self, mut options: SessionOptions) -> SessionOptions {
+        let can_checkpoint = self.capabilities().has(Capability::Checkpoints);
+        if !can_checkpoint && options.checkpoints == Checkpoints::Auto {
             options.checkpoints = Checkpoints::Off;
         }
+        options
+    }
+
+    pub(crate) async fn start_session(
+        &self,
+        options: SessionOptions,
+        filters: bool,
+    ) -> Result<Session, Error> {
+        let options = self.with_capabilities(options);
         let tools = Arc::new(Toolset::new(&options.tools)?);
-        let walls = match self.0.walls {
+        let walls = match self.walls() {
             Walls::Full if !filters => Walls::Unfiltered,
             walls => walls,
         };
         let mut warm = self.behind_walls().await?;
-        let mut started =
-            AwakeSession::start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
+        let mut started = start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
         if started.is_err() && warm.is_lost() {
             tracing::warn!("the walls went down while a session started; it gets new ones");
             warm = self.behind_walls().await?;
-            started = AwakeSession::start(warm, &options, walls, tools).await;
+            started = start(warm, &options, walls, tools).await;
         }
-        Ok(Session::new(started?, options))
+        let supervisor = Arc::downgrade(&self.0.supervisor);
+        Ok(Session::new(started?, options, supervisor))
     }
 
     /// Ends all sessions of this engine and everything else behind its walls, and waits until
     /// nothing is left. Dropping the engine and its sessions does the same.
     pub async fn shutdown(&self) {
         self.ready().clear();
-        let warm = self.0.warm.lock().await.take();
-        if let Some(warm) = warm {
-            let _ = tokio::task::spawn_blocking(move || warm.stop()).await;
-        }
+        self.0.supervisor.stop().await;
     }
 
     /// The environment that sessions start from.
     pub fn environment(&self) -> &Environment {
-        &self.0.environment
+        &self.0.supervisor.spec.environment
     }
 
     /// The isolation of its sessions.
     pub fn walls(&self) -> Walls {
-        self.0.walls
+        self.0.supervisor.spec.walls
+    }
+
+    /// What its sessions can do. What they can't do is refused with [`Error::Unsupported`].
+    pub fn capabilities(&self) -> Capabilities {
+        Capabilities::new(self.walls())
     }
 
     /// The engine's default limits.
@@ -256,30 +291,7 @@ impl Engine {
     }
 
     pub(crate) async fn behind_walls(&self) -> Result<Arc<WarmBackend>, Error> {
-        let mut current = self.0.warm.lock().await;
-        if let Some(warm) = current.as_ref().filter(|warm| !warm.is_down()) {
-            return Ok(Arc::clone(warm));
-        }
-        let warm = WarmBackend::start(
-            WeakEngine(Arc::downgrade(&self.0)),
-            self.0.environment.clone(),
-            self.0.backend,
-            self.0.rotation,
-            self.package_store()?,
-            self.0.walls != Walls::None,
-        )
-        .await?;
-        *current = Some(Arc::clone(&warm));
-        Ok(warm)
-    }
-
-    /// The package store, if sessions may have packages.
-    fn package_store(&self) -> Result<Option<PackageStore>, PackageError> {
-        match (&self.0.package_store, &self.0.packages) {
-            (Some(store), _) => Ok(Some(store.clone())),
-            (None, Packages::Deny) => Ok(None),
-            (None, _) => Ok(Some(PackageStore::open_default()?)),
-        }
+        self.0.supervisor.running().await
     }
 
     async fn fill_pool(&self) -> Result<(), Error> {

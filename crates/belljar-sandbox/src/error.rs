@@ -8,9 +8,10 @@ use std::io;
 use belljar_protocol::CallId;
 use belljar_walls::{BeneathError, CgroupError, StartError};
 
-use crate::checkpoints::CheckpointRef;
-use crate::packages::PackageError;
-use crate::snapshot::SnapshotError;
+use crate::capabilities::Unsupported;
+use crate::session::packages::PackageError;
+use crate::state::checkpoint::CheckpointRef;
+use crate::state::snapshot::SnapshotError;
 
 /// A fault of the host or of the caller, never of the program in a cell.
 #[derive(Debug, thiserror::Error)]
@@ -65,12 +66,20 @@ pub enum Error {
     /// The session could not be forked.
     #[error("the session could not be forked: {0}")]
     Fork(String),
+    /// The session's backend can't do this. See [`Engine::capabilities`](crate::Engine::capabilities).
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The session could not be hibernated. It continues unchanged.
     #[error("the session cannot hibernate: {0}")]
     NotHibernated(&'static str),
     /// The session is hibernated, so its files are out of reach.
     #[error("the session is hibernated, and its files with it\nhint: wake the session first")]
     Hibernated,
+    /// The session was or is being [detached](crate::Session::detach): another engine continues it.
+    #[error(
+        "the session is detached from this engine\nhint: attach it to an engine, and retry there"
+    )]
+    Detached,
     /// The tools of a session can't be granted to it.
     #[error("the tools cannot be granted: {0}")]
     Tools(String),
@@ -99,6 +108,9 @@ pub enum Error {
     /// Some names could not be seeded.
     #[error("names could not be bound: {}", list(.0))]
     Seed(BTreeMap<String, String>),
+    /// A command could not be started, or does not take what it was sent.
+    #[error("the command failed: {0}")]
+    Command(String),
     /// A file of the workspace could not be reached.
     #[error(transparent)]
     File(#[from] BeneathError),

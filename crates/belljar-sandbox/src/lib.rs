@@ -44,60 +44,45 @@
 //! hostile: see `ARCHITECTURE.md` for the processes that stand between it and the host.
 
 mod allowance;
+mod backend;
 mod buffers;
-mod call;
-mod capture;
-mod cell;
-mod channel;
-mod checkpoint_set;
-mod checkpoints;
-mod directory;
+mod capabilities;
 mod disk;
 mod engine;
 mod environment;
 mod error;
-mod files;
-mod fork;
-mod guest;
-mod handle;
-mod host_memory;
-mod lifecycle;
 mod limits;
 mod lock;
 mod measure;
-mod namespace_group;
-mod network;
 mod options;
-mod packages;
-mod pipes;
-mod pulse;
-mod rootfs;
+mod permissions;
 mod session;
-mod snapshot;
-mod starting;
-mod template;
-mod templates;
-mod tools;
-mod warm_backend;
+mod state;
 
+pub use backend::host_memory::HostMemory;
 pub use belljar_protocol as protocol;
-pub use belljar_walls::{BeneathError, Entry, EntryKind, SessionUse};
-pub use checkpoints::{Checkpoint, CheckpointRef};
+pub use belljar_walls::{BeneathError, Entry, EntryKind, FileStatus, SessionUse};
+pub use capabilities::{Capabilities, Capability, Unsupported};
 pub use disk::{DiskAllowance, DiskFull, DiskSpace};
 pub use engine::{Engine, EngineBuilder};
 pub use environment::{
     Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,
 };
 pub use error::Error;
-pub use files::Listing;
-pub use host_memory::HostMemory;
 pub use limits::Limits;
-pub use network::{AllowList, AllowListError, Network, Proxy};
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
-pub use packages::{PackageError, PackageStore, Packages, Requirement, requires};
-pub use session::{Cell, CellRun, OnFailure, Session, WhenBusy};
-pub use snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
-pub use tools::ToolSignature;
+pub use session::cell::{Cell, MAX_LISTED, OnFailure, WhenBusy};
+pub use session::commands::{
+    Command, CommandEnd, CommandProcess, OutputChunk, OutputPart, OutputStream, TerminalSize,
+};
+pub use session::files::Listing;
+pub use session::network::{AllowList, AllowListError, Network, Proxy};
+pub use session::packages::{PackageError, PackageStore, Packages, Requirement, requires};
+pub use session::tools::ToolSignature;
+pub use session::{CellRun, Session};
+pub use state::checkpoint::{Checkpoint, CheckpointRef};
+pub use state::lifecycle::{DetachedSession, Settled};
+pub use state::snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
 
 /// The example of the page on the library, run as a test.
 #[cfg(doctest)]

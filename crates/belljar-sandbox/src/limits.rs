@@ -2,41 +2,42 @@
 
 use std::time::Duration;
 
-/// Limits of a session and of each of its cells. The defaults suit one analyst on a laptop.
+/// Limits of a session and of each of its cells. The defaults suit one analyst on a laptop; they are
+/// written here alone, and docs/configuration.md lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Memory of everything in the session, its files included (they live in memory): 2 GiB.
+    /// Memory of everything in the session, its files included (they live in memory).
     pub memory_bytes: u64,
-    /// Thousandths of a CPU: 2000.
+    /// Thousandths of a CPU.
     pub milli_cpus: u64,
-    /// Processes and threads: 128.
+    /// Processes and threads.
     pub processes: u64,
-    /// Open files of each process: 1024.
+    /// Open files of each process.
     pub open_files: u64,
-    /// Size of one file: 1 GiB.
+    /// Size of one file.
     pub file_bytes: u64,
-    /// Size of the workspace: 1 GiB.
+    /// Size of the workspace.
     pub workspace_bytes: u64,
-    /// Size of `/tmp`, and of `/dev/shm`: 256 MiB each.
+    /// Size of `/tmp`, and of `/dev/shm`, each.
     pub temporary_bytes: u64,
-    /// Files and directories in each of these three: 100,000.
+    /// Files and directories in each of these three.
     pub inodes: u64,
-    /// Wall time of a cell: 30 s.
+    /// Wall time of a cell.
     pub wall_time: Duration,
-    /// CPU time of a cell: not limited, since `milli_cpus` and `wall_time` bound it.
+    /// CPU time of a cell. By default it is not limited, since `milli_cpus` and `wall_time` bound it.
     pub cpu_time: Option<Duration>,
     /// Grace period after the interrupt at its time limit, before everything in the session is
-    /// killed: 2 s.
+    /// killed.
     pub grace: Duration,
-    /// Tool calls of a cell: 10,000.
+    /// Tool calls of a cell.
     pub calls: u32,
-    /// Output of a cell, before it is stopped: 1 GiB.
+    /// Output of a cell, before it is stopped.
     pub output_bytes: u64,
-    /// Bytes of a stream in an outcome; more is cut in the middle: 256 KiB.
+    /// Bytes of a stream in an outcome; more is cut in the middle.
     pub output_kept_bytes: usize,
-    /// Bytes of a stream that are kept in a file: 64 MiB.
+    /// Bytes of a stream that are kept in a file.
     pub output_file_bytes: u64,
-    /// Largest file that can be transferred to or from the workspace: 256 MiB.
+    /// Largest file that can be transferred to or from the workspace.
     pub transfer_bytes: u64,
 }
 

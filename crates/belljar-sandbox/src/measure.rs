@@ -3,8 +3,6 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use belljar_walls::Process;
-
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::Session;
@@ -54,27 +52,4 @@ impl Engine {
     pub async fn unfiltered_session(&self) -> Result<Session, Error> {
         self.start_session(self.options(), false).await
     }
-}
-
-impl Session {
-    /// Bytes of memory that this session alone holds: its interpreter and its init, without what
-    /// it shares with the template.
-    pub fn private_bytes(&self) -> Option<u64> {
-        self.sum_processes(private_bytes)
-    }
-}
-
-fn private_bytes(process: &Process) -> Option<u64> {
-    private_bytes_of(process.id()?)
-}
-
-/// Bytes of memory that a process shares with no other. It took 20 ms for a gigabyte.
-pub(crate) fn private_bytes_of(pid: i32) -> Option<u64> {
-    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let kilobytes: u64 = smaps
-        .lines()
-        .filter(|line| line.starts_with("Private_"))
-        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
-        .sum();
-    Some(kilobytes << 10)
 }

@@ -1,14 +1,15 @@
 //! Options of an engine and its sessions.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_protocol::ToolStub;
+use belljar_protocol::{SetBy, ToolStub};
 
 use crate::disk::DiskAllowance;
 use crate::limits::Limits;
-use crate::network::Network;
-use crate::packages::Packages;
+use crate::session::network::Network;
+use crate::session::packages::Packages;
 
 /// Options of a session. [`Limits`] alone suffice: `engine.session_with(limits)`.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,9 @@ pub struct SessionOptions {
     /// Idle time before the session [hibernates](crate::Session::hibernate); `None`: never. What a
     /// snapshot can't hold is lost, and the first outcome after waking reports it.
     pub hibernate_after: Option<Duration>,
+    /// Directory of its snapshot while it is hibernated, which must exist. `None`: that of the engine, among the
+    /// temporary files. A [detached](crate::Session::detach) session needs one that outlives the engine.
+    pub hibernate_in: Option<PathBuf>,
     /// The allowance for its bytes on disk: while it is hibernated, and while a
     /// [snapshot](crate::Session::snapshot) is written. If too little is left, the session stays
     /// awake and the snapshot is not written. `None`: not counted.
@@ -37,6 +41,8 @@ pub struct SessionOptions {
     /// tenants never come from the same template. The template of a tenant costs its import time
     /// once, and its memory; it is ended after ten idle minutes.
     pub tenant: Option<String>,
+    /// Who sets these options: outcomes that name one say it in those terms.
+    pub set_by: SetBy,
 }
 
 impl From<Limits> for SessionOptions {
@@ -50,7 +56,7 @@ impl From<Limits> for SessionOptions {
 
 /// When checkpoints of a session are made. They share memory with the session until it changes, and
 /// count towards its limits. A checkpoint takes a few milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checkpoints {
     /// Only on request, by [`Session::checkpoint`](crate::Session::checkpoint) or

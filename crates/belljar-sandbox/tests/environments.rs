@@ -154,7 +154,7 @@ fn a_failed_build_leaves_nothing_behind() {
         .unwrap_err()
         .to_string();
     assert!(message.contains("belljar_no_such_module"), "{message}");
-    assert!(message.contains("--package"), "{message}");
+    assert!(message.contains("missing package"), "{message}");
     assert_eq!(entries(&store), BTreeSet::new());
 
     let nowhere = EnvironmentSpec {

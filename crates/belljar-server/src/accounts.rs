@@ -81,11 +81,16 @@ impl Accounts {
 
     /// What a cell has used.
     pub(crate) fn add_cell(&mut self, tenant: &TenantName, outcome: &Outcome) {
-        let rest = self.cpu_rest.entry(tenant.clone()).or_default();
-        let cpu_us = outcome.durations.cpu_us.saturating_add(*rest);
-        *rest = cpu_us % 1000;
         let egress = outcome.network.map_or(0, |traffic| traffic.bytes_sent);
         let output = outcome.stdout.bytes.saturating_add(outcome.stderr.bytes);
+        self.add_work(tenant, outcome.durations.cpu_us, output, egress);
+    }
+
+    /// CPU time in microseconds, output and sent traffic in bytes.
+    pub(crate) fn add_work(&mut self, tenant: &TenantName, cpu_us: u64, output: u64, egress: u64) {
+        let rest = self.cpu_rest.entry(tenant.clone()).or_default();
+        let cpu_us = cpu_us.saturating_add(*rest);
+        *rest = cpu_us % 1000;
         let used = [
             (Quota::CpuMs, cpu_us / 1000),
             (Quota::OutputBytes, output),

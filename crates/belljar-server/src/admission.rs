@@ -33,6 +33,9 @@ const KEPT_FREE_SHARE: u64 = 16;
 /// number of connections is no limit.
 const TENANT_REQUESTS: usize = 512;
 
+/// Maximum running commands of a tenant: as many as one session may have.
+const TENANT_COMMANDS: usize = 128;
+
 /// Files and large bodies on their way, of a tenant and of all. Each may hold as much disk as it has bytes. The first
 /// ones of a tenant are never refused because of others.
 const TENANT_TRANSFERS: usize = 16;
@@ -74,6 +77,7 @@ struct Used {
 struct TenantUse {
     sessions: usize,
     cells: usize,
+    commands: usize,
     streams: usize,
     requests: usize,
     connections: usize,
@@ -126,6 +130,7 @@ pub(crate) struct PermitUse {
 enum PermitKind {
     Session { reserved: u64, memory: u64 },
     Cell,
+    Command,
     Stream,
     Request,
     Connection,
@@ -223,6 +228,19 @@ impl Admission {
         Ok((0..count).map(|_| self.permit(tenant, kind)).collect())
     }
 
+    /// The permit of a session of an earlier service: it has been admitted before, whatever the limits are now.
+    pub(crate) fn adopt(self: &Arc<Self>, tenant: &TenantName, memory: u64) -> Permit {
+        let reserved = memory / RESERVED_SHARE;
+        let mut used = self.used();
+        let of_tenant = used.tenant_mut(tenant);
+        of_tenant.sessions += 1;
+        of_tenant.memory += memory;
+        used.sessions += 1;
+        used.reserved += reserved;
+        drop(used);
+        self.permit(tenant, PermitKind::Session { reserved, memory })
+    }
+
     /// A permit for a running or waiting cell.
     pub(crate) fn cell(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
         let mut used = self.used();
@@ -232,6 +250,17 @@ impl Admission {
         below_limit(of_tenant.cells, self.tenant_cells, Code::TooManyCells, what)?;
         of_tenant.cells += 1;
         Ok(self.permit(tenant, PermitKind::Cell))
+    }
+
+    /// A permit for a running command.
+    pub(crate) fn command(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
+        let mut used = self.used();
+        used.accounts.check(tenant, &Quota::OF_CELLS)?;
+        let of_tenant = used.tenant_mut(tenant);
+        let (commands, what) = (of_tenant.commands, "running commands");
+        below_limit(commands, TENANT_COMMANDS, Code::TooManyCommands, what)?;
+        of_tenant.commands += 1;
+        Ok(self.permit(tenant, PermitKind::Command))
     }
 
     /// A permit for an event stream.
@@ -342,7 +371,7 @@ impl Admission {
     /// How many sessions there are, how many cells run or wait, and all that is taken.
     pub(crate) fn totals(&self) -> (usize, usize, Vec<PermitUse>) {
         type Count = fn(&TenantUse) -> usize;
-        let kinds: [(&'static str, Count, Option<usize>, usize); 6] = [
+        let kinds: [(&'static str, Count, Option<usize>, usize); 7] = [
             (
                 "sessions",
                 |tenant| tenant.sessions,
@@ -350,6 +379,7 @@ impl Admission {
                 self.tenant_sessions,
             ),
             ("cells", |tenant| tenant.cells, None, self.tenant_cells),
+            ("commands", |tenant| tenant.commands, None, TENANT_COMMANDS),
             (
                 "streams",
                 |tenant| tenant.streams,
@@ -429,6 +459,12 @@ impl Admission {
     /// Counts what a cell has used.
     pub(crate) fn spend_cell(&self, tenant: &TenantName, outcome: &Outcome) {
         self.used().accounts.add_cell(tenant, outcome);
+    }
+
+    /// Counts what a command has used since it was last counted.
+    pub(crate) fn spend_command(&self, tenant: &TenantName, cpu: Duration, output: u64) {
+        let cpu = u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX);
+        self.used().accounts.add_work(tenant, cpu, output, 0);
     }
 
     /// Refuses what would use more of what is used up for today.
@@ -575,6 +611,7 @@ impl Drop for Permit {
                     of_tenant.memory -= memory;
                 }
                 PermitKind::Cell => of_tenant.cells -= 1,
+                PermitKind::Command => of_tenant.commands -= 1,
                 PermitKind::Stream => of_tenant.streams -= 1,
                 PermitKind::Request => of_tenant.requests -= 1,
                 PermitKind::Connection => of_tenant.connections -= 1,

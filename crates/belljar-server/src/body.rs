@@ -259,7 +259,7 @@ impl SharedUpload {
     }
 
     fn take(self) -> Option<Upload> {
-        crate::sessions::lock(&self.0).take()
+        crate::lock::lock(&self.0).take()
     }
 }
 

@@ -10,8 +10,8 @@ use axum::body::{Body, Bytes, HttpBody as _};
 use axum::response::Response;
 use belljar_sandbox::HostMemory;
 
+use crate::lock::lock;
 use crate::problem::{Code, Problem};
-use crate::sessions::lock;
 use crate::tenants::TenantName;
 
 /// The share of the memory that all tenants may fill together, within these limits: where the kernel tells of none, it

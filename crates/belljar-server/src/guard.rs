@@ -15,11 +15,11 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use crate::api::{MCP, key_of_protocols};
 use crate::metrics::Answered;
 use crate::node::random_hex;
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
+use crate::requests::{MCP, key_of_protocols};
 use crate::service::{Caller, Service};
 use crate::tenants::{KeyInfo, Scope};
 
@@ -113,9 +113,11 @@ pub(crate) async fn guard(
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
+    let connection = request.extensions().get::<Arc<Connection>>();
+    let client = connection.map(|connection| connection.client.to_string());
     // Empty fields are recorded when they become known.
     let span = tracing::info_span!(
-        "request", id, %method, route, tenant = Empty, key = Empty, session = Empty, cell = Empty,
+        "request", id, client, %method, route, tenant = Empty, key = Empty, session = Empty, cell = Empty,
         status = Empty, code = Empty
     );
     if request.headers().contains_key("traceparent") {
@@ -151,7 +153,7 @@ pub(crate) async fn guard(
         tracing::info!(
             status = status.as_u16(),
             code = answered.code.map(Code::as_str),
-            duration_us = answered.duration.as_micros(),
+            duration_us = u64::try_from(answered.duration.as_micros()).unwrap_or(u64::MAX),
             "answered"
         );
     });

@@ -1,8 +1,8 @@
 //! The same request, sent twice, has one effect: the answers of earlier requests, by the keys that their
 //! clients gave them.
 //!
-//! In memory, as the sessions are that the answers tell of: neither outlives the service. Runs do, so that which run
-//! a request has begun is on disk as well (`run_keys` of the tenants' file).
+//! In memory: answers don't outlive the service. Sessions do, so that keys are left for its next start. Runs outlive a
+//! crash, so that which run a request has begun is on disk as well (`run_keys` of the tenants' file).
 //!
 //! Bytes are bounded. A key whose answer is too large to be kept, or was given up for newer ones, is
 //! kept without it: the request is not executed again, and a repetition is refused (`answer_gone`).
@@ -17,10 +17,10 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
 use tokio::sync::watch;
 
-use crate::cells::CellRecord;
+use crate::cell_record::CellRecord;
+use crate::lock::lock;
 use crate::problem::{Code, Problem};
-use crate::sessions::lock;
-use crate::tenants::TenantName;
+use crate::tenants::{RequestKey, TenantName};
 
 /// How long an answer is kept, and how many of a tenant.
 const KEPT: Duration = Duration::from_hours(24);
@@ -106,6 +106,37 @@ impl Idempotency {
         answers.by_key.insert(key.to_owned(), Arc::clone(&slot));
         answers.order.push_back((Instant::now(), key.to_owned()));
         Ok(Claim::First(slot))
+    }
+
+    /// The keys of requests that were executed, oldest first, and the hashes of these requests.
+    pub(crate) fn keys(&self) -> Vec<RequestKey> {
+        let tenants = lock(&self.tenants);
+        let mut all = Vec::new();
+        for (tenant, answers) in &*tenants {
+            let slots = answers.order.iter();
+            let slots = slots.filter_map(|(_, key)| answers.by_key.get(key));
+            all.extend(slots.map(|slot| RequestKey {
+                tenant: tenant.clone(),
+                key: slot.key.clone(),
+                hash: slot.fingerprint,
+            }));
+        }
+        all
+    }
+
+    /// Knows the keys of the service before this one: their requests are not executed again.
+    pub(crate) fn take_over(&self, keys: Vec<RequestKey>) {
+        let mut tenants = lock(&self.tenants);
+        for RequestKey { tenant, key, hash } in keys {
+            let answers = tenants.entry(tenant).or_default();
+            answers.order.push_back((Instant::now(), key.clone()));
+            let slot = Slot {
+                key: key.clone(),
+                fingerprint: hash,
+                answer: watch::Sender::new(Some(StoredResponse::Gone)),
+            };
+            answers.by_key.insert(key, Arc::new(slot));
+        }
     }
 
     /// Stores the response for retries. A transient error is sent to waiting clients and not stored.

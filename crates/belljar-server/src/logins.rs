@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::lock::lock;
 use crate::problem::{Code, Problem};
-use crate::sessions::lock;
 use crate::tenants::Tenants;
 
 /// How many wrong keys with the prefix of one that there is may be given in this time.

@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Admission, Permit};
 use crate::charged::SMALL;
+use crate::lock::lock;
 use crate::problem::{Code, Problem};
 use crate::runs::count;
 use crate::service::{Caller, Service};
-use crate::sessions::lock;
 use crate::streams::KEY_CHECK;
 use crate::tenants::{Quota, Scope, TenantName};
 
@@ -177,7 +177,7 @@ pub(crate) async fn server(
     caller: &Caller,
     connection: Option<Permit>,
 ) -> Result<(Arc<Server>, Arc<Sessions>), Problem> {
-    let options = crate::api::usual_options(service, &caller.tenant);
+    let options = service.session_options(&caller.tenant);
     let permits = TenantPermits {
         admission: Arc::clone(&service.admission),
         runs: Arc::clone(&service.runs),
@@ -185,7 +185,7 @@ pub(crate) async fn server(
         memory_bytes: options.limits.memory_bytes,
         _connection: connection,
     };
-    let sessions = Sessions::with_permits(service.engine.clone(), options, Box::new(permits));
+    let sessions = Sessions::with_permits(service.engines.clone(), options, Box::new(permits));
     let sessions = Arc::new(sessions);
     let mut server = Server::new(Arc::clone(&sessions));
     server = server.approvals(service.options.runs.approvals.clone());
@@ -201,6 +201,7 @@ pub(crate) async fn server(
             model: model.name.clone(),
             dialect: model.dialect,
             language: options.language,
+            prompts: None,
             budget: options.budget.clone(),
             context_window: model.provider.profile().context_window,
             max_tokens: model.max_tokens,
@@ -269,6 +270,16 @@ impl Permits for TenantPermits {
         if let Event::Outcome(outcome) = event {
             self.admission.spend_cell(&self.tenant, outcome);
         }
+    }
+
+    fn command_told(&self, cpu_time: Duration, output: u64) {
+        let cpu = u64::try_from(cpu_time.as_millis()).unwrap_or(u64::MAX);
+        let used = [
+            (Quota::Events, 1),
+            (Quota::CpuMs, cpu),
+            (Quota::OutputBytes, output),
+        ];
+        self.admission.spend(&self.tenant, &used);
     }
 
     fn run_told(&self, progress: &Progress<'_>, control: &Control) {

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use belljar_agent::METRIC_TARGET;
-use belljar_sandbox::HostMemory;
 use belljar_sandbox::protocol::{Outcome, Status};
+use belljar_sandbox::{CommandEnd, HostMemory};
 
+use crate::lock::lock;
 use crate::problem::Code;
 use crate::service::Service;
-use crate::sessions::lock;
 
 /// Upper ends of the buckets, in seconds: from a cell that does nothing to one that takes all of its time.
 const BUCKETS: [f64; 17] = [
@@ -37,7 +37,10 @@ struct Counts {
     routes: BTreeMap<String, BTreeMap<&'static str, RouteCounts>>,
     problems: BTreeMap<&'static str, u64>,
     cells: BTreeMap<&'static str, u64>,
+    commands: BTreeMap<&'static str, u64>,
     cell_durations: Histogram,
+    /// Sessions of the service before this one: hibernated, and lost.
+    taken_over: (u64, u64),
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +108,16 @@ impl Metrics {
         *counts.cells.entry(status_name(outcome.status)).or_default() += 1;
         let duration = Duration::from_micros(outcome.durations.total_us);
         counts.cell_durations.add(duration);
+    }
+
+    pub(crate) fn command(&self, end: &CommandEnd) {
+        let mut counts = lock(&self.counts);
+        *counts.commands.entry(end_name(end)).or_default() += 1;
+    }
+
+    /// Sessions of the service before this one.
+    pub(crate) fn taken_over(&self, hibernated: u64, lost: u64) {
+        lock(&self.counts).taken_over = (hibernated, lost);
     }
 
     /// Refusals and faults since the start, by their code.
@@ -187,6 +200,14 @@ impl Metrics {
     /// What has been counted since the start.
     fn counted(&self, page: &mut Page) {
         let counts = lock(&self.counts);
+        page.family(
+            "belljar_sessions_taken_over",
+            "gauge",
+            "Sessions of the service before this one, by their state at the start.",
+        );
+        let (hibernated, lost) = counts.taken_over;
+        page.sample(&[("state", "hibernated")], hibernated);
+        page.sample(&[("state", "lost")], lost);
         page.family("belljar_cells_total", "counter", "Ended cells, by status.");
         // All from the start: a rate needs a first value.
         for status in [
@@ -205,6 +226,15 @@ impl Metrics {
             "Time from the request of a cell to its outcome.",
         );
         page.histogram(&[], &counts.cell_durations);
+        page.family(
+            "belljar_commands_total",
+            "counter",
+            "Ended commands, by their end.",
+        );
+        for end in COMMAND_ENDS {
+            let count = counts.commands.get(end).copied().unwrap_or_default();
+            page.sample(&[("end", end)], count);
+        }
         let routes = || {
             counts.routes.iter().flat_map(|(route, methods)| {
                 methods.iter().map(move |(method, of_route)| {
@@ -316,6 +346,23 @@ pub(crate) fn status_name(status: Status) -> &'static str {
     }
 }
 
+/// How commands end.
+const COMMAND_ENDS: [&str; 4] = ["exit", "signal", "timeout", "lost"];
+
+fn end_name(end: &CommandEnd) -> &'static str {
+    let [exit, signal, timeout, lost] = COMMAND_ENDS;
+    match end {
+        CommandEnd { lost: Some(_), .. } => lost,
+        CommandEnd {
+            timed_out: true, ..
+        } => timeout,
+        CommandEnd {
+            signal: Some(_), ..
+        } => signal,
+        _ => exit,
+    }
+}
+
 /// A client may write any word as its method.
 fn method_name(method: &Method) -> &'static str {
     match *method {
@@ -324,6 +371,7 @@ fn method_name(method: &Method) -> &'static str {
         Method::POST => "POST",
         Method::PUT => "PUT",
         Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
         _ => "other",
     }
 }

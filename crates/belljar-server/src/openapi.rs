@@ -8,6 +8,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::api;
+use crate::commands::CommandEvent;
 use crate::problem::ProblemBody;
 
 #[derive(OpenApi)]
@@ -23,6 +24,7 @@ use crate::problem::ProblemBody;
     tags(
         (name = "sessions", description = "Live Python interpreters, each with a workspace."),
         (name = "cells", description = "Code that runs in a session, one cell after another."),
+        (name = "commands", description = "Programs that run in a session beside its cells."),
         (name = "checkpoints", description = "Checkpoints and forks of a live session."),
         (name = "snapshots", description = "Snapshots of sessions; hibernating and waking."),
         (name = "files", description = "Files of a session's workspace."),
@@ -83,6 +85,7 @@ pub fn openapi() -> Value {
     let mut generator = settings.into_generator();
     generator.subschema_for::<Outcome>();
     generator.subschema_for::<Event>();
+    generator.subschema_for::<CommandEvent>();
     generator.subschema_for::<NameInfo>();
     generator.subschema_for::<RunEvent>();
     generator.subschema_for::<Approval>();
@@ -131,7 +134,12 @@ fn say_what_holds_for_all(document: &mut Value) {
         });
         let stream = "/responses/200/content/text~1event-stream";
         if let Some(stream) = operation.pointer_mut(stream) {
-            stream["schema"] = one_of_a_stream();
+            let is_command = stream["schema"]["$ref"] == "#/components/schemas/CommandEvent";
+            stream["schema"] = if is_command {
+                one_of_a_commands_stream()
+            } else {
+                one_of_a_stream()
+            };
         }
         if method == "get" {
             continue;
@@ -192,6 +200,24 @@ fn one_of_a_stream() -> Value {
                         {"$ref": "#/components/schemas/Problem"}
                     ]
                 }
+            }
+        }
+    })
+}
+
+/// The same of a command.
+fn one_of_a_commands_stream() -> Value {
+    json!({
+        "type": "object",
+        "description": "An event.",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "Position after the event, in bytes of the output."},
+            "event": {"type": "string", "description": "`type` of the event."},
+            "data": {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": {"$ref": "#/components/schemas/CommandEvent"}
             }
         }
     })

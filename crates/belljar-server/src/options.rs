@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_agent::{Approvals, Budget, Dialect, Provider};
-use belljar_sandbox::SessionOptions;
 use belljar_sandbox::protocol::Language;
+use belljar_sandbox::{Engine, SessionOptions};
 
-use crate::server::ServerError;
+use crate::error::ServerError;
 use crate::tls::Tls;
 
 /// Options of a service. The defaults suit one machine.
@@ -18,6 +18,8 @@ pub struct ServerOptions {
     pub session: SessionOptions,
     /// Hosts that sessions may request, as entries of an allow-list; none by default.
     pub allow: Vec<String>,
+    /// Engines of further environments, which a session may choose by name.
+    pub environments: Vec<Engine>,
     /// Host names of the service besides the listening address: what a reverse proxy passes on as `Host`.
     pub hosts: Vec<String>,
     /// TLS certificate of the public listener, which speaks plain HTTP without one; and of the admin
@@ -25,19 +27,19 @@ pub struct ServerOptions {
     pub tls: Option<Arc<Tls>>,
     /// Whether the admin listener may speak plain HTTP beyond loopback: only for a network of operators.
     pub insecure_admin: bool,
-    /// Maximum concurrent sessions of all tenants: 1000.
+    /// Maximum concurrent sessions of all tenants.
     pub max_sessions: usize,
-    /// Maximum concurrent sessions per tenant: 100.
+    /// Maximum concurrent sessions per tenant.
     pub tenant_sessions: usize,
-    /// Maximum running and waiting cells per tenant: 64.
+    /// Maximum running and waiting cells per tenant.
     pub tenant_cells: usize,
-    /// Maximum open event streams per tenant: 64.
+    /// Maximum open event streams per tenant.
     pub tenant_streams: usize,
-    /// Started sessions per second and tenant on average, with bursts of twice as many: 20.
+    /// Started sessions per second and tenant on average, with bursts of twice as many.
     pub creates_per_second: u32,
-    /// Idle timeout of MCP connections: an hour.
+    /// Idle timeout of MCP connections.
     pub mcp_idle: Duration,
-    /// Shutdown grace period for running cells: 30 s.
+    /// Shutdown grace period for running cells.
     pub drain: Duration,
     /// Options of runs.
     pub runs: RunsOptions,
@@ -77,11 +79,11 @@ pub struct RunsOptions {
     pub approvals: Approvals,
     /// Default language of prompts and messages.
     pub language: Language,
-    /// Maximum concurrent runs of all tenants: 64.
+    /// Maximum concurrent runs of all tenants.
     pub max_runs: usize,
-    /// Maximum concurrent runs per tenant: 8.
+    /// Maximum concurrent runs per tenant.
     pub tenant_runs: usize,
-    /// How long a run that waits for approval keeps its session and its permit: 15 minutes. After
+    /// How long a run that waits for approval keeps its session and its permit. After
     /// that, a decision resumes it from its snapshot.
     pub patience: Duration,
 }
@@ -122,6 +124,7 @@ impl Default for ServerOptions {
         Self {
             session: SessionOptions::default(),
             allow: Vec::new(),
+            environments: Vec::new(),
             hosts: Vec::new(),
             tls: None,
             insecure_admin: false,

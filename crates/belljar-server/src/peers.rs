@@ -19,7 +19,7 @@ use axum::response::Response;
 use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 
-use crate::sessions::lock;
+use crate::lock::lock;
 
 /// The most connections of a listener at once, and how many of them one address may have that are unauthenticated.
 const MAX_CONNECTIONS: usize = 4096;
@@ -45,6 +45,8 @@ struct Open {
 pub(crate) struct Connection {
     peers: Arc<Peers>,
     address: IpAddr,
+    /// The whole address of the client, for the log.
+    pub(crate) client: IpAddr,
     /// Its place among those that are unauthenticated, and how many requests with a key are being answered.
     state: Mutex<(u64, usize)>,
     cut: CancellationToken,
@@ -77,7 +79,8 @@ impl Peers {
 
     /// Lets a connection in; `None` where all places are taken by requests with a key.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
-        let (loopback, address) = (address.to_canonical().is_loopback(), network(address));
+        let client = address.to_canonical();
+        let (loopback, address) = (client.is_loopback(), network(address));
         let mut open = lock(&self.open);
         let of_address = open.unauthenticated.get(&address).map_or(0, BTreeMap::len);
         // Clients on loopback are a proxy, or users of this machine.
@@ -95,6 +98,7 @@ impl Peers {
         let connection = Arc::new(Connection {
             peers: Arc::clone(self),
             address,
+            client,
             state: Mutex::default(),
             cut: CancellationToken::new(),
             unsent: Mutex::new(Some(Vec::new())),

@@ -5,12 +5,17 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use belljar_journal::StorageFault;
-use belljar_sandbox::{BeneathError, DiskFull, Error, SnapshotError};
+use belljar_sandbox::{
+    BeneathError, Capability, DiskFull, Error, PackageError, SnapshotError, Unsupported,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::accounts::{QuotaUse, exceeded};
 use crate::tenants::{Quota, TenantsError};
+
+/// Seconds after which a restarted service is there, most likely.
+const RESTART: u32 = 5;
 
 /// When to come again after a fault of the disk, in seconds.
 const STORAGE_RETRY: u32 = 5;
@@ -60,6 +65,7 @@ codes! {
     RouteNotFound "route_not_found" NOT_FOUND never "No such route";
     SessionNotFound "session_not_found" NOT_FOUND never "No such session";
     CellNotFound "cell_not_found" NOT_FOUND never "No such cell";
+    CommandNotFound "command_not_found" NOT_FOUND never "No such command";
     CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "No such checkpoint";
     RunNotFound "run_not_found" NOT_FOUND never "No such run";
     StepNotFound "step_not_found" NOT_FOUND never "No such completed step";
@@ -76,6 +82,8 @@ codes! {
     LimitTooHigh "limit_too_high" BAD_REQUEST never "The value exceeds the service's maximum";
     PolicyTooWeak "policy_too_weak" BAD_REQUEST never "The approval policy is weaker than the server's minimum";
     NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The host is not on the service's allow-list";
+    PackageNotAllowed "package_not_allowed" BAD_REQUEST never "The package policy does not allow this package";
+    EnvironmentNotOffered "environment_not_offered" BAD_REQUEST never "The service does not offer this environment";
     ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not offer this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
     BodyTimeout "body_timeout" REQUEST_TIMEOUT again "The body did not arrive in time";
@@ -91,6 +99,7 @@ codes! {
     TooManyCheckpoints "too_many_checkpoints" CONFLICT never "Too many named checkpoints in this session";
     NotForked "not_forked" CONFLICT never "The session cannot be forked";
     NotHibernated "not_hibernated" CONFLICT never "The session cannot hibernate";
+    CommandRefused "command_refused" CONFLICT never "The command does not accept this";
     NotRegular "not_regular" CONFLICT never "Not a regular file";
     FileRefused "file_refused" CONFLICT never "The workspace refused the file operation";
     ApprovalChanged "approval_changed" CONFLICT never "The approval has changed";
@@ -99,12 +108,15 @@ codes! {
     RunNotEnded "run_not_ended" CONFLICT again "The run has not ended";
     RunBusy "run_busy" CONFLICT again "The run is being started or left";
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file exceeds the transfer limit";
+    CommandNotStarted "command_not_started" UNPROCESSABLE_ENTITY never "The command cannot be started";
+    PackageNotInstalled "package_not_installed" UNPROCESSABLE_ENTITY never "The packages cannot be installed";
     SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot cannot be loaded";
     UpgradeNeeded "upgrade_needed" UPGRADE_REQUIRED never "A WebSocket upgrade is required";
     EventsGone "events_gone" GONE never "These events are no longer kept";
     TooManySessions "too_many_sessions" TOO_MANY_REQUESTS again "Too many sessions for this tenant";
     TooManyRuns "too_many_runs" TOO_MANY_REQUESTS again "Too many concurrent runs for this tenant";
     TooManyCells "too_many_cells" TOO_MANY_REQUESTS again "Too many concurrent cells for this tenant";
+    TooManyCommands "too_many_commands" TOO_MANY_REQUESTS again "Too many running commands for this tenant";
     TooManyStreams "too_many_streams" TOO_MANY_REQUESTS again "Too many open streams for this tenant";
     TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "Too many concurrent transfers for this \
      tenant";
@@ -179,6 +191,12 @@ impl Problem {
     pub(crate) fn after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds.max(1));
         self
+    }
+
+    /// The service stops: the next one takes the request.
+    pub(crate) fn draining() -> Self {
+        let detail = "no new work is accepted; sessions continue after the restart";
+        Self::new(Code::Draining, detail).after(RESTART)
     }
 
     /// A fault of ours. What it was is for the log.
@@ -285,15 +303,20 @@ impl From<Error> for Problem {
         }
         let code = match &error {
             Error::Ended(_) => Code::SessionEnded,
+            Error::Detached => return Self::draining(),
             Error::Busy | Error::Hibernated | Error::Waiting => Code::SessionBusy,
             Error::NoCheckpoint(_) => Code::CheckpointNotFound,
             Error::TooManyCheckpoints { .. } => Code::TooManyCheckpoints,
-            Error::NotCheckpointed(_) => Code::NotCheckpointed,
+            Error::NotCheckpointed(_)
+            | Error::Unsupported(Unsupported(Capability::Checkpoints)) => Code::NotCheckpointed,
+            Error::Unsupported(Unsupported(Capability::Forks)) => Code::NotForked,
             Error::NotHibernated(_) => Code::NotHibernated,
+            Error::Command(why) => return Self::new(Code::CommandRefused, why),
             Error::Unresponsive => Code::SessionUnresponsive,
             Error::CellTooLarge { .. } => Code::BodyTooLarge,
             Error::FileTooLarge { .. } => Code::FileTooLarge,
             Error::File(error) => return file(error),
+            Error::Packages(error) => return packages(error),
             Error::Snapshot(SnapshotError::Io(source)) | Error::Io { source, .. } => {
                 let fault = StorageFault::from_io(source);
                 return Self::storage("an I/O error in a session or its snapshot", error, fault);
@@ -324,6 +347,29 @@ impl From<Error> for Problem {
         tracing::debug!(%error, "request refused");
         Self::new(code, detail)
     }
+}
+
+/// Why packages are not installed. What `uv` printed may name indexes and paths of the host.
+fn packages(error: &PackageError) -> Problem {
+    let detail = match error {
+        PackageError::Denied(name) => {
+            let detail = format!("`{name}` is not allowed in this session");
+            return Problem::new(Code::PackageNotAllowed, detail);
+        }
+        PackageError::Off => {
+            let detail = "the operator allows packages with `belljar serve --packages`";
+            return Problem::new(Code::PackageNotAllowed, detail);
+        }
+        PackageError::Requirement { .. }
+        | PackageError::TooLarge { .. }
+        | PackageError::Odd(_)
+        | PackageError::Metadata(_) => error.to_string(),
+        _ => "no such package, no wheel for this Python, or a conflict with the environment; the log of the \
+              service has the cause, under the id of the request"
+            .to_owned(),
+    };
+    tracing::warn!(%error, "packages not installed");
+    Problem::new(Code::PackageNotInstalled, detail)
 }
 
 fn file(error: &BeneathError) -> Problem {

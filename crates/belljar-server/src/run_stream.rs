@@ -9,10 +9,11 @@ use belljar_agent::{RunEvent, RunsDirectory};
 use belljar_journal::{Entry, Error, Journal, RunId, Timestamp};
 use futures_util::StreamExt as _;
 
+use crate::listener::Listener;
 use crate::problem::Problem;
 use crate::runs::{Hearing, for_clients, last_event};
 use crate::service::{Caller, Service};
-use crate::streams::{self, KEY_CHECK, Listener, Reader, check_after};
+use crate::streams::{self, KEY_CHECK, Reader, check_after};
 
 /// A stream of the events after one, to the end of the run.
 pub(crate) async fn stream(

@@ -2,8 +2,7 @@
 
 use std::fs::TryLockError;
 use std::io;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,16 +11,17 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use belljar_sandbox::{AllowListError, Engine, HostMemory};
+use belljar_sandbox::{Engine, HostMemory};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::api;
 use crate::connection;
+use crate::error::ServerError;
 use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
-use crate::service::{Service, spool};
+use crate::service::{Service, hibernated, spool};
 use crate::tenants::{Act, KeyInfo, SERVICE, Scope, TenantName, Tenants, TenantsError};
 
 /// How often it is looked whether cells still run.
@@ -31,43 +31,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// and memory is saved where the host is short of it.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
-/// Error of starting a service.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// Unusable file in the data directory.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Unreadable keys.
-    #[error(transparent)]
-    Tenants(#[from] TenantsError),
-    /// No valid key.
-    #[error("all keys are revoked\nhint: create one with `belljar keys create`")]
-    NoKey,
-    /// Another service has the data directory.
-    #[error("another service uses the data directory `{}`\nhint: give this one its own directory with \
-     `--data`", .0.display())]
-    InUse(PathBuf),
-    /// Demo mode has no admin address.
-    #[error(
-        "a demo has no admin address: it needs no key, so everybody could use it\nhint: leave out `--admin`, or start without `--demo`"
-    )]
-    DemoAdmin,
-    /// Admin address beyond loopback without TLS.
-    #[error(
-        "the admin address `{0}` is beyond loopback and has no TLS: admin keys could be read on the network\nhint: give `--tls-certificate` and `--tls-key`, listen on loopback, or allow it with `--insecure-admin`"
-    )]
-    InsecureAdmin(IpAddr),
-    /// Invalid entry of the allow-list.
-    #[error(transparent)]
-    AllowList(#[from] AllowListError),
-}
-
 /// A service, ready to accept connections.
 #[derive(Debug)]
 pub struct Server {
@@ -75,7 +38,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A service with the sessions of this engine. Its data directory has its keys and the id of its node.
+    /// A service with the sessions of this engine, and of those of [`ServerOptions::environments`]. Its data directory has its keys and the id of its node.
     pub async fn new(
         engine: Engine,
         tenants: Tenants,
@@ -98,6 +61,8 @@ impl Server {
             source,
         };
         make_directory(&spool).map_err(failed)?;
+        make_directory(&hibernated(data)).map_err(failed)?;
+        options.session.hibernate_in = Some(hibernated(data));
         let lock = make_private_file(&data.join("server.lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -108,6 +73,7 @@ impl Server {
         let node = node_id(data).map_err(failed)?;
         let service = Service::new(engine, tenants, options, demo, (node, data), lock);
         service.read_accounts().await?;
+        service.take_over_sessions().await?;
         Ok(Self { service })
     }
 
@@ -117,8 +83,8 @@ impl Server {
     }
 
     /// Resumes interrupted runs and serves until `stop`. Then the service accepts no new work, running cells may end
-    /// within the grace period, runs are left for the next start, and everything is ended. The admin API has its own
-    /// listener.
+    /// within the grace period, sessions and runs are left for the next start, and everything is ended. The admin API
+    /// has its own listener.
     ///
     /// # Errors
     /// If an address is unknown, or there may be [no admin listener](ServerOptions::admin_tls) on its address.
@@ -161,6 +127,7 @@ impl Server {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
                 self.service.keep_accounts().await;
+                self.service.sessions.end_expired();
                 if HostMemory::now().is_some_and(HostMemory::is_short) {
                     self.service.sessions.save_memory();
                 }
@@ -176,7 +143,8 @@ impl Server {
                 }
             };
             let runs = self.service.runs.leave(deadline);
-            tokio::join!(cells, runs);
+            let sessions = self.service.hand_over_sessions(deadline);
+            tokio::join!(cells, runs, sessions);
             self.service.sessions.end_all();
             self.service.over.cancel();
             token.cancel();
@@ -184,7 +152,10 @@ impl Server {
                 // It has nothing to say.
                 let _ = task.await;
             }
-            self.service.engine.shutdown().await;
+            self.service.hand_over_keys().await;
+            for engine in &self.service.engines {
+                engine.shutdown().await;
+            }
         };
         tokio::select! {
             () = served => {}
@@ -219,11 +190,12 @@ impl Drop for Server {
 /// The key of requests without a key. Nobody knows its secret. It never has the scope `admin`,
 /// whatever a data directory has.
 async fn demo_key(tenants: &Tenants) -> Result<KeyInfo, TenantsError> {
-    let of_demo = |key: &KeyInfo| key.tenant == TenantName::demo() && key.revoked.is_none();
+    let of_demo = |key: &KeyInfo| key.tenant == TenantName::demo() && key.is_valid();
     let scopes = [Scope::Sessions, Scope::Runs];
+    let demo = TenantName::demo();
     let key = match tenants.keys().await?.into_iter().find(of_demo) {
         Some(key) => key,
-        None => tenants.create_key(&TenantName::demo(), &scopes).await?.info,
+        None => tenants.create_key(&demo, &scopes, None).await?.info,
     };
     Ok(KeyInfo {
         scopes: scopes.to_vec(),

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use belljar_sandbox::Engine;
+use belljar_sandbox::protocol::SetBy;
+use belljar_sandbox::{Engine, SessionOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::accounts::today;
@@ -17,7 +18,7 @@ use crate::logins::Logins;
 use crate::mcp::Mcp;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::runs::Runs;
 use crate::sessions::Sessions;
 use crate::start_queue::StartQueue;
@@ -26,7 +27,8 @@ use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
 /// One node's service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) engine: Engine,
+    /// The engine of each environment, the default first.
+    pub(crate) engines: Vec<Engine>,
     pub(crate) options: ServerOptions,
     pub(crate) tenants: Tenants,
     pub(crate) sessions: Sessions,
@@ -42,6 +44,8 @@ pub(crate) struct Service {
     pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
     pub(crate) spool: PathBuf,
+    /// Where hibernated sessions are.
+    pub(crate) hibernated: PathBuf,
     draining: AtomicBool,
     /// Cancelled when nothing is running any more.
     pub(crate) over: CancellationToken,
@@ -70,7 +74,9 @@ impl Service {
                 &admission,
             ),
             admission,
-            engine,
+            engines: std::iter::once(engine)
+                .chain(options.environments.iter().cloned())
+                .collect(),
             options,
             tenants,
             sessions: Sessions::new(node),
@@ -81,11 +87,44 @@ impl Service {
             logins: Logins::default(),
             demo,
             spool: spool(data),
+            hibernated: hibernated(data),
             draining: AtomicBool::new(false),
             over: CancellationToken::new(),
             last_act: AtomicI64::new(0),
             _lock: lock,
         })
+    }
+
+    /// The engine of an environment; the default one without a name.
+    pub(crate) fn engine(&self, environment: Option<&str>) -> Result<&Engine, Problem> {
+        let mut engines = self.engines.iter();
+        let found = match environment {
+            None => engines.next(),
+            Some(wanted) => engines.find(|engine| engine.environment().name() == wanted),
+        };
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.environments().collect();
+            let detail = format!("it offers {}", names.join(", "));
+            Problem::new(Code::EnvironmentNotOffered, detail)
+        })
+    }
+
+    /// Names of the environments, the default first.
+    pub(crate) fn environments(&self) -> impl Iterator<Item = &str> {
+        self.engines
+            .iter()
+            .map(|engine| engine.environment().name())
+    }
+
+    /// The options of a session that a tenant requests without options.
+    pub(crate) fn session_options(&self, tenant: &TenantName) -> SessionOptions {
+        SessionOptions {
+            // Tenants never share a template.
+            tenant: Some(tenant.as_str().to_owned()),
+            disk: Some(self.admission.disk(tenant)),
+            set_by: SetBy::Service,
+            ..self.options.session.clone()
+        }
     }
 
     /// Reads what tenants may use, if it may have changed: each change is an audit event.
@@ -118,6 +157,9 @@ impl Service {
         if let Err(error) = self.tenants.keep_revocations().await {
             tracing::error!(%error, "cannot write revocations; the revoked keys are refused nonetheless");
         }
+        if let Err(error) = self.tenants.keep_uses().await {
+            tracing::error!(%error, "cannot write when keys were last used");
+        }
         if let Err(error) = self.read_quotas().await {
             tracing::error!(%error, "cannot read quotas");
         }
@@ -136,6 +178,11 @@ impl Service {
 /// Where bodies and archives of a service are kept on their way.
 pub(crate) fn spool(data: &Path) -> PathBuf {
     data.join("spool")
+}
+
+/// Where hibernated sessions of a service are. They outlive the service.
+pub(crate) fn hibernated(data: &Path) -> PathBuf {
+    data.join("sessions")
 }
 
 /// Who makes a request.

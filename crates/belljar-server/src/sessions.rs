@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use belljar_agent::METRIC_TARGET;
 use belljar_sandbox::{Error, Session, SessionOptions};
 
 use crate::admission::Permit;
-use crate::cells::CellRecord;
+use crate::cell_record::CellRecord;
+use crate::commands::CommandBook;
+use crate::label::{Label, LabelChange, LabelFilter};
+use crate::lock::lock;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
@@ -35,33 +38,112 @@ pub(crate) struct SessionEntry {
     pub(crate) options: SessionOptions,
     /// The entries of its allow-list.
     pub(crate) allow: Vec<String>,
+    /// Name of its environment.
+    pub(crate) environment: String,
+    label: Mutex<Label>,
     pub(crate) forked_from: Option<String>,
-    /// Until it has ended.
-    live: Mutex<Option<(Arc<Session>, Permit)>>,
+    live: Mutex<Live>,
     cells: Mutex<VecDeque<Arc<CellRecord>>>,
     last_cell: AtomicU32,
     running: AtomicUsize,
+    pub(crate) commands: CommandBook,
+}
+
+/// Where a session is.
+#[derive(Debug)]
+enum Live {
+    /// With this service, awake or hibernated.
+    Here(Arc<Session>, Permit),
+    /// Saved for the next start.
+    Left,
+    /// Nowhere; why, if a restart of the service is the reason.
+    Ended(Option<String>),
+}
+
+impl Live {
+    /// Takes a session that is here, and leaves something else.
+    fn take(&mut self, next: Self) -> Option<(Arc<Session>, Permit)> {
+        if !matches!(self, Self::Here(..)) {
+            return None;
+        }
+        match std::mem::replace(self, next) {
+            Self::Here(session, permit) => Some((session, permit)),
+            Self::Left | Self::Ended(_) => None,
+        }
+    }
 }
 
 impl SessionEntry {
     /// The session, if it has not ended.
     pub(crate) fn session(&self) -> Result<Arc<Session>, Problem> {
-        let live = lock(&self.live);
-        let session = live.as_ref().map(|(session, _)| Arc::clone(session));
-        session.ok_or_else(|| Problem::new(Code::SessionEnded, "start a new session"))
+        if lock(&self.label).has_expired(SystemTime::now()) {
+            self.end();
+        }
+        match &*lock(&self.live) {
+            Live::Here(session, _) => Ok(Arc::clone(session)),
+            Live::Left => Err(Problem::draining()),
+            Live::Ended(None) => Err(Problem::new(Code::SessionEnded, "start a new session")),
+            Live::Ended(Some(why)) => {
+                let detail = format!("{why}; start a new session");
+                Err(Problem::new(Code::SessionEnded, detail))
+            }
+        }
+    }
+
+    /// Why it was lost, if a restart of the service is the reason.
+    pub(crate) fn why_lost(&self) -> Option<String> {
+        match &*lock(&self.live) {
+            Live::Ended(why) => why.clone(),
+            Live::Here(..) | Live::Left => None,
+        }
+    }
+
+    /// Whether it hibernates, here or for the next start.
+    pub(crate) fn is_hibernated(&self) -> bool {
+        match &*lock(&self.live) {
+            Live::Here(session, _) => session.is_hibernated(),
+            Live::Left => true,
+            Live::Ended(_) => false,
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(&*lock(&self.live), Live::Here(..))
+    }
+
+    pub(crate) fn label(&self) -> Label {
+        lock(&self.label).clone()
+    }
+
+    /// Changes its label, or fails and changes nothing.
+    pub(crate) fn relabel(&self, asked: LabelChange) -> Result<(), Problem> {
+        let mut label = lock(&self.label);
+        *label = label.change(asked, SystemTime::now())?;
+        Ok(())
     }
 
     /// Ends it and gives its permit back, at once.
     pub(crate) fn end(&self) {
-        let ended = lock(&self.live).take();
+        let ended = lock(&self.live).take(Live::Ended(None));
         if let Some((session, _permit)) = ended {
             session.end();
         }
     }
 
+    /// Ends it, because the service could not save it.
+    pub(crate) fn lose(&self, why: &str) {
+        self.end();
+        *lock(&self.live) = Live::Ended(Some(why.to_owned()));
+    }
+
+    /// It was saved for the next start.
+    pub(crate) fn leave(&self) {
+        let _left = lock(&self.live).take(Live::Left);
+    }
+
     /// Ends it, and waits for its processes where nobody else uses it.
     pub(crate) async fn close(&self) {
-        let ended = lock(&self.live).take();
+        let ended = lock(&self.live).take(Live::Ended(None));
         if let Some((session, _permit)) = ended {
             session.end();
             if let Some(session) = Arc::into_inner(session) {
@@ -76,6 +158,25 @@ impl SessionEntry {
             self.end();
         }
         error.into()
+    }
+
+    fn new(id: String, number: u64, created: SystemTime, live: Live, new: NewSession) -> Self {
+        Self {
+            id,
+            number,
+            tenant: new.tenant,
+            created,
+            options: new.options,
+            allow: new.allow,
+            environment: new.environment,
+            label: Mutex::new(new.label),
+            forked_from: new.forked_from,
+            live: Mutex::new(live),
+            cells: Mutex::default(),
+            last_cell: AtomicU32::new(new.cells),
+            running: AtomicUsize::new(0),
+            commands: CommandBook::default(),
+        }
     }
 
     /// Keeps a cell that has begun, and gives up the oldest ones where there are too many.
@@ -130,9 +231,19 @@ pub(crate) struct NewSession {
     pub(crate) tenant: TenantName,
     pub(crate) options: SessionOptions,
     pub(crate) allow: Vec<String>,
+    pub(crate) environment: String,
+    pub(crate) label: Label,
     pub(crate) forked_from: Option<String>,
     /// How many cells have run in it.
     pub(crate) cells: u32,
+}
+
+/// A session of an earlier service, or its loss.
+#[derive(Debug)]
+pub(crate) struct OldSession {
+    pub(crate) id: String,
+    pub(crate) created: SystemTime,
+    pub(crate) live: Result<(Session, Permit), String>,
 }
 
 /// All sessions of this node.
@@ -167,22 +278,34 @@ impl Sessions {
         let random =
             random_hex(16).map_err(|error| Problem::internal("cannot read random bytes", error))?;
         tracing::info!(name: "belljar.sessions", target: METRIC_TARGET, value = 1_u64);
-        let mut known = lock(&self.known);
-        known.next += 1;
-        let entry = Arc::new(SessionEntry {
-            id: format!("{}-{random}", self.node),
-            number: known.next,
-            tenant: new.tenant,
-            created: SystemTime::now(),
-            options: new.options,
-            allow: new.allow,
-            forked_from: new.forked_from,
-            live: Mutex::new(Some((Arc::new(session), permit))),
-            cells: Mutex::default(),
-            last_cell: AtomicU32::new(new.cells),
-            running: AtomicUsize::new(0),
+        let id = format!("{}-{random}", self.node);
+        let entry = self.insert(new, |number, new| {
+            let live = Live::Here(Arc::new(session), permit);
+            SessionEntry::new(id, number, SystemTime::now(), live, new)
         });
         entry.record_in_span();
+        Ok(entry)
+    }
+
+    /// Lists a session of an earlier service under the id that it had.
+    pub(crate) fn hold_again(&self, old: OldSession, new: NewSession) {
+        let live = match old.live {
+            Ok((session, permit)) => Live::Here(Arc::new(session), permit),
+            Err(why) => Live::Ended(Some(why)),
+        };
+        self.insert(new, |number, new| {
+            SessionEntry::new(old.id, number, old.created, live, new)
+        });
+    }
+
+    fn insert(
+        &self,
+        new: NewSession,
+        make: impl FnOnce(u64, NewSession) -> SessionEntry,
+    ) -> Arc<SessionEntry> {
+        let mut known = lock(&self.known);
+        known.next += 1;
+        let entry = Arc::new(make(known.next, new));
         known.by_id.insert(entry.id.clone(), Arc::clone(&entry));
         let of_tenant = known.by_tenant.entry(entry.tenant.clone()).or_default();
         of_tenant.insert(entry.number, Arc::clone(&entry));
@@ -197,7 +320,7 @@ impl Sessions {
         for (_, id) in &ended[..too_many] {
             known.by_id.remove(id);
         }
-        Ok(entry)
+        entry
     }
 
     /// A session of this tenant. That of another is as one that is not there.
@@ -226,10 +349,11 @@ impl Sessions {
         Ok(entry)
     }
 
-    /// Sessions of a tenant that were made after one, the oldest first.
+    /// Sessions of a tenant that were made after one and match the filter, the oldest first.
     pub(crate) fn list(
         &self,
         tenant: &TenantName,
+        filter: &LabelFilter,
         after: u64,
         limit: usize,
     ) -> Vec<Arc<SessionEntry>> {
@@ -238,8 +362,10 @@ impl Sessions {
             return Vec::new();
         };
         let rest = of_tenant.range(after.saturating_add(1)..);
-        rest.take(limit)
-            .map(|(_, entry)| Arc::clone(entry))
+        let rest = rest.map(|(_, entry)| entry);
+        rest.filter(|entry| filter.matches(&lock(&entry.label)))
+            .take(limit)
+            .cloned()
             .collect()
     }
 
@@ -253,7 +379,7 @@ impl Sessions {
     /// Sessions of all tenants that live and were made after one, the oldest first.
     pub(crate) fn live(&self, after: u64) -> Vec<Arc<SessionEntry>> {
         let mut all: Vec<_> = lock(&self.known).by_id.values().cloned().collect();
-        all.retain(|entry| entry.number > after && lock(&entry.live).is_some());
+        all.retain(|entry| entry.number > after && entry.is_live());
         all.sort_unstable_by_key(|entry| entry.number);
         all
     }
@@ -264,11 +390,7 @@ impl Sessions {
             let known = lock(&self.known);
             (known.next, known.by_id.values().cloned().collect())
         };
-        let hibernated = all.iter().filter(|entry| {
-            let live = lock(&entry.live);
-            live.as_ref()
-                .is_some_and(|(session, _)| session.is_hibernated())
-        });
+        let hibernated = all.iter().filter(|entry| entry.is_hibernated());
         (made, hibernated.count())
     }
 
@@ -279,6 +401,16 @@ impl Sessions {
         let sessions = all.iter().filter_map(|entry| entry.session().ok());
         let saving = sessions.filter(|session| session.give_up_older_checkpoints());
         saving.take(SAVING_AT_ONCE).for_each(drop);
+    }
+
+    /// Ends expired sessions.
+    pub(crate) fn end_expired(&self) {
+        let now = SystemTime::now();
+        for entry in self.all() {
+            if lock(&entry.label).has_expired(now) {
+                entry.end();
+            }
+        }
     }
 
     /// Ends all of them.
@@ -297,8 +429,4 @@ fn not_found(id: &str) -> Problem {
     let id: String = id.chars().take(100).collect();
     let detail = format!("no session has the id `{}`", id.escape_debug());
     Problem::new(Code::SessionNotFound, detail)
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

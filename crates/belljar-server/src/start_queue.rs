@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
+use crate::lock::lock;
 use crate::problem::Problem;
-use crate::sessions::lock;
 use crate::tenants::TenantName;
 
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use belljar_sandbox::protocol::MimeType;
 use belljar_web::{FILES, File, MISSING, find};
 
 use crate::problem::{Code, Problem};
@@ -50,6 +51,12 @@ async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Result<Response,
     Ok(answer(file, &headers))
 }
 
+fn content_type(path: &str) -> HeaderValue {
+    let known = MimeType::of_file(path).map(MimeType::content_type);
+    let known = known.and_then(|text| HeaderValue::try_from(text).ok());
+    known.unwrap_or(HeaderValue::from_static("application/octet-stream"))
+}
+
 fn answer(file: &'static File, asked: &HeaderMap) -> Response {
     let text = |name| {
         let values = asked.get_all(name).iter();
@@ -73,7 +80,7 @@ fn answer(file: &'static File, asked: &HeaderMap) -> Response {
         gzip.unwrap_or(file.contents).into_response()
     };
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(file.kind));
+    headers.insert(header::CONTENT_TYPE, content_type(file.path));
     headers.insert(header::ETAG, HeaderValue::from_static(file.etag));
     headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     if gzip.is_some() && !known {
@@ -101,7 +108,6 @@ mod tests {
 
     const SCRIPT: File = File {
         path: "assets/main-0a1b.js",
-        kind: "text/javascript; charset=utf-8",
         etag: "\"0a1b\"",
         contents: b"whole",
         gzip: Some(b"less"),
@@ -117,7 +123,10 @@ mod tests {
     fn files_are_compressed_for_whom_it_is_meant() {
         let plain = ask(&SCRIPT, &[]);
         assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));
-        assert_eq!(plain.headers()[header::CONTENT_TYPE], SCRIPT.kind);
+        assert_eq!(
+            plain.headers()[header::CONTENT_TYPE],
+            "text/javascript; charset=utf-8"
+        );
         assert_eq!(plain.headers()[header::VARY], "accept-encoding");
         let gzip = ask(&SCRIPT, &[(header::ACCEPT_ENCODING, "br, gzip")]);
         assert_eq!(gzip.headers()[header::CONTENT_ENCODING], "gzip");

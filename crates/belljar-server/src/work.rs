@@ -8,20 +8,32 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::admission::Permit;
-use crate::api::{takes, wants_stream};
 use crate::body::{SharedUpload, Upload};
 use crate::charged::SMALL;
 use crate::guard::changes;
 use crate::idempotency::{Claim, Earlier, Slot};
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
+use crate::requests::{takes, wants_stream};
 use crate::service::{Caller, Service};
 
 /// The most bytes of an `Idempotency-Key`.
 const MAX_KEY: usize = 255;
+
+/// Whether somebody still waits for the answer. A request is carried out either way.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientGone(CancellationToken);
+
+impl ClientGone {
+    /// Waits until the client has hung up.
+    pub(crate) async fn wait(&self) {
+        self.0.cancelled().await;
+    }
+}
 
 pub(crate) async fn work(
     State(service): State<Arc<Service>>,
@@ -51,6 +63,10 @@ async fn carry_out(
     permit: &Arc<Permit>,
 ) -> Result<Response, Problem> {
     let permit = Arc::clone(permit);
+    // Dropped with the request, when it is answered or its client is gone.
+    let gone = CancellationToken::new();
+    let _here = gone.clone().drop_guard();
+    request.extensions_mut().insert(ClientGone(gone));
     if !changes(request.method()) {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let answer = to_its_end(next.run(request), permit).await?;
@@ -70,8 +86,7 @@ async fn carry_out(
         };
     }
     if service.is_draining() {
-        let detail = "no new work is accepted; running work may finish";
-        return Err(Problem::new(Code::Draining, detail).after(5));
+        return Err(Problem::draining());
     }
     let key = idempotency_key(request.headers())?;
     let body = std::mem::take(request.body_mut());

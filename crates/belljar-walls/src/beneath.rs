@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat2, renameat, statat,
-    unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, renameat,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -75,6 +76,16 @@ pub enum EntryKind {
     Other,
 }
 
+impl EntryKind {
+    fn new(stat: &Stat) -> Self {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Directory,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -84,6 +95,39 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Bytes, for a file.
     pub size: u64,
+}
+
+/// What is known of a file or a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileStatus {
+    /// What it is.
+    pub kind: EntryKind,
+    /// Bytes, for a file.
+    pub size: u64,
+    /// Its permissions, as `chmod` has them.
+    pub mode: u32,
+    /// When it was changed.
+    pub modified: SystemTime,
+}
+
+impl FileStatus {
+    fn new(stat: &Stat) -> Self {
+        let kind = EntryKind::new(stat);
+        let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+        let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        Self {
+            kind,
+            size: match kind {
+                EntryKind::File => u64::try_from(stat.st_size).unwrap_or(0),
+                EntryKind::Directory | EntryKind::Other => 0,
+            },
+            mode: stat.st_mode & 0o7777,
+            // Code in the session sets the time as it likes.
+            modified: SystemTime::UNIX_EPOCH
+                .checked_add(Duration::new(seconds, nanoseconds.min(999_999_999)))
+                .unwrap_or(SystemTime::UNIX_EPOCH),
+        }
+    }
 }
 
 /// A directory beneath which files are reached.
@@ -183,15 +227,7 @@ impl Beneath {
                 } else {
                     format!("{directory}/{shown}")
                 };
-                let kind = match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile => EntryKind::File,
-                    FileType::Directory => EntryKind::Directory,
-                    _ => EntryKind::Other,
-                };
-                let size = match kind {
-                    EntryKind::File => u64::try_from(stat.st_size).unwrap_or(0),
-                    EntryKind::Directory | EntryKind::Other => 0,
-                };
+                let FileStatus { kind, size, .. } = FileStatus::new(&stat);
                 if kind == EntryKind::Directory && full.len() < MAX_PATH && name.to_str().is_ok() {
                     pending.push(full.clone());
                 }
@@ -209,14 +245,68 @@ impl Beneath {
 
     /// Removes a file, a link or an empty directory.
     pub fn remove(&self, path: &str) -> Result<(), BeneathError> {
-        check(path)?;
-        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
-        let parent = self.open_directory(parent)?;
+        let (parent, name) = self.open_parent(path)?;
         let removed = match unlinkat(&parent, name, AtFlags::empty()) {
             Err(Errno::ISDIR) => unlinkat(&parent, name, AtFlags::REMOVEDIR),
             other => other,
         };
         removed.map_err(|error| from_errno(path, error))
+    }
+
+    /// What is known of a file, a directory, or a link, which is not followed.
+    pub fn stat(&self, path: &str) -> Result<FileStatus, BeneathError> {
+        let stat = match path {
+            "" | "." => fstat(&self.0),
+            path => {
+                let (parent, name) = self.open_parent(path)?;
+                statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)
+            }
+        };
+        let stat = stat.map_err(|error| from_errno(path, error))?;
+        Ok(FileStatus::new(&stat))
+    }
+
+    /// Gives a file or a directory another name, replacing a file of that name, and makes the directories it needs.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), BeneathError> {
+        let (from_parent, from_name) = self.open_parent(from)?;
+        check(to)?;
+        let (to_parent, to_name) = match to.rsplit_once('/') {
+            Some((parent, name)) => (self.make_directories(parent)?, name),
+            None => (self.open_directory(".")?, to),
+        };
+        renameat(&from_parent, from_name, &to_parent, to_name)
+            .map_err(|error| from_errno(from, error))
+    }
+
+    /// Removes a file or a directory with all that is in it. Code in the session may add to it meanwhile, so the work
+    /// is bounded: an error says that some is left.
+    pub fn remove_all(&self, path: &str) -> Result<(), BeneathError> {
+        for _ in 0..MOST_ROUNDS {
+            match self.remove(path) {
+                Err(BeneathError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                done => return done,
+            }
+            // The longest first: what is in a directory comes before it.
+            let (mut entries, _) = self.list(path, MOST_REMOVED)?;
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.path.len()));
+            for entry in entries {
+                match self.remove(&entry.path) {
+                    Ok(()) | Err(BeneathError::NotFound(_)) => {}
+                    Err(BeneathError::Io { source, .. })
+                        if source.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let source = io::Error::other("more was added while it was removed");
+        Err(io_error(path, source))
+    }
+
+    fn open_parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), BeneathError> {
+        check(path)?;
+        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+        Ok((self.open_directory(parent)?, name))
     }
 
     fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, BeneathError> {
@@ -308,6 +398,10 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_XDEV);
 
 const MAX_PATH: usize = 4000;
+
+/// How many entries are removed at once, and how often: more than any workspace has by default.
+const MOST_REMOVED: usize = 10_000;
+const MOST_ROUNDS: usize = 64;
 
 /// Bytes of a path that is not unusually long. Those of a listing are held in memory.
 const USUAL_PATH: usize = 256;

@@ -79,6 +79,8 @@ pub struct Cgroups {
     /// The engine's directory for each of [`hierarchies::CONTROLLERS`], the same one several times
     /// where they share a hierarchy, as all do in v2.
     trees: Vec<PathBuf>,
+    /// Where this process joins the cgroup that it is in; see [`Self::expect_join`].
+    own: Option<OwnedFd>,
     /// Those that sessions share, by their directories.
     groups: Mutex<HashMap<PathBuf, Arc<Group>>>,
 }
@@ -163,17 +165,18 @@ impl Version {
 impl Cgroups {
     /// All directories that [`Self::create`] may make under this name.
     pub fn plan(name: &str) -> Result<Vec<PathBuf>, CgroupError> {
-        let (_, parents) = Hierarchies::of_this_process().choose()?;
+        let (_, parents) = Hierarchies::claimed().choose()?;
         let trees: Vec<PathBuf> = parents.iter().flatten().map(|p| p.join(name)).collect();
         Ok(unique(&trees))
     }
 
     /// Makes an engine's cgroups below the caller's own.
     pub fn create(name: &str) -> Result<Self, CgroupError> {
-        let (version, trees) = Hierarchies::of_this_process().make(name)?;
+        let (version, trees) = Hierarchies::claimed().make(name)?;
         Ok(Self {
             version,
             trees,
+            own: Hierarchies::of_this_process().own_join(version),
             groups: Mutex::default(),
         })
     }
@@ -221,6 +224,19 @@ impl Cgroups {
             }
         }
         self.below(&parents, name, limits, group, Arc::new(namespace_group))
+    }
+
+    /// Work for another thread that shortens the wait of a process that joins a session's cgroup soon.
+    ///
+    /// In version 2, who joins takes a lock over all processes of the host, and the first to take it waits for a grace
+    /// period of RCU: 7 ms were measured, against 0.1 ms for the next, for 20 ms. So this process takes it, by joining
+    /// the cgroup that it is in, while the session's own process is still being made.
+    pub fn expect_join(&self) -> Option<impl FnOnce() + Send + 'static> {
+        let own = self.own.as_ref()?.try_clone().ok()?;
+        Some(move || {
+            // If that fails, the session's process waits itself.
+            let _ = rustix::io::write(&own, b"0");
+        })
     }
 
     /// A descriptor to which the template of a group writes `0` to join it: starting sessions is

@@ -52,18 +52,27 @@ pub fn send_message(
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
+    send_bytes(socket, &bytes, descriptors).map(drop)
+}
+
+/// Sends bytes with descriptors on a socket; returns how many bytes were sent.
+pub fn send_bytes(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors for one message"));
     }
-    sendmsg(
+    let sent = sendmsg(
         socket,
-        &[IoSlice::new(&bytes)],
+        &[IoSlice::new(bytes)],
         &mut ancillary,
         SendFlags::NOSIGNAL,
-    )?;
-    Ok(())
+    );
+    Ok(sent?)
 }
 
 /// Receives a message from a packet socket; `None` when the other end is gone.
@@ -71,12 +80,26 @@ pub fn receive_message<T: DeserializeOwned>(
     socket: impl AsFd,
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut bytes = vec![0; MAX_MESSAGE];
+    match receive_bytes(socket, &mut bytes)? {
+        (0, _) => Ok(None),
+        (received, descriptors) => {
+            let message = serde_json::from_slice(&bytes[..received])?;
+            Ok(Some((message, descriptors)))
+        }
+    }
+}
+
+/// Receives bytes with descriptors from a socket; none when the other end is gone.
+pub(crate) fn receive_bytes(
+    socket: impl AsFd,
+    bytes: &mut [u8],
+) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let result = recvmsg(
             &socket,
-            &mut [IoSliceMut::new(&mut bytes)],
+            &mut [IoSliceMut::new(bytes)],
             &mut ancillary,
             RecvFlags::CMSG_CLOEXEC,
         );
@@ -91,11 +114,7 @@ pub fn receive_message<T: DeserializeOwned>(
             descriptors.extend(rights);
         }
     }
-    if received.bytes == 0 {
-        return Ok(None);
-    }
-    let message = serde_json::from_slice(&bytes[..received.bytes])?;
-    Ok(Some((message, descriptors)))
+    Ok((received.bytes, descriptors))
 }
 
 impl AsFd for Channel {

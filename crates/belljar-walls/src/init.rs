@@ -92,6 +92,11 @@ fn serve(host: &Channel) -> io::Result<()> {
                     let error = error.map(|error| error.to_string());
                     host.send(&InitEvent::Moved { pid, error }, &[])?;
                 }
+                Some((InitTask::Namespaces, _)) => {
+                    let namespaces = open_namespaces().unwrap_or_default();
+                    let descriptors: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
+                    host.send(&InitEvent::Namespaces, &descriptors)?;
+                }
                 None => return Ok(()),
             }
         }
@@ -101,6 +106,19 @@ fn serve(host: &Channel) -> io::Result<()> {
             }
         }
     }
+}
+
+/// The namespaces of this process: pid, user, mount, net, ipc, uts.
+fn open_namespaces() -> Result<Vec<OwnedFd>, String> {
+    let namespaces = ["pid", "user", "mnt", "net", "ipc", "uts"].map(|name| {
+        open(
+            format!("/proc/self/ns/{name}"),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .step(&format!("opening the {name} namespace"))
+    });
+    namespaces.into_iter().collect()
 }
 
 /// Whether a message, or the end of the channel, can be read at once.
@@ -145,15 +163,7 @@ fn prepare(
     )
     .step("opening init")?;
     let mut offer = vec![this, workspace];
-    for name in ["pid", "user", "mnt", "net", "ipc", "uts"] {
-        let namespace = open(
-            format!("/proc/self/ns/{name}"),
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .step(&format!("opening the {name} namespace"))?;
-        offer.push(namespace);
-    }
+    offer.extend(open_namespaces()?);
     offer.push(landlock::ruleset()?);
     if request.proxy {
         // A socket belongs to the network namespace that it was made in, whoever holds it.

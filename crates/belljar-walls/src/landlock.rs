@@ -2,15 +2,16 @@
 //! behind the read-only mounts. A hole in the one is not yet a hole in the other.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, Scope,
 };
 
 use crate::message::FORKS;
-use crate::sys::StepContext;
+use crate::sys::{self, StepContext};
 
 /// The minimum version for sessions (Linux 5.19): before it, no file can be renamed into another
 /// directory.
@@ -38,6 +39,9 @@ pub fn landlock_version() -> Option<u32> {
     u32::try_from(version).ok().filter(|version| *version > 0)
 }
 
+/// What a session may write.
+const OWN: [&str; 4] = ["/tmp", "/dev/shm", "/workspace", FORKS];
+
 /// Refuses a host whose Landlock is too old or off.
 pub(crate) fn check_host() -> Result<(), String> {
     match landlock_version() {
@@ -54,7 +58,24 @@ pub(crate) fn check_host() -> Result<(), String> {
 /// The rules of a session, seen from inside its mounts. Whoever gets the descriptor can put itself
 /// under them.
 pub(crate) fn ruleset() -> Result<OwnedFd, String> {
-    rules(&["/"], &["/tmp", "/dev/shm", "/workspace", FORKS])
+    rules(&["/"], &OWN, Scope::from_all(NEWEST))
+}
+
+/// The rules of its commands. They can signal the session's other processes, as a shell must: what
+/// is outside of its pid namespace they can't name.
+pub(crate) fn command_ruleset() -> Result<OwnedFd, String> {
+    rules(&["/"], &OWN, Scope::AbstractUnixSocket.into())
+}
+
+/// Puts this process under rules. What they refuse is not reported to the host's audit log, which hostile code could
+/// fill: the flags for that (neither of this program, nor of nested rules) came with version 7.
+pub(crate) fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
+    const QUIET: u32 = 1 | 4;
+    let flags = match landlock_version() {
+        Some(7..) => QUIET,
+        _ => 0,
+    };
+    sys::restrict_by_landlock(rules, flags)
 }
 
 /// The rules that a fork of a session puts itself under in addition: it reaches the files of its
@@ -64,13 +85,17 @@ pub(crate) fn fork_ruleset(slot: &str) -> Result<OwnedFd, String> {
     let entries = fs::read_dir("/").step("reading the root")?;
     let readable: Vec<String> = entries
         .filter_map(|entry| Some(format!("/{}", entry.ok()?.file_name().to_str()?)))
-        .filter(|path| path != "/workspace" && path != FORKS)
+        .filter(|path| !["/workspace", "/home", FORKS].contains(&path.as_str()))
         .collect();
     let readable: Vec<&str> = readable.iter().map(String::as_str).collect();
-    rules(&readable, &["/tmp", "/dev/shm", slot])
+    rules(
+        &readable,
+        &["/tmp", "/dev/shm", slot],
+        Scope::from_all(NEWEST),
+    )
 }
 
-fn rules(readable: &[&str], own_paths: &[&str]) -> Result<OwnedFd, String> {
+fn rules(readable: &[&str], own_paths: &[&str], scope: BitFlags<Scope>) -> Result<OwnedFd, String> {
     let everything = AccessFs::from_all(NEWEST);
     let reading = AccessFs::from_read(NEWEST);
     // Devices are not made by sessions; of those that there are, seccomp decides what is asked.
@@ -82,7 +107,7 @@ fn rules(readable: &[&str], own_paths: &[&str]) -> Result<OwnedFd, String> {
         .handle_access(everything)
         .step("Landlock's rights")?
         // Signals and abstract sockets stay among the session's processes.
-        .scope(Scope::from_all(NEWEST))
+        .scope(scope)
         .step("Landlock's scopes")?
         .create()
         .step("making Landlock's rules")?;

@@ -1,11 +1,13 @@
 //! The walls of a session: namespaces, mounts, cgroups, seccomp, Landlock, and every `unsafe` line of Belljar.
 //!
-//! Three kinds of process stand between the host and hostile code:
+//! Four kinds of process stand between the host and hostile code:
 //!
 //! * the **keeper**, this binary started again, outside all namespaces. It builds the rest, waits
 //!   for the host to go away for whatever reason, and then removes every trace;
 //! * the **spawner**, process 1 of an outer pid namespace in a user namespace without any power
 //!   over the host. It starts the template, and one init for each session;
+//! * a **command server** for each session with commands (programs beside the interpreter), which
+//!   starts them;
 //! * an **init** for each session, process 1 of the session's own namespaces. It makes the
 //!   session's private mounts, reaps, and when it dies the kernel ends everything in the session.
 //!
@@ -14,6 +16,8 @@
 mod beneath;
 mod cgroup;
 mod channel;
+mod command_message;
+mod commands;
 mod computation;
 mod identity;
 mod init;
@@ -28,11 +32,14 @@ mod start;
 mod sys;
 mod writer;
 
-pub use beneath::{Beneath, BeneathError, Entry, EntryKind};
+pub use beneath::{Beneath, BeneathError, Entry, EntryKind, FileStatus};
 pub use cgroup::{
     Busy, CgroupError, CgroupLimits, Cgroups, MemoryRoom, SessionCgroup, SessionUse, remove_tree,
 };
-pub use channel::{Channel, receive_message, send_message};
+pub use channel::{Channel, receive_message, send_bytes, send_message};
+pub use command_message::{
+    BEGUN, CommandEvent, CommandRequest, CommandServerRequest, CommandSpec, MAX_SPEC, ProcessLimits,
+};
 pub use computation::{ComputationLimits, ConfineError, compute_confined};
 pub use identity::{SessionIds, session_ids};
 pub use keeper::{KeeperPlan, WallsSpec};
@@ -42,7 +49,7 @@ pub use message::{
     Request,
 };
 pub use process::{Process, raise_open_files};
-pub use root::{RootSpec, slot_path, slot_workspace};
+pub use root::{HOME, RootSpec, slot_path, slot_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
 pub use sys::{has_admin_capability, limit_heaps, user_namespaces_work};

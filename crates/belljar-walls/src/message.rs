@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command_message::CommandServerRequest;
+
 /// The user and group that code in a session sees itself as.
 pub const GUEST_ID: u32 = 1000;
 
@@ -38,6 +40,9 @@ pub enum Request {
         /// Where it is.
         path: PathBuf,
     },
+    /// Start the command server of a session; see [`CommandServerRequest`] for what the message
+    /// carries.
+    CommandServer(CommandServerRequest),
     /// A ping.
     Ping,
 }
@@ -94,6 +99,8 @@ pub enum InitTask {
         /// The process.
         pid: i32,
     },
+    /// Send the session's namespaces.
+    Namespaces,
 }
 
 /// Reports of an init.
@@ -114,6 +121,8 @@ pub enum InitEvent {
         /// Why it could not.
         error: Option<String>,
     },
+    /// The session's namespaces: carries pid, user, mount, net, ipc, uts. None if they can't be opened.
+    Namespaces,
 }
 
 /// Reports of the spawner and the inits to the host.

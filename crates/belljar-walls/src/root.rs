@@ -32,6 +32,9 @@ pub struct RootSpec {
 /// Directories every session replaces by one of its own.
 const PRIVATE: [&str; 3] = ["/tmp", "/workspace", "/dev/shm"];
 
+/// Where a session sees its workspace once more: where programs look for a home, and other sandboxes have one.
+pub const HOME: &str = "/home/user";
+
 /// The system directories: linked or shown as the host has them.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
@@ -48,7 +51,8 @@ const ETC: [&str; 9] = [
     "/etc/mime.types",
 ];
 
-const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+/// `tty` is the terminal of whoever opens it, if it has one.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Files of `/proc` that every user may read and no session should: the machine's name for this
 /// boot, its command line, keys, addresses of the kernel, counters that reveal other sessions. What
@@ -96,6 +100,7 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         "dev/shm",
         "tmp",
         "workspace",
+        "home/user",
         "etc",
         "var/empty",
     ] {
@@ -316,6 +321,10 @@ pub(crate) fn mount_private_directories(
     ];
     for (path, bytes, mode) in options {
         mount_private(Path::new(path), bytes, request.inodes, mode, owner)?;
+    }
+    // Not where a user of the host has this home, and the environment in it.
+    if !spec.read_only.iter().any(|path| path.starts_with(HOME)) {
+        show(Path::new("/workspace"), Path::new(HOME), 0).step("showing the workspace as home")?;
     }
     for (path, tree) in kept {
         let made = if path.is_dir() {

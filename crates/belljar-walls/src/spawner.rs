@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::channel::Channel;
+use crate::commands;
 use crate::init;
 use crate::landlock;
 use crate::message::{ForkSlotRequest, InitRequest, Report, Request};
@@ -79,6 +80,14 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                 // Where it can't be started, its socket is closed, which the host sees.
                 Request::Writer { source } => {
                     if let Ok(pid) = start_writer(descriptors, source) {
+                        helpers.insert(pid);
+                    }
+                }
+                // As for a writer.
+                Request::CommandServer(request) => {
+                    if let Some(empty) = &empty
+                        && let Ok(pid) = commands::start(&request, descriptors, empty)
+                    {
                         helpers.insert(pid);
                     }
                 }

@@ -60,6 +60,12 @@ pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
+/// Joins a namespace of this kind.
+pub(crate) fn join_namespace(namespace: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes plain numbers; it changes only this process's namespaces.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), kind) }).map(drop)
+}
+
 pub(crate) fn set_ids(uid: libc::uid_t, gid: libc::gid_t) -> io::Result<()> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::setresgid(gid, gid, gid) })?;
@@ -93,6 +99,30 @@ pub(crate) fn set_dumpable(dumpable: bool) -> io::Result<()> {
 
 pub(crate) fn no_new_privileges() -> io::Result<()> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)
+}
+
+/// Gives up the capabilities that a program could get back by being executed.
+pub(crate) fn drop_bounding_set() -> io::Result<()> {
+    for capability in 0..64 {
+        match prctl(libc::PR_CAPBSET_DROP, capability) {
+            // The kernel does not have so many.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => break,
+            dropped => dropped?,
+        }
+    }
+    let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong;
+    prctl(libc::PR_CAP_AMBIENT, clear)
+}
+
+/// Puts this process under rules of Landlock, for good. It must have given up new privileges before.
+pub(crate) fn restrict_by_landlock(rules: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
+    // SAFETY: takes plain numbers.
+    let result =
+        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), flags) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Puts every thread of this process under a filter of system calls, for good. It must have given up new
@@ -369,6 +399,15 @@ pub(crate) fn unblock_signals() -> io::Result<()> {
     // SAFETY: the pointer is to a live set; the old set is not asked for.
     check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) })
         .map(drop)
+}
+
+/// Lets every signal do what it does by default, and blocks none: a program keeps both across `execve`.
+pub(crate) fn default_signals() -> io::Result<()> {
+    for number in 1..=libc::SIGRTMAX() {
+        // SAFETY: no handler is installed, so no code can run by it. Some numbers can't be changed.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
+    unblock_signals()
 }
 
 /// Copies a descriptor to the lowest free number from `lowest` on.

@@ -35,6 +35,8 @@ const COPY: u8 = 6;
 const SYNC: u8 = 7;
 /// The same, of what is not to be finished.
 const ABANDON: u8 = 8;
+/// A path, a NUL character, the path that replaces it.
+const RENAME: u8 = 9;
 
 const HEADER: usize = 5;
 
@@ -191,6 +193,16 @@ impl Writing<'_> {
         check(path)?;
         path.clone_into(&mut self.path);
         let sent = self.writer.frame(DIRECTORY, &[path.as_bytes()]);
+        sent.map_err(|error| self.failed(error))
+    }
+
+    /// Gives a file or a directory another name, replacing a file of that name, and makes the directories it needs.
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), BeneathError> {
+        check(from)?;
+        check(to)?;
+        from.clone_into(&mut self.path);
+        let frame = [from.as_bytes(), b"\0", to.as_bytes()];
+        let sent = self.writer.frame(RENAME, &frame);
         sent.map_err(|error| self.failed(error))
     }
 
@@ -392,6 +404,10 @@ fn act(
     let text = || std::str::from_utf8(frame).unwrap_or_default();
     match (kind, file.as_mut()) {
         (DIRECTORY, _) => workspace.make_directory(text()),
+        (RENAME, _) => {
+            let (from, to) = text().split_once('\0').unwrap_or_default();
+            workspace.rename(from, to)
+        }
         (FILE | EXECUTABLE, _) => {
             let (temporary, path) = text().split_once('\0').unwrap_or_default();
             let new = file.insert(workspace.create(path, temporary)?);

@@ -7,8 +7,6 @@
 pub struct File {
     /// Relative to where the interface is.
     pub path: &'static str,
-    /// Its media type.
-    pub kind: &'static str,
     /// A hash of its contents, as a header has it.
     pub etag: &'static str,
     /// Its bytes.

@@ -8,14 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Context as _;
 use belljar_agent::{Approval, Control, Decision, ShownSubject, Subject};
-use belljar_sandbox::protocol::Language;
+use belljar_sandbox::protocol::texts::RunTexts;
+use belljar_sandbox::protocol::{Language, visible};
 use owo_colors::OwoColorize as _;
 use tokio::runtime::Handle;
 
 use crate::run_screen::StatusLine;
 use crate::settings_approvals::is_attended;
 use crate::show;
-use crate::words::pick;
 
 /// The person at the terminal.
 #[derive(Debug)]
@@ -57,6 +57,10 @@ struct Desk {
 }
 
 impl Desk {
+    fn texts(&self) -> &'static RunTexts {
+        &self.language.texts().run
+    }
+
     fn serve(&self, asked: &Receiver<Approval>) {
         for approval in asked {
             self.status.hold(true);
@@ -78,30 +82,30 @@ impl Desk {
     fn decision(&self, approval: &Approval) -> Option<Decision> {
         let code = match &approval.subject {
             Subject::Cell { code, .. } => Some(code),
-            Subject::Call { .. } => None,
+            Subject::Command { .. } | Subject::Call { .. } => None,
         };
         loop {
             eprint_text(&self.choices(code.is_some()));
             let answer = read_line()?;
             match answer.trim().to_lowercase().as_str() {
-                "y" | "yes" => return Some(Decision::Accept { rest_of_run: false }),
-                "r" => return Some(Decision::Accept { rest_of_run: true }),
-                "n" | "no" => return Some(Decision::Reject),
+                // The keys of the web interface, and what people type anyway.
+                "a" | "y" | "yes" => return Some(Decision::Accept { rest_of_run: false }),
+                "d" => return Some(Decision::Accept { rest_of_run: true }),
+                "r" | "n" | "no" => return Some(Decision::Reject),
                 "q" => return None,
                 "f" => {
-                    eprint_text(pick(self.language, ["feedback: ", "反馈："]));
+                    eprint_text(self.texts().feedback);
                     let text = read_line()?.trim().to_owned();
                     if !text.is_empty() {
                         return Some(Decision::Feedback { text });
                     }
                 }
-                "e" => {
-                    let Some(code) = code else { continue };
-                    if let Some(code) = self.edited(code) {
+                "e" if code.is_some() => {
+                    if let Some(code) = code.and_then(|code| self.edited(code)) {
                         return Some(Decision::Edit { code });
                     }
                 }
-                _ => {}
+                typed => self.explain(typed),
             }
         }
     }
@@ -118,44 +122,33 @@ impl Desk {
                     return None;
                 }
             }
-            let head = pick(self.language, ["the edited code:", "编辑后的代码："]);
-            let mut text = format!("{}\n", format!("── {head}").yellow().bold());
+            let head = self.texts().edited_code;
+            let mut text = format!("{}\n", head.yellow().bold());
             show(&ShownSubject::of_code(&edited), self.language, &mut text);
             eprint_text(&text);
-            let choices = pick(
-                self.language,
-                [
-                    "[y] run  [e] edit again  [n] discard: ",
-                    "[y] 运行  [e] 再次编辑  [n] 放弃：",
-                ],
-            );
+            let choices = self.texts().edited_choices;
             loop {
                 eprint_text(&choices.bold().to_string());
                 match read_line()?.trim().to_lowercase().as_str() {
-                    "y" | "yes" => return Some(edited),
+                    "a" | "y" | "yes" => return Some(edited),
                     "e" => break,
-                    "n" | "no" => return None,
-                    _ => {}
+                    "r" | "n" | "no" => return None,
+                    typed => self.explain(typed),
                 }
             }
         }
     }
 
+    fn explain(&self, typed: &str) {
+        let typed: String = visible(typed).chars().take(20).collect();
+        show::note(&self.texts().no_such_choice(&typed));
+    }
+
     fn choices(&self, is_code: bool) -> String {
-        let choices = match (is_code, self.language) {
-            (true, Language::English) => {
-                "[y] run  [r] run, and similar code in this run  [e] edit  [f] give feedback  [n] reject  [q] \
-                 end the run: "
-            }
-            (false, Language::English) => {
-                "[y] call  [r] call, and always in this run  [f] give feedback  [n] reject  [q] end the run: "
-            }
-            (true, Language::Chinese) => {
-                "[y] 运行  [r] 运行，且本次任务不再询问同类代码  [e] 编辑  [f] 反馈  [n] 拒绝  [q] 结束任务："
-            }
-            (false, Language::Chinese) => {
-                "[y] 调用  [r] 调用，且本次任务不再询问此工具  [f] 反馈  [n] 拒绝  [q] 结束任务："
-            }
+        let choices = if is_code {
+            self.texts().cell_choices
+        } else {
+            self.texts().call_choices
         };
         choices.bold().to_string()
     }
@@ -198,14 +191,12 @@ fn edit(code: &str) -> anyhow::Result<String> {
 
 /// All that a person needs to decide.
 pub(crate) fn text(approval: &Approval, language: Language) -> String {
-    let head = match &approval.shown.tool {
-        None => pick(language, ["run this cell?", "运行此单元？"]).to_owned(),
-        Some(tool) => format!(
-            "{} {tool}?",
-            pick(language, ["may the code call", "允许代码调用"])
-        ),
+    let texts = &language.texts().run;
+    let question = match &approval.shown.tool {
+        None => texts.may_run.to_owned(),
+        Some(tool) => texts.may_call(tool),
     };
-    let head = format!("── approval {}: {head}", approval.id);
+    let head = texts.approval(&approval.id, &question);
     let mut out = format!("{}\n", head.yellow().bold());
     show(&approval.shown, language, &mut out);
     out
@@ -214,9 +205,9 @@ pub(crate) fn text(approval: &Approval, language: Language) -> String {
 /// What is to run, or what a tool is to be called with.
 fn show(shown: &ShownSubject, language: Language, out: &mut String) {
     for finding in &shown.findings {
-        let at = pick(language, ["line", "行"]);
         let capability = finding.capability;
-        let text = format!("   {capability}: {} ({at} {})", finding.what, finding.line);
+        let texts = &language.texts().run;
+        let text = texts.finding(&capability, &finding.what, finding.line);
         let _ = if capability.is_risky() {
             writeln!(out, "{}", text.red())
         } else {

@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::bench_packages;
+use crate::bench_programs;
 use crate::bench_snapshot::{self, Round};
 use crate::show;
 use crate::start::SessionArgs;
@@ -80,6 +81,15 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     report.figure("cell_round_trip_walls", &ours, without, &unfiltered);
     let (bridge, cell) = bridge_round_trip(&engine, 2000 / scale).await?;
     report.figure("bridge_round_trip", &bridge, "x=1 in the session", &cell);
+    let commands = bench_programs::rounds(&engine, 1000 / scale).await?;
+    let (commands, shell) = commands.into_iter().unzip();
+    let bare_program = "fork and exec by a shell in the session";
+    report.figure(
+        "command_round_trip",
+        &Times(commands),
+        bare_program,
+        &Times(shell),
+    );
     let (filtered, unfiltered) = session_start_walls(&engine, 200 / scale).await?;
     report.figure("session_start_walls", &filtered, without, &unfiltered);
     let fresh = session_start_fresh(&args.session, (10 / scale).max(2)).await?;

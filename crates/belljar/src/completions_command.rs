@@ -1,12 +1,14 @@
-//! `belljar completions`, and the manual pages of packages: both made from the command line itself.
+//! `belljar completions`, the manual pages and the reference page: all made from the command line itself.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_complete::Shell;
+
+use crate::{cli_reference, options_reference};
 
 /// What `belljar completions` takes.
 #[derive(Debug, Args)]
@@ -24,7 +26,14 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ManualArgs {
     /// Output directory
-    directory: PathBuf,
+    #[arg(required_unless_present_any = ["reference", "options"])]
+    directory: Option<PathBuf>,
+    /// Print docs/cli-reference.md instead
+    #[arg(long, conflicts_with = "directory")]
+    reference: bool,
+    /// Print docs/options.md instead
+    #[arg(long, conflicts_with_all = ["directory", "reference"])]
+    options: bool,
 }
 
 pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
@@ -36,7 +45,15 @@ pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Resul
 }
 
 pub(crate) fn write_manual(args: &ManualArgs, command: Command) -> anyhow::Result<ExitCode> {
-    let directory: &Path = &args.directory;
+    let Some(directory) = args.directory.as_deref() else {
+        let page = if args.options {
+            options_reference::page()
+        } else {
+            cli_reference::page(command)
+        };
+        std::io::stdout().write_all(page.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    };
     std::fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(command, directory))
         .with_context(|| format!("cannot write the manual pages to {}", directory.display()))?;

@@ -4,13 +4,11 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use belljar_sandbox::protocol::Language;
 use clap::{Args, Command, Subcommand};
 use serde_json::{Value, json};
 
 use crate::run_command::print_line;
 use crate::settings::{Row, Settings, SettingsArgs};
-use crate::words::pick;
 use crate::{reference, settings_file, settings_list, show, words};
 
 #[derive(Debug, Args)]
@@ -66,16 +64,15 @@ pub(crate) fn run(args: &ConfigArgs, cli: &Command) -> anyhow::Result<ExitCode> 
 
 fn init() -> anyhow::Result<()> {
     let path = settings_file::path()?;
-    let (language, _) = words::of_system();
+    let language = words::language();
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     }
     let file = std::fs::File::create_new(&path);
     let mut file = match file {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => match language {
-            Language::English => bail!("{} already exists and was not changed", path.display()),
-            Language::Chinese => bail!("{} 已存在，未做改动", path.display()),
-        },
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            bail!(language.texts().settings.file_exists(&path.display()))
+        }
         other => other.with_context(|| path.display().to_string())?,
     };
     file.write_all(settings_list::template(language).as_bytes())
@@ -108,17 +105,17 @@ fn table(settings: &Settings) -> anyhow::Result<()> {
     let language = settings.language;
     let file = settings.file.display();
     let mut out = std::io::stdout().lock();
-    let there = match (settings.file.exists(), language) {
-        (true, _) => String::new(),
-        (false, Language::English) => " (does not exist; `belljar config init` writes one)".into(),
-        (false, Language::Chinese) => "（不存在；`belljar config init` 可以生成）".into(),
+    let texts = &language.texts().settings;
+    let head = if settings.file.exists() {
+        texts.file(&file)
+    } else {
+        texts.file_missing(&file)
     };
-    let label = pick(language, ["settings file: ", "设置文件："]);
-    writeln!(out, "{label}{file}{there}")?;
+    writeln!(out, "{head}")?;
     let shown = |row: &Row| {
         let set = match key_is_set(row) {
-            Some(true) => pick(language, [" (set)", "（已设置）"]),
-            Some(false) => pick(language, [" (not set)", "（未设置）"]),
+            Some(true) => texts.key_set,
+            Some(false) => texts.key_not_set,
             None => "",
         };
         format!("{}{set}", show::message(&row.to_string()))
@@ -131,7 +128,7 @@ fn table(settings: &Settings) -> anyhow::Result<()> {
     let values = width(|(value, _)| value.chars().count(), &rows).min(48);
     for (value, row) in rows {
         let origin = match row.value {
-            Value::Null => pick(language, ["not set", "未设置"]).to_owned(),
+            Value::Null => texts.not_set.to_owned(),
             _ => row.origin.text(language),
         };
         writeln!(out, "{:names$}  {value:values$}  {origin}", row.name)?;

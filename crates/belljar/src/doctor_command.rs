@@ -289,16 +289,17 @@ fn judge_namespaces(
             ));
     }
     if finding.remedies.is_empty() {
-        finding = finding.remedy(
-            "in a container: start it with `--privileged`, or `--security-opt seccomp=unconfined` \
-             and `--security-opt apparmor=unconfined`",
-        );
+        finding = finding.remedy(CONTAINER);
     }
     if !admin {
         finding = finding.remedy("or run belljar as root");
     }
     finding
 }
+
+/// What to do about the refusals of a container.
+const CONTAINER: &str =
+    "in a container: use the options and profiles in docs/operations.md, \"In a container\"";
 
 fn privileges(own_ids: bool) -> Finding {
     if own_ids {
@@ -525,8 +526,7 @@ async fn session(environment: Environment, blocked: bool) -> Finding {
         return finding.remedy("fix the missing requirements above first");
     }
     finding
-        .remedy("in a container: start it with `--privileged` (a session mounts its own /proc, which other \
-         containers refuse)")
+        .remedy(CONTAINER)
         .remedy("otherwise: report the output of: BELLJAR_LOG=debug belljar exec '1 + 1'")
 }
 
@@ -619,7 +619,7 @@ mod tests {
             |settings: &NamespaceSettings, admin| judge(settings, admin).remedies.join("\n");
         assert_eq!(judge_namespaces(Ok(()), &none(), false).status, Status::Ok);
         assert_eq!(judge(&none(), false).status, Status::Missing);
-        assert!(remedies(&none(), true).contains("--privileged"));
+        assert!(remedies(&none(), true).contains("In a container"));
         assert!(!remedies(&none(), true).contains("as root"));
         let zero = NamespaceSettings {
             maximum: Some(0),

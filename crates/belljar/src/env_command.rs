@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use belljar_sandbox::{Environment, EnvironmentSpec, EnvironmentStore};
+use belljar_sandbox::{Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore};
 use clap::Subcommand;
 
-/// Create, list, show and remove environments: named, locked sets of packages for one Python.
+/// Create, extend, list, show and remove environments: named, locked sets of packages for one Python.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvCommand {
     /// Build an environment with uv, which downloads uncached packages
     ///
-    /// Versions are resolved once and locked with their hashes. Environments are immutable: to change one,
-    /// remove it and create it again.
+    /// Versions are resolved once and locked with their hashes. `belljar env add` builds an environment again,
+    /// with more packages.
     ///
     /// The environment `default` has common data libraries and a Chinese font, plus the given packages. Any
-    /// other environment has exactly the given packages.
+    /// other environment has the given packages, and those of the environment of `--from`.
     #[command(after_help = "\
 Examples:
   belljar env create
-  belljar env create math --package sympy --package 'numpy>=2' --preload sympy
+  belljar env create math sympy 'numpy>=2' --preload sympy
+  belljar env create reports --from default polars
   belljar env create mine --requirements requirements.txt --python /usr/bin/python3.12")]
     Create {
         /// Name: a-z, 0-9, '.', '_' and '-', at most 64 characters
@@ -30,13 +31,33 @@ Examples:
         /// Interpreter or venv directory to build on, Python 3.10 or later [default: python3 in PATH]
         #[arg(long, value_name = "PATH")]
         python: Option<PathBuf>,
-        /// Package, in pip's format: polars, 'numpy>=2' (repeatable)
-        #[arg(long = "package", value_name = "SPEC")]
+        /// Packages, in pip's format: polars, 'numpy>=2'
+        #[arg(value_name = "PACKAGE")]
         packages: Vec<String>,
+        /// Environment whose packages and preload list come first
+        #[arg(long, value_name = "NAME")]
+        from: Option<String>,
         /// File with one package per line
         #[arg(long, value_name = "FILE")]
         requirements: Option<PathBuf>,
         /// Module to preload (repeatable); for `default`, in addition to its own
+        #[arg(long, value_name = "MODULE")]
+        preload: Vec<String>,
+    },
+    /// Build an environment again with more packages
+    ///
+    /// All versions are resolved again. Sessions that start after that have the new packages; stop
+    /// services that use the environment first.
+    #[command(after_help = "\
+Example:
+  belljar env add default polars duckdb")]
+    Add {
+        /// The environment
+        name: String,
+        /// Packages, in pip's format: polars, 'numpy>=2'
+        #[arg(value_name = "PACKAGE", required = true)]
+        packages: Vec<String>,
+        /// Module to preload (repeatable)
         #[arg(long, value_name = "MODULE")]
         preload: Vec<String>,
     },
@@ -69,6 +90,7 @@ pub(crate) fn run(command: EnvCommand, store: &EnvironmentStore) -> anyhow::Resu
             name,
             python,
             packages,
+            from,
             requirements,
             preload,
         } => {
@@ -77,13 +99,29 @@ pub(crate) fn run(command: EnvCommand, store: &EnvironmentStore) -> anyhow::Resu
             } else {
                 EnvironmentSpec::new(name)
             };
-            spec.python = python;
-            spec.packages.extend(packages);
-            if let Some(path) = requirements {
-                spec.packages.extend(read_requirements(&path)?);
+            if let Some(from) = from {
+                let base = base(&from, store)?;
+                spec.python = base.python;
+                extend(&mut spec.packages, base.packages);
+                extend(&mut spec.preload, base.preload);
             }
-            spec.preload.extend(preload);
+            spec.python = python.or(spec.python);
+            extend(&mut spec.packages, packages);
+            if let Some(path) = requirements {
+                extend(&mut spec.packages, read_requirements(&path)?);
+            }
+            extend(&mut spec.preload, preload);
             build(&spec, store).map(drop)
+        }
+        EnvCommand::Add {
+            name,
+            packages,
+            preload,
+        } => {
+            let mut spec = store.spec(&name)?;
+            extend(&mut spec.packages, packages);
+            extend(&mut spec.preload, preload);
+            report(&spec.name, |progress| store.replace(&spec, progress)).map(drop)
         }
         EnvCommand::List { json } => list(store, json),
         EnvCommand::Show { name, json } => {
@@ -107,12 +145,38 @@ pub(crate) fn build(
     spec: &EnvironmentSpec,
     store: &EnvironmentStore,
 ) -> anyhow::Result<Environment> {
+    report(&spec.name, |progress| store.create(spec, progress))
+}
+
+/// What a new environment starts from; `default` also where it was not built yet.
+fn base(name: &str, store: &EnvironmentStore) -> anyhow::Result<EnvironmentSpec> {
+    match store.spec(name) {
+        Err(EnvironmentError::NotFound { .. }) if name == EnvironmentSpec::DEFAULT_NAME => {
+            Ok(EnvironmentSpec::default_environment())
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Adds what a list has not yet.
+fn extend(list: &mut Vec<String>, more: Vec<String>) {
+    for one in more {
+        if !list.contains(&one) {
+            list.push(one);
+        }
+    }
+}
+
+fn report(
+    name: &str,
+    work: impl FnOnce(&mut dyn FnMut(&str)) -> Result<Environment, EnvironmentError>,
+) -> anyhow::Result<Environment> {
     let start = Instant::now();
     let mut begun = false;
-    let environment = store.create(spec, &mut |line| {
+    let environment = work(&mut |line| {
         // Not before: a name in use or a missing uv is reported alone.
         if !begun {
-            say(&format!("Building environment `{}`", spec.name));
+            say(&format!("Building environment `{name}`"));
             begun = true;
         }
         say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f64()));

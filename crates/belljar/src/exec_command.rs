@@ -1,17 +1,18 @@
 //! `belljar exec`: one cell, or a file, or what comes on standard input.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use belljar_sandbox::Session;
-use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status, Stream};
+use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status, Stream, visible};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::show;
 use crate::start::{SessionArgs, install_required};
+use crate::transfer::{FileArgs, put_all, unlimited};
+use crate::{show, words};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -28,7 +29,7 @@ expression is printed. Ctrl-C interrupts the code; a second Ctrl-C ends the sess
 
 Exit code: that of the Python program: 0, 1 after an exception, n after sys.exit(n), 124 at the \
 time limit, 130 after Ctrl-C, 137 at the memory limit, 128 + n after signal n; 2 if belljar itself \
-failed.")]
+failed. With `--json`, the outcome has it as `exit_code`.")]
 pub(crate) struct ExecArgs {
     /// Code, run as one cell; `-` reads standard input
     #[arg(required_unless_present = "file", conflicts_with = "file")]
@@ -36,12 +37,8 @@ pub(crate) struct ExecArgs {
     /// Read the code from a file
     #[arg(long, short, value_name = "PATH")]
     file: Option<PathBuf>,
-    /// Copy a file into /workspace first, under its own name (repeatable)
-    #[arg(long, value_name = "PATH")]
-    put: Vec<PathBuf>,
-    /// Copy files created or changed in /workspace to this directory
-    #[arg(long, value_name = "DIRECTORY")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArgs,
     /// Set variables first, one per name of a JSON object
     #[arg(long, value_name = "JSON")]
     seed: Option<String>,
@@ -61,25 +58,13 @@ pub(crate) struct ExecArgs {
 pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
     // Whatever the user may have got wrong comes first: starting takes a second.
     let code = read_code(&args)?;
-    let mut files = Vec::new();
-    for path in &args.put {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.with_context(|| {
-            format!(
-                "`--put {}`: the path has no valid file name",
-                path.display()
-            )
-        })?;
-        let contents = std::fs::read(path)
-            .with_context(|| format!("`--put` cannot read `{}`", path.display()))?;
-        files.push((name, contents));
-    }
+    let inputs = args.files.inputs()?;
     let values = match &args.seed {
         Some(seed) => serde_json::from_str(seed)
             .context("`--seed` takes a JSON object, such as '{\"n\": 3}'")?,
         None => serde_json::Map::new(),
     };
-    let mut options = args.session.options()?;
+    let mut options = unlimited(args.session.options()?);
     let limits = &mut options.limits;
     if !args.json {
         // A command's output is for whoever it is piped to: all of it.
@@ -95,9 +80,7 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
         }
         None => engine.session_with(options).await?,
     };
-    for (name, contents) in files {
-        session.put(name, &contents)?;
-    }
+    put_all(&session, &inputs)?;
     session.seed(&values).await?;
     install_required(&session, &code)
         .await
@@ -107,15 +90,13 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
         if !args.json {
             show::ending(outcome);
         }
-        if let Some(directory) = &args.out {
-            save(&session, outcome, directory)?;
-        }
         if let Some(path) = &args.snapshot_out {
             let snapshot = session.snapshot(path).await;
             let report =
                 snapshot.with_context(|| format!("`--snapshot-out {}`", path.display()))?;
             show::saved(&report);
         }
+        args.files.save(&session, outcome)?;
     }
     drop(session);
     engine.shutdown().await;
@@ -133,8 +114,15 @@ fn read_code(args: &ExecArgs) -> anyhow::Result<String> {
                 .context("reading standard input")?;
             Ok(code)
         }
+        // A new session has no name that this could be an attribute of.
+        (None, Some(code))
+            if Path::new(code).extension().is_some_and(|end| end == "py")
+                && !code.contains(|c: char| c.is_whitespace() || c == '(') =>
+        {
+            bail!(words::texts().session.code_is_path(&visible(code)))
+        }
         (None, Some(code)) => Ok(code.to_owned()),
-        (None, None) => bail!("no code given"),
+        (None, None) => bail!(words::texts().session.no_code),
     }
 }
 
@@ -146,11 +134,11 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
     let mut screen = show::Screen::default();
     let mut run = session.run(code);
     loop {
-        let event = tokio::select! {
+        let mut event = tokio::select! {
             event = run.next() => event.context("the cell ended without an outcome")??,
             _ = interrupts.recv() => {
                 if interrupted {
-                    show::note("[the cell ignores the interrupt; ending its session]");
+                    show::note(words::texts().session.ignores_interrupt);
                     return Ok(None);
                 }
                 interrupted = true;
@@ -159,6 +147,10 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
             }
         };
         if json {
+            if let Event::Outcome(outcome) = &mut event {
+                // The cell ran as a program: it has the exit code of the command.
+                outcome.exit_code = exit_code(outcome).into();
+            }
             writeln!(std::io::stdout(), "{}", json_line(&event)?)?;
         } else {
             screen.event(&event)?;
@@ -189,23 +181,6 @@ fn json_line(event: &Event) -> serde_json::Result<String> {
         line = line.replace(control, &format!("\\u{:04x}", u32::from(control)));
     }
     Ok(line)
-}
-
-/// Copies the files that the cell made out of the workspace.
-fn save(session: &Session, outcome: &Outcome, directory: &std::path::Path) -> anyhow::Result<()> {
-    for artifact in &outcome.artifacts {
-        // The path comes from the guest; the workspace refuses one that leads outside, and only
-        // such a path is used on this side too.
-        let contents = session.get(&artifact.path)?;
-        let target = directory.join(&artifact.path);
-        if let Some(parent) = target.parent() {
-            std::fs::create_dir_all(parent)
-                .with_context(|| format!("cannot create `{}`", parent.display()))?;
-        }
-        std::fs::write(&target, contents)
-            .with_context(|| format!("cannot write `{}`", target.display()))?;
-    }
-    Ok(())
 }
 
 fn exit_code(outcome: &Outcome) -> u8 {

@@ -11,13 +11,25 @@ const WORDS: &[&str] = &[
     "with", "yield",
 ];
 
+/// What a piece of code is, where it has a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Word,
+    String,
+    Number,
+    Comment,
+}
+
 /// Code with colours, each ended within its line.
 pub(crate) fn python(code: &str) -> String {
     let mut out = String::new();
-    let mut rest = code;
-    while let Some(first) = rest.chars().next() {
-        let (length, style) = token(rest, first);
-        let (piece, after) = rest.split_at(length);
+    for (piece, kind) in pieces(code) {
+        let style = kind.map(|kind| match kind {
+            Kind::Word => Style::new().magenta(),
+            Kind::String => Style::new().green(),
+            Kind::Number => Style::new().yellow(),
+            Kind::Comment => Style::new().dimmed(),
+        });
         for (number, line) in piece.split('\n').enumerate() {
             if number > 0 {
                 out.push('\n');
@@ -27,17 +39,27 @@ pub(crate) fn python(code: &str) -> String {
                 _ => out.push_str(line),
             }
         }
-        rest = after;
     }
     out
 }
 
-/// The length of what a text begins with, and how that is shown.
-fn token(text: &str, first: char) -> (usize, Option<Style>) {
+/// The pieces of code, which together are all of it.
+pub(crate) fn pieces(code: &str) -> impl Iterator<Item = (&str, Option<Kind>)> {
+    let mut rest = code;
+    std::iter::from_fn(move || {
+        let (length, kind) = token(rest, rest.chars().next()?);
+        let (piece, after) = rest.split_at(length);
+        rest = after;
+        Some((piece, kind))
+    })
+}
+
+/// The length of what a text begins with, and what it is.
+fn token(text: &str, first: char) -> (usize, Option<Kind>) {
     let line = || text.find('\n').unwrap_or(text.len());
-    let string = Some(Style::new().green());
+    let string = Some(Kind::String);
     match first {
-        '#' => (line(), Some(Style::new().dimmed())),
+        '#' => (line(), Some(Kind::Comment)),
         '\'' | '"' => (string_length(text).unwrap_or_else(|_| line()), string),
         c if c.is_alphabetic() || c == '_' => {
             let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
@@ -48,13 +70,11 @@ fn token(text: &str, first: char) -> (usize, Option<Style>) {
                 let length = length.unwrap_or_else(|_| after.find('\n').unwrap_or(after.len()));
                 return (word.len() + length, string);
             }
-            let style = WORDS.contains(&word).then(|| Style::new().magenta());
-            (word.len(), style)
+            (word.len(), WORDS.contains(&word).then_some(Kind::Word))
         }
         c if c.is_ascii_digit() => {
             let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.'));
-            let style = Some(Style::new().yellow());
-            (end.unwrap_or(text.len()), style)
+            (end.unwrap_or(text.len()), Some(Kind::Number))
         }
         c => (c.len_utf8(), None),
     }

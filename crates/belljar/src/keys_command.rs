@@ -3,17 +3,19 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::bail;
 use belljar_server::{Scope, TenantName, Tenants};
 use clap::{Args, Subcommand};
+use strsim::osa_distance;
 
 use crate::serve_command::directory;
-use crate::show;
+use crate::{show, table};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// List keys: prefix, tenant, scopes, times of creation and revocation
+    /// List keys: tenant, scopes, state, times of creation, expiry and last use
     List(DataArgs),
     /// Create a key and print it, once
     Create {
@@ -23,6 +25,11 @@ pub(crate) enum KeysCommand {
         /// Scope of the key: `sessions`, `runs` or `admin` (repeatable)
         #[arg(long, value_name = "SCOPE", default_values = ["sessions", "runs"])]
         scope: Vec<Scope>,
+        /// Days until the key expires [default: never]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        days: Option<u32>,
+        #[command(flatten)]
+        tenant_args: NewTenantArgs,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -42,36 +49,90 @@ pub(crate) struct DataArgs {
     data: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct NewTenantArgs {
+    /// Create the tenant, even if its name resembles that of another
+    #[arg(long)]
+    new_tenant: bool,
+}
+
+impl NewTenantArgs {
+    /// Refuses a new tenant whose name is that of another but for a mistake in typing.
+    pub(crate) async fn check(&self, tenants: &Tenants, name: &TenantName) -> anyhow::Result<()> {
+        let known = tenants.names().await?;
+        if self.new_tenant || known.contains(name) {
+            return Ok(());
+        }
+        let distance = |other: &TenantName| osa_distance(other.as_str(), name.as_str());
+        let nearest = known.iter().map(|other| (distance(other), other)).min();
+        if let Some((1 | 2, other)) = nearest {
+            bail!(
+                "no such tenant: `{name}`; there is `{other}`\nhint: `--new-tenant` creates a tenant with a similar \
+                 name"
+            );
+        }
+        show::note(&format!("[new tenant `{name}`]"));
+        Ok(())
+    }
+}
+
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
     match command {
         KeysCommand::List(data) => {
-            for key in open(data).await?.keys().await? {
+            let Some(tenants) = open_existing(data).await? else {
+                return Ok(ExitCode::SUCCESS);
+            };
+            let rows = tenants.keys().await?.into_iter().map(|key| {
                 let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-                let revoked = match key.revoked {
-                    Some(at) => format!("revoked at {at}"),
-                    None => "valid".to_owned(),
+                let state = match key.revoked {
+                    Some(at) => format!("revoked {}", table::time(at)),
+                    None if key.is_valid() => "valid".to_owned(),
+                    None => "expired".to_owned(),
                 };
-                writeln!(
-                    std::io::stdout(),
-                    "{}\t{}\t{}\tcreated at {}\t{revoked}",
+                let time = |at: Option<i64>| at.map_or_else(|| "-".to_owned(), table::time);
+                [
                     key.prefix,
-                    key.tenant,
+                    key.tenant.to_string(),
                     scopes.join(","),
-                    key.created,
-                )?;
-            }
+                    table::time(key.created),
+                    time(key.expires),
+                    time(key.used),
+                    state,
+                ]
+            });
+            let head = [
+                "key",
+                "tenant",
+                "scopes",
+                "created",
+                "expires",
+                "last used",
+                "state",
+            ];
+            table::print(&head, &[false; 7], rows)?;
         }
         KeysCommand::Create {
             tenant,
             scope,
+            days,
+            tenant_args,
             data,
         } => {
-            let key = open(data).await?.create_key(&tenant, &scope).await?;
+            let tenants = open(data).await?;
+            if tenant.as_str() != TenantName::FIRST {
+                tenant_args.check(&tenants, &tenant).await?;
+            }
+            let lifetime = days.map(|days| Duration::from_hours(24) * days);
+            let key = tenants.create_key(&tenant, &scope, lifetime).await?;
             show::note("[API key, not shown again:]");
             writeln!(std::io::stdout(), "{}", key.text)?;
         }
         KeysCommand::Revoke { prefix, data } => {
-            if !open(data).await?.revoke(&prefix).await? {
+            let revoked = match open_existing(data).await? {
+                Some(tenants) => tenants.revoke(&prefix).await?,
+                None => false,
+            };
+            if !revoked {
                 bail!(
                     "no valid key has the prefix `{prefix}`\nhint: `belljar keys list` lists all keys"
                 );
@@ -83,4 +144,17 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
 
 pub(crate) async fn open(args: DataArgs) -> anyhow::Result<Tenants> {
     Ok(Tenants::open(&directory(args.data)?).await?)
+}
+
+/// The same without making anything; says so where there is nothing.
+pub(crate) async fn open_existing(args: DataArgs) -> anyhow::Result<Option<Tenants>> {
+    let directory = directory(args.data)?;
+    let tenants = Tenants::open_existing(&directory).await?;
+    if tenants.is_none() {
+        show::note(&format!(
+            "[no keys and no tenants in {}]",
+            directory.display()
+        ));
+    }
+    Ok(tenants)
 }

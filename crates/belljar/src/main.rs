@@ -3,7 +3,10 @@
 mod approve;
 mod bench_command;
 mod bench_packages;
+mod bench_programs;
 mod bench_snapshot;
+mod cli_reference;
+mod command_output;
 mod completions_command;
 mod config_command;
 mod doctor_command;
@@ -15,29 +18,37 @@ mod log;
 mod mcp_command;
 mod mcp_servers;
 mod mcp_servers_command;
+mod options_reference;
+mod options_table;
 mod python_input;
 mod reference;
 mod repl_actions;
 mod repl_command;
 mod repl_editor;
+mod repl_terminal;
 mod run_command;
 mod run_screen;
 mod runs_command;
+mod runs_find;
 mod runs_timing;
 mod serve_command;
 mod settings;
 mod settings_approvals;
 mod settings_file;
 mod settings_list;
+mod shell_command;
 mod show;
 mod show_image;
 mod start;
+mod table;
 mod telemetry;
 mod tenants_command;
+mod transfer;
 mod words;
 
 use std::process::ExitCode;
 
+use belljar_sandbox::protocol::Language;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::log::LogFormat;
@@ -57,6 +68,7 @@ First steps:
   belljar doctor                 check whether sessions can run on this machine
   belljar exec 'print(6 * 7)'    run Python code; the first time builds the environment `default`
   belljar repl                   type cells into a live session
+  belljar shell                  open a terminal in a session
 
 Environment variables:
   BELLJAR_CONFIG    settings file [default: belljar/config.toml in the user's configuration directory]
@@ -73,13 +85,16 @@ Environment variables:
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Language of prompts and messages [default: the system's]
+    #[arg(long, global = true, value_name = "LANGUAGE", value_parser = clap::builder::PossibleValuesParser::new(Language::CODES))]
+    language: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Give a task to a model and get an answer with evidence
     Run(Box<run_command::RunArgs>),
-    /// List, show, resume, approve, export and replay runs
+    /// List, show, resume, approve, export, replay and delete runs
     #[command(subcommand)]
     Runs(runs_command::RunsCommand),
     /// Show effective settings and their sources, or write a settings file
@@ -88,6 +103,14 @@ enum Command {
     Exec(exec_command::ExecArgs),
     /// Type cells into a live session that keeps variables and files
     Repl(repl_command::ReplArgs),
+    /// Open a terminal in a new session, or run a command there
+    #[command(
+        mut_arg("timeout", |timeout| timeout.help("Time limit of the command in seconds [default: none]")),
+        mut_arg("packages", |packages| packages
+            .help("Packages to install first: `NAME,…`. Only wheels, only for this session")
+            .hide_default_value(true)),
+    )]
+    Shell(shell_command::ShellArgs),
     /// Serve sessions to another program's model over MCP, on stdio
     Mcp(mcp_command::McpArgs),
     /// List configured MCP servers and their tools, or accept tools
@@ -100,13 +123,13 @@ enum Command {
     /// List tenants, set their quotas, show the audit log
     #[command(subcommand)]
     Tenants(tenants_command::TenantsCommand),
-    /// Create, list, show and remove environments (Python and packages of sessions)
+    /// Create, extend, list, show and remove environments (Python and packages of sessions)
     #[command(
         subcommand,
         after_help = "\
 Examples:
   belljar env create                               the environment `default`
-  belljar env create math --package sympy --preload sympy
+  belljar env create math sympy --preload sympy
   belljar exec --env math 'import sympy; sympy.factorint(2026)'"
     )]
     Env(env_command::EnvCommand),
@@ -116,7 +139,7 @@ Examples:
     Bench(bench_command::BenchArgs),
     /// Print a shell completion script
     Completions(completions_command::CompletionsArgs),
-    /// Write the manual pages, for packaging
+    /// Write the manual pages or docs/cli-reference.md, for packaging
     #[command(hide = true)]
     Manual(completions_command::ManualArgs),
     /// Evaluate one expression for `compute_with_python` (child process)
@@ -132,7 +155,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let command = Cli::parse().command;
+    let Cli { command, language } = Cli::parse();
+    if let Some(code) = language {
+        words::ask(&code);
+    }
     // The others perform nothing that others watch.
     let performs = matches!(
         command,
@@ -155,6 +181,7 @@ fn main() -> ExitCode {
         Command::Config(args) => config_command::run(&args, &Cli::command()),
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
+        Command::Shell(args) => start::block_on(shell_command::run(args)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
         Command::McpServers(args) => start::block_on(mcp_servers_command::run(args)),
         Command::Serve(args) => start::block_on(serve_command::run(*args)),

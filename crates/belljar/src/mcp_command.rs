@@ -13,8 +13,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::run_command::start_of;
 use crate::settings::{Settings, SettingsArgs};
-use crate::show;
 use crate::start::SessionArgs;
+use crate::{show, words};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -53,19 +53,19 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     // A session survives crashes. Without walls, the engine makes no checkpoints.
     options.checkpoints = Checkpoints::Auto;
     options.hibernate_after = Some(Duration::from_secs(60 * args.idle));
-    let engine = tokio::select! {
-        engine = args.session.engine() => engine?,
+    let engines = tokio::select! {
+        engines = args.session.engines() => engines?,
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
-    let runs = runs(&settings, &args.session, &engine).await;
-    let sessions = Sessions::new(engine, options, args.sessions.into());
+    let runs = runs(&settings, &args.session, &engines).await;
+    let sessions = Sessions::new(engines, options, args.sessions.into());
     let mut server = Server::new(Arc::new(sessions)).approvals(settings.approvals);
     match runs {
         Ok(Some(runs)) => server = server.runs(runs),
         Ok(None) => {}
         // Sessions are of use without it, and clients hide why a server does not start.
-        Err(error) => show::note(&format!("[tool `ask_agent` is unavailable: {error:#}]")),
+        Err(error) => show::note(&words::texts().session.no_agent(&format!("{error:#}"))),
     }
     let stop = async {
         tokio::select! {
@@ -81,11 +81,11 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
 async fn runs(
     settings: &Settings,
     session: &SessionArgs,
-    engine: &Engine,
+    engines: &[Engine],
 ) -> anyhow::Result<Option<Runs>> {
-    if settings.model.is_none() {
+    let (Some(_), Some(engine)) = (&settings.model, engines.first()) else {
         return Ok(None);
-    }
+    };
     let (model, profile) = settings.required_model()?;
     let start = start_of(settings, &model, &profile);
     let provider = Provider::new(profile, &model.model)?;

@@ -56,7 +56,7 @@ pub(crate) async fn mcp_tools(
 
 /// Notes for the user about tools that are not granted.
 fn held_back(connection: &Connection, language: Language) -> Vec<String> {
-    let server = connection.name();
+    let (server, texts) = (connection.name(), &language.texts().settings);
     let mut lines = Vec::new();
     let mut can_be_accepted = false;
     for tool in connection.offered() {
@@ -68,22 +68,11 @@ fn held_back(connection: &Connection, language: Language) -> Vec<String> {
             continue;
         };
         let (name, why) = (&tool.name, show::message(&withheld.to_string()));
-        lines.push(match language {
-            Language::English => format!("[{server}: tool `{name}` is not granted: {why}]"),
-            Language::Chinese => format!("[{server}：未授予工具 `{name}`：{why}]"),
-        });
+        lines.push(texts.tool_withheld(server, name, &why));
         can_be_accepted |= !matches!(withheld, Withheld::Unusable(_));
     }
     if can_be_accepted {
-        lines.push(match language {
-            Language::English => format!(
-                "[hint: `belljar mcp-servers` lists its current tools, `belljar mcp-servers accept {server}` \
-                 accepts them]"
-            ),
-            Language::Chinese => format!(
-                "[用 `belljar mcp-servers` 查看它现在提供的工具，用 `belljar mcp-servers accept {server}` 接受]"
-            ),
-        });
+        lines.push(texts.accept_tools(server));
     }
     lines
 }

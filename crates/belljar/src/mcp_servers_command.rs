@@ -12,7 +12,6 @@ use clap::{Args, Subcommand};
 use crate::mcp_servers::{connect_all, pins};
 use crate::settings::{self, Settings};
 use crate::show;
-use crate::words::pick;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -48,19 +47,8 @@ pub(crate) async fn run(args: McpServersArgs) -> anyhow::Result<ExitCode> {
 
 async fn list(settings: &Settings) -> anyhow::Result<ExitCode> {
     if settings.servers.is_empty() {
-        let file = settings.file.display();
-        show::note(&match settings.language {
-            Language::English => {
-                format!(
-                    "[no MCP servers: {file} has no table [mcp.NAME]; see `belljar mcp-servers --help`]"
-                )
-            }
-            Language::Chinese => {
-                format!(
-                    "[没有 MCP 服务器：{file} 中没有表 [mcp.名称]；见 `belljar mcp-servers --help`]"
-                )
-            }
-        });
+        let texts = &settings.language.texts().settings;
+        show::note(&texts.no_servers(&settings.file.display()));
     }
     let mut code = ExitCode::SUCCESS;
     for (_, connection) in connect_all(settings).await? {
@@ -78,17 +66,8 @@ async fn list(settings: &Settings) -> anyhow::Result<ExitCode> {
 async fn accept(settings: &Settings, name: &str) -> anyhow::Result<ExitCode> {
     let Some(spec) = settings.servers.get(name) else {
         let names: Vec<&str> = settings.servers.keys().map(String::as_str).collect();
-        let names = names.join(", ");
-        match settings.language {
-            Language::English => {
-                bail!(
-                    "no such MCP server in the settings: `{name}`\nhint: configured servers: {names}"
-                )
-            }
-            Language::Chinese => {
-                bail!("设置中没有 MCP 服务器 `{name}`\n提示：已配置的服务器：{names}")
-            }
-        }
+        let texts = &settings.language.texts().settings;
+        bail!(texts.no_such_server(name, &names.join(", ")));
     };
     let connection = connect(name, spec, &pins(settings), Accept::Now).await?;
     print(&connection, settings.language)?;
@@ -102,10 +81,7 @@ fn print(connection: &Connection, language: Language) -> anyhow::Result<()> {
         .offered()
         .filter(|tool| tool.withheld.is_none())
         .count();
-    let counted = match language {
-        Language::English => format!("{granted} granted"),
-        Language::Chinese => format!("已授予 {granted} 个"),
-    };
+    let counted = language.texts().settings.granted(granted);
     writeln!(out, "{name}  MCP {revision}  {counted}")?;
     for tool in connection.offered() {
         writeln!(out, "  {}", line(tool, language))?;
@@ -119,17 +95,14 @@ fn print(connection: &Connection, language: Language) -> anyhow::Result<()> {
 
 fn line(tool: &OfferedTool, language: Language) -> String {
     let shown = tool.signature.as_ref().unwrap_or(&tool.name);
+    let texts = &language.texts().settings;
     let effects = match tool.effects {
-        ToolEffects::None => pick(language, ["read-only", "只读"]),
-        ToolEffects::Once => pick(language, ["idempotent", "幂等"]),
+        ToolEffects::None => texts.read_only,
+        ToolEffects::Once => texts.idempotent,
         ToolEffects::EachCall => "",
     };
     match &tool.withheld {
-        Some(withheld) => {
-            let why = show::message(&withheld.to_string());
-            let label = pick(language, ["NOT GRANTED", "未授予"]);
-            format!("{shown}  {label}: {why}")
-        }
+        Some(withheld) => texts.not_granted(shown, &show::message(&withheld.to_string())),
         None if effects.is_empty() => shown.clone(),
         None => format!("{shown}  ({effects})"),
     }

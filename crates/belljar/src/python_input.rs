@@ -8,8 +8,11 @@ pub(crate) fn is_complete(text: &str) -> bool {
     if text.starts_with('/') {
         return true;
     }
+    if let Some(complete) = ipython(text) {
+        return complete;
+    }
     let scan = Scan::new(text);
-    if scan.open {
+    if scan.open.is_some() {
         return false;
     }
     let ends_blank = text
@@ -19,11 +22,58 @@ pub(crate) fn is_complete(text: &str) -> bool {
     !(scan.in_block || scan.continued) || ends_blank
 }
 
+/// Whether `IPython`'s notation is complete: a cell magic with an empty line, any other line at its
+/// end. `None` if it is none.
+fn ipython(text: &str) -> Option<bool> {
+    let text = text.trim_start();
+    if text.starts_with("%%") {
+        return Some(text.contains('\n') && text.ends_with('\n'));
+    }
+    let mut lines = text.rsplit('\n');
+    let last = lines.next()?;
+    let is_command = text.starts_with(['!', '%', '?']) && lines.all(|line| line.ends_with('\\'));
+    is_command.then(|| !last.ends_with('\\'))
+}
+
+/// The indentation of a new line after `text`.
+pub(crate) fn indentation(text: &str) -> String {
+    let is_python = !text.starts_with('/') && ipython(text).is_none();
+    if !is_python || Scan::new(text).open == Some(Open::String) {
+        return String::new();
+    }
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let code = last.trim_start();
+    let mut spaces = last[..last.len() - code.len()].to_owned();
+    let scan = Scan::new(code);
+    let leaves = |word: &str| {
+        let rest = code.strip_prefix(word);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    };
+    let leaving = ["return", "raise", "pass", "break", "continue"];
+    if scan.open.is_some() || scan.in_block && !code.starts_with('@') {
+        spaces.push_str(INDENT);
+    } else if leaving.into_iter().any(leaves) {
+        let outer = spaces.strip_suffix(INDENT).map_or(0, str::len);
+        spaces.truncate(outer);
+    }
+    spaces
+}
+
+/// One level of indentation.
+const INDENT: &str = "    ";
+
+/// What more text would have to close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Bracket,
+    /// Of three quotes.
+    String,
+}
+
 /// What is known after the last character.
 #[derive(Debug, Default)]
 struct Scan {
-    /// A bracket or a string of three quotes is open.
-    open: bool,
+    open: Option<Open>,
     /// The last line ends with a backslash.
     continued: bool,
     /// The last statement opens a block, or is in one.
@@ -78,7 +128,7 @@ impl Scan {
                             Err(Unclosed::Line) => return Self::default(),
                             Err(Unclosed::Text) => {
                                 return Self {
-                                    open: true,
+                                    open: Some(Open::String),
                                     ..Self::default()
                                 };
                             }
@@ -92,7 +142,7 @@ impl Scan {
         if let Some(statement) = statement {
             scan.in_block = opens_or_is_in_block(statement);
         }
-        scan.open = depth > 0;
+        scan.open = (depth > 0).then_some(Open::Bracket);
         scan
     }
 }
@@ -134,7 +184,31 @@ pub(crate) fn string_length(text: &str) -> Result<usize, Unclosed> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_complete;
+    use super::{indentation, is_complete};
+
+    #[test]
+    fn a_new_line_is_indented_as_its_block() {
+        for (text, spaces) in [
+            ("x = 1", 0),
+            ("def f():", 4),
+            ("def f():  # why", 4),
+            ("if x:\n    for y in z:", 8),
+            ("if x:\n    y", 4),
+            ("if x:\n    return y", 0),
+            ("if x:\n    returned = y", 4),
+            ("if x:\n    pass  # later", 0),
+            ("@decorator", 0),
+            ("f(", 4),
+            ("    f(a,", 8),
+            ("x = {'a': 1}", 0),
+            ("x = '''", 0),
+            ("if x:\n    s = '''\n    text:", 0),
+            ("/put a:", 0),
+        ] {
+            assert_eq!(indentation(text), " ".repeat(spaces), "{text}");
+        }
+        assert_eq!(indentation("if x:\n\ty"), "\t");
+    }
 
     #[test]
     fn one_line_runs_at_once() {
@@ -160,6 +234,25 @@ mod tests {
     #[test]
     fn a_command_is_one_line() {
         assert!(is_complete("/get it's (mine)"));
+        assert!(is_complete("!for f in (a b"));
+    }
+
+    #[test]
+    fn a_command_of_the_shell_ends_with_its_line_and_a_cell_magic_with_an_empty_one() {
+        for text in [
+            "!echo it's (",
+            "%time f(",
+            "?len",
+            "len?",
+            "!echo \\\n  (",
+            "%%time\nx = (\n",
+        ] {
+            assert!(is_complete(text), "{text}");
+        }
+        for text in ["!echo \\", "%%bash", "%%bash\necho it's"] {
+            assert!(!is_complete(text), "{text}");
+            assert_eq!(indentation(text), "");
+        }
     }
 
     #[test]
@@ -239,6 +332,7 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(99);
             let _ = is_complete(&text);
+            let _ = indentation(&text);
         }
     }
 }

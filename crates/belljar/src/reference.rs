@@ -1,13 +1,15 @@
 //! `docs/configuration.md`: every setting, variable and option of the service, as the code has them.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use belljar_sandbox::Limits;
 use belljar_sandbox::protocol::Language;
 use clap::{Arg, Command};
 use serde_json::Value;
 
 use crate::settings::{Origin, Settings};
-use crate::settings_list::{SETTINGS, Setting};
+use crate::settings_list::SETTINGS;
 
 const HEAD: &str = "\
 # Configuration
@@ -28,18 +30,20 @@ pub(crate) fn page(cli: &Command) -> anyhow::Result<String> {
         "\n## Settings file\n\n`*` is a name of your choice: of a provider, a model, a tool or an MCP server.\n\n\
          | setting | meaning | value | default | flag | variable |\n|---|---|---|---|---|---|\n",
     );
-    let flags: Vec<&Arg> = options(cli, "config").collect();
-    for Setting(name, kind, _, [about, _]) in SETTINGS {
-        let last = name.rsplit('.').next().unwrap_or(name);
-        let long = match *name {
-            "approvals.policy" => "approve".to_owned(),
-            _ => last.replace('_', "-"),
+    // Those of all commands too.
+    let flags = cli.get_arguments().chain(options(cli, "config"));
+    let flags: Vec<&Arg> = flags.collect();
+    for setting in SETTINGS {
+        let name = setting.name;
+        let about = (setting.about)(&Language::English.texts().setting);
+        let variable = variables.iter();
+        let mut variable = variable.filter(|(known, _)| setting.variable == Some(known));
+        let flag = || {
+            let long = setting.flag?.strip_prefix("--");
+            flags.iter().find(|flag| flag.get_long() == long)
         };
-        let flag = flags.iter().find(|flag| flag.get_long() == Some(&long));
-        let variable = format!("BELLJAR_{}", last.to_ascii_uppercase());
-        let variable = variables.iter().find(|(known, _)| *known == variable);
-        let told = variable.and_then(|(_, about)| default_in(about));
-        let told = told.or_else(|| default_in(&help(flag?)));
+        let told = variable.find_map(|(_, about)| default_in(about));
+        let told = told.or_else(|| default_in(&help(flag()?)));
         let told = told.or_else(|| default_in(about));
         let about = about.split(" [default").next().unwrap_or_default();
         let default = told.unwrap_or_else(|| default_of(&settings, name));
@@ -48,13 +52,14 @@ pub(crate) fn page(cli: &Command) -> anyhow::Result<String> {
             &[
                 code(name),
                 about.to_owned(),
-                kind.expected(Language::English),
+                setting.kind.expected(Language::English),
                 default,
-                flag.map_or(String::new(), |_| code(&format!("--{long}"))),
-                variable.map_or(String::new(), |(name, _)| code(name)),
+                setting.flag.map(code).unwrap_or_default(),
+                setting.variable.map(code).unwrap_or_default(),
             ],
         );
     }
+    session_limits(&mut page);
     page.push_str("\n## Environment variables\n\n| variable | meaning |\n|---|---|\n");
     for (name, about) in &variables {
         row(&mut page, &[code(name), about.clone()]);
@@ -86,6 +91,101 @@ pub(crate) fn page(cli: &Command) -> anyhow::Result<String> {
     Ok(page)
 }
 
+/// The limits of a session. Each field must be named: one that is added has to have a row.
+fn session_limits(page: &mut String) {
+    let Limits {
+        memory_bytes,
+        milli_cpus,
+        processes,
+        open_files,
+        file_bytes,
+        workspace_bytes,
+        temporary_bytes,
+        inodes,
+        wall_time,
+        cpu_time,
+        grace,
+        calls,
+        output_bytes,
+        output_kept_bytes,
+        output_file_bytes,
+        transfer_bytes,
+    } = Limits::default();
+    let size = |bytes: u64| match bytes {
+        _ if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ => format!("{} KiB", bytes >> 10),
+    };
+    let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
+    let cpus = Duration::from_millis(milli_cpus).as_secs_f64();
+    let rows = [
+        ("wall time of a cell", seconds(wall_time), "--timeout"),
+        (
+            "grace period after the interrupt at that limit",
+            seconds(grace),
+            "",
+        ),
+        (
+            "CPU time of a cell",
+            cpu_time.map_or("not limited".into(), seconds),
+            "",
+        ),
+        (
+            "memory, including the session's files",
+            size(memory_bytes),
+            "--memory",
+        ),
+        ("CPUs", cpus.to_string(), "--cpus"),
+        ("processes and threads", processes.to_string(), ""),
+        ("open files per process", open_files.to_string(), ""),
+        ("size of one file", size(file_bytes), ""),
+        ("size of the workspace", size(workspace_bytes), ""),
+        (
+            "size of `/tmp` and of `/dev/shm`, each",
+            size(temporary_bytes),
+            "",
+        ),
+        (
+            "files and directories in each of these three",
+            inodes.to_string(),
+            "",
+        ),
+        (
+            "output of a cell before it is stopped",
+            size(output_bytes),
+            "",
+        ),
+        (
+            "output in an outcome, per stream; more is cut in the middle",
+            size(output_kept_bytes as u64),
+            "",
+        ),
+        (
+            "output kept in a file, per stream",
+            size(output_file_bytes),
+            "",
+        ),
+        (
+            "one file copied into or out of the workspace",
+            size(transfer_bytes),
+            "",
+        ),
+        ("tool calls of a cell", calls.to_string(), ""),
+    ];
+    page.push_str(
+        "\n## Session limits\n\nThe options set some of them, `Limits` of the library all. A session of the \
+         service has the operator's limits or less.\n\n| limit | default | option |\n|---|---|---|\n",
+    );
+    for (limit, default, option) in rows {
+        let option = if option.is_empty() {
+            String::new()
+        } else {
+            code(option)
+        };
+        row(page, &[limit.to_owned(), default, option]);
+    }
+}
+
 /// The options of a command that people see.
 fn options<'a>(cli: &'a Command, command: &str) -> impl Iterator<Item = &'a Arg> {
     let command = cli.find_subcommand(command).into_iter();
@@ -107,14 +207,14 @@ fn variables(cli: &Command) -> Vec<(String, String)> {
     lines.filter_map(pair).collect()
 }
 
-fn help(option: &Arg) -> String {
+pub(crate) fn help(option: &Arg) -> String {
     let help = option.get_long_help().or(option.get_help());
     let help = help.map(ToString::to_string).unwrap_or_default();
     help.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The default that a text has in brackets.
-fn default_in(text: &str) -> Option<String> {
+pub(crate) fn default_in(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("[default: ")?;
     Some(rest.split(']').next()?.to_owned())
 }
@@ -127,11 +227,11 @@ fn default_of(settings: &Settings, name: &str) -> String {
     }
 }
 
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-fn row(page: &mut String, cells: &[String]) {
+pub(crate) fn row(page: &mut String, cells: &[String]) {
     for cell in cells {
         let _ = write!(page, "| {} ", cell.replace('|', "\\|"));
     }

@@ -5,59 +5,36 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use belljar_sandbox::protocol::texts::SessionTexts;
 use belljar_sandbox::protocol::{NameInfo, visible};
-use belljar_sandbox::{Checkpoint, CheckpointRef, EntryKind, Session};
+use belljar_sandbox::{BeneathError, Checkpoint, CheckpointRef, EntryKind, Error, Session};
 
-use crate::show;
+use crate::table::table;
+use crate::{show, transfer};
+
+/// A command: its name, its arguments, and what it does.
+type CommandHelp = (
+    &'static str,
+    &'static str,
+    fn(&SessionTexts) -> &'static str,
+);
 
 /// The commands, as they are completed and explained.
-pub(crate) const COMMANDS: [(&str, &str, &str); 14] = [
-    ("/help", "", "show this list"),
-    ("/vars", "", "list the variables"),
-    ("/files", "", "list the files of the workspace"),
-    (
-        "/put",
-        " PATH [NAME]",
-        "copy a file from this machine to the workspace",
-    ),
-    (
-        "/get",
-        " NAME [PATH]",
-        "copy a file from the workspace to this machine",
-    ),
-    (
-        "/checkpoint",
-        " NAME",
-        "make a named checkpoint of the variables",
-    ),
-    (
-        "/checkpoints",
-        "",
-        "list checkpoints and the memory they hold",
-    ),
-    (
-        "/restore",
-        " NAME|CELL",
-        "restore the variables of a checkpoint, by name or cell; files stay",
-    ),
-    (
-        "/fork",
-        "",
-        "switch to a fork: a copy of the session with its variables and files",
-    ),
-    (
-        "/back",
-        "",
-        "drop the fork and return to its parent session",
-    ),
-    (
-        "/save",
-        " PATH",
-        "write a snapshot of variables and files on this machine",
-    ),
-    ("/load", " PATH", "start a new session from a snapshot"),
-    ("/reset", "", "start a new, empty session"),
-    ("/quit", "", "quit (or Ctrl-D)"),
+pub(crate) const COMMANDS: [CommandHelp; 14] = [
+    ("/help", "", |texts| texts.help_help),
+    ("/vars", "", |texts| texts.help_vars),
+    ("/files", "", |texts| texts.help_files),
+    ("/put", " PATH [NAME]", |texts| texts.help_put),
+    ("/get", " NAME [PATH]", |texts| texts.help_get),
+    ("/checkpoint", " NAME", |texts| texts.help_checkpoint),
+    ("/checkpoints", "", |texts| texts.help_checkpoints),
+    ("/restore", " NAME|CELL", |texts| texts.help_restore),
+    ("/fork", "", |texts| texts.help_fork),
+    ("/back", "", |texts| texts.help_back),
+    ("/save", " PATH", |texts| texts.help_save),
+    ("/load", " PATH", |texts| texts.help_load),
+    ("/reset", "", |texts| texts.help_reset),
+    ("/quit", "", |texts| texts.help_quit),
 ];
 
 /// What follows after something was done.
@@ -100,15 +77,15 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut words = split(text)?.into_iter();
+    pub(crate) fn parse(text: &str, texts: &SessionTexts) -> anyhow::Result<Self> {
+        let mut words = split(text, texts)?.into_iter();
         let word = words.next().unwrap_or_default();
         let (first, second, more) = (words.next(), words.next(), words.next());
         let usage = || {
             let (name, rest, _) = COMMANDS.iter().find(|(name, ..)| *name == word)?;
             Some(match *rest {
-                "" => format!("`{name}` takes no arguments"),
-                rest => format!("usage: `{name}{rest}`; quote names with spaces"),
+                "" => texts.no_arguments(name),
+                rest => texts.usage(&format!("{name}{rest}")),
             })
         };
         Ok(match (word.as_str(), first, second, more) {
@@ -120,10 +97,7 @@ impl Command {
             ("/checkpoints", None, ..) => Self::Checkpoints,
             ("/checkpoint", Some(name), None, _) => {
                 if name.parse::<u32>().is_ok() {
-                    bail!(
-                        "`{name}` cannot be the name of a checkpoint: a number means a cell\nhint: choose \
-                     another name"
-                    );
+                    bail!(texts.checkpoint_number(&name));
                 }
                 Self::Checkpoint { name }
             }
@@ -141,16 +115,14 @@ impl Command {
             ("/quit", None, ..) => Self::Quit,
             _ => {
                 let names = COMMANDS.map(|(name, ..)| name).join(", ");
-                bail!(usage().unwrap_or_else(|| format!(
-                    "no such command: `{word}`\nhint: commands: {names}"
-                )))
+                bail!(usage().unwrap_or_else(|| texts.no_such_command(&word, &names)))
             }
         })
     }
 }
 
 /// Words as a shell would split them: quotes and backslashes keep spaces.
-fn split(text: &str) -> anyhow::Result<Vec<String>> {
+fn split(text: &str, texts: &SessionTexts) -> anyhow::Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -168,45 +140,49 @@ fn split(text: &str) -> anyhow::Result<Vec<String>> {
         }
     }
     if let Some(quote) = quote {
-        bail!("unclosed quote `{quote}`");
+        bail!(texts.unclosed_quote(&quote));
     }
     words.extend(word);
     Ok(words)
 }
 
 /// Does a command that needs nothing but the session.
-pub(crate) async fn act(session: &Session, command: &Command) -> anyhow::Result<()> {
+pub(crate) async fn act(
+    session: &Session,
+    command: &Command,
+    texts: &SessionTexts,
+) -> anyhow::Result<()> {
     match command {
-        Command::Help => say(&help()),
+        Command::Help => say(&help(texts)),
         Command::Vars => {
             let names = session.manifest().await?;
             if names.is_empty() {
-                show::note("[no variables yet]");
+                show::note(texts.no_variables);
             } else {
-                say(&variables(&names));
+                say(&variables(&names, texts));
             }
         }
-        Command::Files => files(session)?,
-        Command::Put { path, name } => put(session, path, name.as_deref())?,
-        Command::Get { name, path } => get(session, name, path.as_deref())?,
+        Command::Files => files(session, texts)?,
+        Command::Put { path, name } => put(session, path, name.as_deref(), texts)?,
+        Command::Get { name, path } => get(session, name, path.as_deref(), texts)?,
         Command::Checkpoint { name } => {
             session.checkpoint(name).await?;
             let name = visible(name);
-            show::note(&format!("[checkpoint made; `/restore {name}` restores it]"));
+            show::note(&texts.checkpoint_made(&name));
         }
         Command::Checkpoints => {
             let checkpoints = session.checkpoints().await?;
             if checkpoints.is_empty() {
-                show::note("[no checkpoints yet: one is made after each cell]");
+                show::note(texts.no_checkpoints);
             } else {
-                say(&checkpoint_table(checkpoints));
+                say(&checkpoint_table(checkpoints, texts));
             }
         }
         Command::Restore { checkpoint } => {
             session.restore(checkpoint.clone()).await?;
-            show::note("[variables restored]");
+            show::note(texts.restored);
         }
-        Command::Save { path } => save(session, &home(path)).await?,
+        Command::Save { path } => save(session, &home(path), texts).await?,
         Command::Fork | Command::Back | Command::Load { .. } | Command::Reset | Command::Quit => {}
     }
     Ok(())
@@ -219,119 +195,113 @@ fn say(text: &str) {
         .and_then(|()| stdout.flush());
 }
 
-fn help() -> String {
+fn help(texts: &SessionTexts) -> String {
     let mut text = String::new();
     for (name, rest, what) in COMMANDS {
-        let _ = writeln!(text, "{:20} {what}", format!("{name}{rest}"));
+        let _ = writeln!(text, "{:20} {}", format!("{name}{rest}"), what(texts));
     }
-    text.push_str(
-        "Everything else is Python. An empty line ends a block; Tab completes; Ctrl-C clears the line,\nor \
-         interrupts the running cell and keeps the variables.\n",
-    );
+    text.push_str(texts.help_end);
     text
 }
 
-fn files(session: &Session) -> anyhow::Result<()> {
+fn files(session: &Session, texts: &SessionTexts) -> anyhow::Result<()> {
     let listing = session.list("")?;
     if listing.entries.is_empty() {
-        show::note("[the workspace is empty; /put PATH copies a file into it]");
+        show::note(texts.no_files);
         return Ok(());
     }
     let rows = listing.entries.iter().map(|entry| match entry.kind {
         EntryKind::File => [size(entry.size), entry.path.clone()],
         EntryKind::Directory => [String::new(), format!("{}/", entry.path)],
-        EntryKind::Other => ["not a file".into(), entry.path.clone()],
+        EntryKind::Other => [texts.not_a_file.into(), entry.path.clone()],
     });
-    say(&table(&["size", "path"], &[true, false], rows));
+    say(&table(
+        &[texts.head_size, texts.head_path],
+        &[true, false],
+        rows,
+    ));
     if listing.truncated {
-        show::note("[list truncated]");
+        show::note(texts.list_truncated);
     }
     Ok(())
 }
 
-fn put(session: &Session, path: &str, name: Option<&str>) -> anyhow::Result<()> {
+fn put(
+    session: &Session,
+    path: &str,
+    name: Option<&str>,
+    texts: &SessionTexts,
+) -> anyhow::Result<()> {
     let path = home(path);
     let of_path = || path.file_name().and_then(|name| name.to_str());
-    let name = name.or_else(of_path).with_context(|| {
-        format!(
-            "`{}` has no file name\nhint: give one: `/put PATH NAME`",
-            path.display()
-        )
-    })?;
-    let data =
-        std::fs::metadata(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    if !data.is_file() {
-        bail!("`{}` is not a regular file", path.display());
+    let name = name
+        .or_else(of_path)
+        .with_context(|| texts.no_file_name(&path.display()))?;
+    let mut inputs = Vec::new();
+    transfer::add(&path, name.to_owned(), &mut inputs)?;
+    transfer::put_all(session, &inputs)?;
+    for input in &inputs {
+        let bytes = std::fs::metadata(&input.path).map_or(0, |data| data.len());
+        copied(&session.directory().join(&input.name), bytes);
     }
-    let limit = session.limits().transfer_bytes;
-    if data.len() > limit {
-        bail!(
-            "`{}` is too large: {}, more than the limit of {}",
-            path.display(),
-            size(data.len()),
-            size(limit)
-        );
-    }
-    let contents =
-        std::fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    session.put(name, &contents)?;
-    show::note(&format!(
-        "[{}: {}]",
-        visible(&session.directory().join(name).to_string_lossy()),
-        size(contents.len() as u64)
-    ));
     Ok(())
 }
 
-fn get(session: &Session, name: &str, path: Option<&str>) -> anyhow::Result<()> {
+fn get(
+    session: &Session,
+    name: &str,
+    path: Option<&str>,
+    texts: &SessionTexts,
+) -> anyhow::Result<()> {
     let within = Path::new(name).strip_prefix(session.directory()).ok();
     let name = within.and_then(Path::to_str).unwrap_or(name);
+    let name = name.trim_end_matches('/');
     let own_name = Path::new(name)
         .file_name()
-        .with_context(|| format!("`{name}` is not a file name"))?;
+        .with_context(|| texts.not_a_file_name(name))?;
     let target = match path.map(home) {
         None => PathBuf::from(own_name),
         Some(directory) if directory.is_dir() => directory.join(own_name),
         Some(path) => path,
     };
-    let contents = session.get(name)?;
-    let mut options = std::fs::File::options();
-    options.write(true);
-    // Only what was named is written over.
-    if path.is_some() {
-        options.create(true).truncate(true)
-    } else {
-        options.create_new(true)
+    let names = match session.open(name) {
+        // A directory is its files.
+        Err(Error::File(BeneathError::NotRegular(_))) => transfer::files_below(session, name)?,
+        Err(error) => return Err(error.into()),
+        Ok(_) => vec![name.to_owned()],
     };
-    let mut file = match options.open(&target) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            bail!(
-                "`{}` already exists\nhint: `/get NAME PATH` writes to PATH and overwrites it",
-                target.display()
-            )
+    for file in names {
+        let mut source = session.open(&file)?;
+        let below = file.strip_prefix(name).unwrap_or_default();
+        let target = match below.trim_start_matches('/') {
+            "" => target.clone(),
+            below => target.join(below),
+        };
+        // Only what was named is written over.
+        if !transfer::copy(&mut source, &target, path.is_some())? {
+            bail!(texts.already_exists(&target.display()));
         }
-        result => result.with_context(|| format!("cannot write `{}`", target.display()))?,
-    };
-    file.write_all(&contents)
-        .with_context(|| format!("cannot write `{}`", target.display()))?;
-    show::note(&format!(
-        "[{}: {}]",
-        visible(&target.to_string_lossy()),
-        size(contents.len() as u64)
-    ));
+        let bytes = std::fs::metadata(&target).map_or(0, |data| data.len());
+        copied(&target, bytes);
+    }
     Ok(())
 }
 
-async fn save(session: &Session, path: &Path) -> anyhow::Result<()> {
+/// Says what was copied.
+fn copied(path: &Path, bytes: u64) {
+    let path = visible(&path.to_string_lossy()).into_owned();
+    show::note(&format!("[{path}: {}]", size(bytes)));
+}
+
+async fn save(session: &Session, path: &Path, texts: &SessionTexts) -> anyhow::Result<()> {
     let report = session.snapshot(path).await?;
     show::saved(&report);
     let saved = report.names.iter().filter(|name| name.why.is_none());
-    show::note(&format!(
-        "[{}: names: {}, files: {}, {}]",
-        visible(&path.to_string_lossy()),
+    show::note(&texts.saved(
+        &visible(&path.to_string_lossy()),
         saved.count(),
         report.files,
-        size(report.bytes)
+        &size(report.bytes),
     ));
     Ok(())
 }
@@ -345,7 +315,7 @@ pub(crate) fn home(path: &str) -> PathBuf {
 }
 
 /// The checkpoints of a session as a table.
-fn checkpoint_table(checkpoints: Vec<Checkpoint>) -> String {
+fn checkpoint_table(checkpoints: Vec<Checkpoint>, texts: &SessionTexts) -> String {
     let rows = checkpoints.into_iter().map(|checkpoint| {
         [
             checkpoint.cell.to_string(),
@@ -353,11 +323,15 @@ fn checkpoint_table(checkpoints: Vec<Checkpoint>) -> String {
             checkpoint.memory_bytes.map(size).unwrap_or_default(),
         ]
     });
-    table(&["cell", "name", "memory"], &[true, false, true], rows)
+    table(
+        &[texts.head_cell, texts.head_name, texts.head_memory],
+        &[true, false, true],
+        rows,
+    )
 }
 
 /// The manifest as a table.
-fn variables(names: &[NameInfo]) -> String {
+fn variables(names: &[NameInfo], texts: &SessionTexts) -> String {
     let rows = names.iter().map(|name| {
         let shape = match (&name.shape, name.length) {
             (Some(shape), _) => shape
@@ -369,7 +343,7 @@ fn variables(names: &[NameInfo]) -> String {
             (None, None) => String::new(),
         };
         let cell = if name.cell == 0 {
-            "seed".into()
+            texts.seed.into()
         } else {
             name.cell.to_string()
         };
@@ -382,83 +356,16 @@ fn variables(names: &[NameInfo]) -> String {
         ]
     });
     table(
-        &["name", "type", "shape", "size", "cell"],
+        &[
+            texts.head_name,
+            texts.head_type,
+            texts.head_shape,
+            texts.head_size,
+            texts.head_cell,
+        ],
         &[false, false, true, true, true],
         rows,
     )
-}
-
-/// The widest that a column gets; longer text is cut.
-const MAX_WIDTH: usize = 60;
-
-/// Rows in aligned columns, those of numbers to the right.
-fn table<const N: usize>(
-    head: &[&str; N],
-    right: &[bool; N],
-    rows: impl Iterator<Item = [String; N]>,
-) -> String {
-    let mut lines = vec![head.map(str::to_owned)];
-    lines.extend(rows.map(|row| row.map(|text| shorten(&visible(&text)))));
-    let mut widths = [0; N];
-    for line in &lines {
-        for (width, text) in widths.iter_mut().zip(line) {
-            *width = (*width).max(columns(text));
-        }
-    }
-    let mut out = String::new();
-    for line in &lines {
-        let mut shown = String::new();
-        for ((text, width), right) in line.iter().zip(widths).zip(right) {
-            let space = " ".repeat(width - columns(text));
-            let (before, after) = if *right {
-                (space.as_str(), "")
-            } else {
-                ("", space.as_str())
-            };
-            let _ = write!(shown, "{before}{text}{after}  ");
-        }
-        let _ = writeln!(out, "{}", shown.trim_end());
-    }
-    out
-}
-
-fn shorten(text: &str) -> String {
-    if columns(text) <= MAX_WIDTH {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    let mut width = 0;
-    for c in text.chars() {
-        width += column(c);
-        if width >= MAX_WIDTH {
-            break;
-        }
-        out.push(c);
-    }
-    out.push('…');
-    out
-}
-
-/// How many columns of a terminal a text takes.
-fn columns(text: &str) -> usize {
-    text.chars().map(column).sum()
-}
-
-/// Python's names may be Chinese, Japanese or Korean, which take two columns; nothing else that is
-/// wide or without width is likely in a table of names.
-fn column(c: char) -> usize {
-    match c {
-        '\u{300}'..='\u{36f}' => 0,
-        '\u{1100}'..='\u{115f}'
-        | '\u{2e80}'..='\u{a4cf}'
-        | '\u{ac00}'..='\u{d7a3}'
-        | '\u{f900}'..='\u{faff}'
-        | '\u{fe30}'..='\u{fe6f}'
-        | '\u{ff00}'..='\u{ff60}'
-        | '\u{1f300}'..='\u{1f9ff}'
-        | '\u{20000}'..='\u{3fffd}' => 2,
-        _ => 1,
-    }
 }
 
 /// A size for people.
@@ -481,7 +388,13 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use belljar_sandbox::protocol::Language;
+
     use super::*;
+
+    fn texts() -> &'static SessionTexts {
+        &Language::English.texts().session
+    }
 
     fn info(name: &str, type_name: &str, shape: Option<Vec<u64>>, length: Option<u64>) -> NameInfo {
         NameInfo {
@@ -497,23 +410,26 @@ mod tests {
 
     #[test]
     fn commands_are_read_with_what_they_are_given() {
-        assert_eq!(Command::parse("/vars").unwrap(), Command::Vars);
-        assert_eq!(Command::parse("  /quit  ").unwrap(), Command::Quit);
+        assert_eq!(Command::parse("/vars", texts()).unwrap(), Command::Vars);
+        assert_eq!(Command::parse("  /quit  ", texts()).unwrap(), Command::Quit);
         let put = Command::Put {
             path: "my file.csv".into(),
             name: Some("a b".into()),
         };
-        assert_eq!(Command::parse(r"/put 'my file.csv' a\ b").unwrap(), put);
+        assert_eq!(
+            Command::parse(r"/put 'my file.csv' a\ b", texts()).unwrap(),
+            put
+        );
         let get = Command::Get {
             name: String::new(),
             path: None,
         };
-        assert_eq!(Command::parse("/get ''").unwrap(), get);
+        assert_eq!(Command::parse("/get ''", texts()).unwrap(), get);
     }
 
     #[test]
     fn what_is_wrong_with_a_command_is_told() {
-        let wrong = |text: &str| Command::parse(text).unwrap_err().to_string();
+        let wrong = |text: &str| Command::parse(text, texts()).unwrap_err().to_string();
         assert!(
             wrong("/nothing").contains("commands: /help, /vars, /files"),
             "{}",
@@ -542,7 +458,7 @@ mod tests {
             seeded,
         ];
         assert_eq!(
-            variables(&names),
+            variables(&names, texts()),
             "\
 name  type                 shape     size  cell
 df    pandas.DataFrame  1000 × 4  2.0 KiB     3
@@ -554,12 +470,15 @@ x     int                         2.0 KiB     3
 
     #[test]
     fn a_guests_words_can_not_break_the_table() {
-        let shown = variables(&[info(
-            "x",
-            &format!("a\n\x1b[2J{}", "b".repeat(100)),
-            None,
-            None,
-        )]);
+        let shown = variables(
+            &[info(
+                "x",
+                &format!("a\n\x1b[2J{}", "b".repeat(100)),
+                None,
+                None,
+            )],
+            texts(),
+        );
         assert_eq!(shown.lines().count(), 2, "{shown}");
         assert!(shown.contains("a<U+000A><U+001B>[2Jbbb"), "{shown}");
         assert!(shown.contains('…'));

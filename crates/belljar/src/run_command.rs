@@ -6,27 +6,29 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow, bail};
 use belljar_agent::{
     Agent, Branches, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile,
-    Progress, Provider, Run, RunEvent, Start,
+    Progress, Provider, Run, RunEvent, Start, Surface, TaskFile, Tool, tools_on,
 };
+use belljar_journal::RunId;
 use belljar_sandbox::protocol::Language;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::approve::{Person, eprint_text, text};
 use crate::mcp_servers::mcp_tools;
 use crate::run_screen::{RunScreen, StatusLine};
 use crate::settings::{Settings, SettingsArgs};
-use crate::show;
 use crate::start::SessionArgs;
-use crate::words::pick;
+use crate::transfer::{FileArgs, Input};
+use crate::{runs_find, show};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The answer goes to standard output; thoughts, code and output are streamed to standard error. \
-Ctrl-C interrupts the running cell; a second Ctrl-C ends the run with the best answer so far.
+Ctrl-C interrupts the running cell; a second Ctrl-C ends the run and shows its last output.
 
 Exit codes: 0 answered; 1 not answered, with the reason; 2 cannot start; 3 waits for approval \
-(`belljar runs approve`); 130 ended by Ctrl-C.
+(`belljar runs approve`); 4 answered, but unverified, with the doubts; 130 ended by Ctrl-C.
 
 Models are named PROVIDER/MODEL; the providers are openai, anthropic, qwen, ollama, llamacpp and vllm. \
 The key is read from the provider's variable, such as OPENAI_API_KEY. `belljar config` shows all \
@@ -34,19 +36,25 @@ settings and the settings file.
 
 Examples:
   belljar run --model openai/gpt-5-mini 'How many primes are there below 30000?'
-  belljar run --model ollama/qwen2.5-coder --file sales.csv 'Which product sold most?'
+  belljar run --model ollama/qwen2.5-coder --put sales.csv 'Which product sold most?'
+  belljar run --continue 0656 --out plots 'Now plot the sales of each month.'
   belljar run --model llamacpp/local --base-url http://127.0.0.1:8080/v1 --json '…'
-  belljar run --model qwen/qwen3-coder-plus --file log.txt --branches 4 --check 'len(rows) > 0' 'Parse the log.'")]
+  belljar run --model qwen/qwen3-coder-plus --put log.txt --branches 4 --check 'len(rows) > 0' 'Parse the log.'")]
 pub(crate) struct RunArgs {
     /// Task for the model
     task: String,
-    /// File for the run, under its own name (repeatable)
-    #[arg(long, value_name = "PATH")]
+    /// Continue an ended run, by its id or the beginning of it
+    #[arg(long = "continue", value_name = "RUN")]
+    parent: Option<String>,
+    #[command(flatten)]
+    files: FileArgs,
+    /// The earlier name of `--put`
+    #[arg(long, value_name = "PATH", hide = true)]
     file: Vec<PathBuf>,
     #[command(flatten)]
     settings: SettingsArgs,
     /// Tool for the model besides python (repeatable)
-    #[arg(long, value_name = "NAME", value_parser = [belljar_agent::COMPUTE, belljar_agent::PLAN, belljar_agent::READ_FILE])]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(tools_on(Surface::Cli).map(Tool::name)))]
     tool: Vec<String>,
     /// Maximum values (2 to 8) that `tools.branch([…])` tries, each in a fork
     #[arg(long, value_name = "N", requires = "check", value_parser = clap::value_parser!(u32).range(2..=8))]
@@ -91,6 +99,7 @@ pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile
         model: model.to_string(),
         dialect: settings.dialect,
         language: settings.language,
+        prompts: None,
         budget: settings.budget.clone(),
         context_window: profile.context_window,
         max_tokens: settings.max_tokens,
@@ -105,12 +114,21 @@ pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile
     }
 }
 
-pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&args.settings)?;
+pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
+    args.files.put.append(&mut args.file);
+    let mut settings = Settings::load(&args.settings)?;
     let language = settings.language;
+    let parent = match &args.parent {
+        Some(parent) => Some(find_parent(&settings, parent).await?),
+        None => None,
+    };
+    if let (Some((_, before)), None) = (&parent, &settings.model) {
+        args.settings.model = Some(before.model.clone());
+        settings = Settings::load(&args.settings)?;
+    }
     let (model, profile) = settings.required_model()?;
     if args.task.trim().is_empty() {
-        bail!("{}", pick(language, ["the task is empty", "任务为空"]));
+        bail!(language.texts().run.task_empty);
     }
     let mut start = Start {
         task: args.task.clone(),
@@ -119,7 +137,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         ..start_of(&settings, &model, &profile)
     };
     let provider = Provider::new(profile, &model.model)?;
-    let files = read_files(&args.file, language)?;
+    let files = read_files(&args.files, language)?;
     // Their servers live as long as the run.
     let (tools, _servers) = mcp_tools(&settings).await?;
     let engine = args.session.engine().await?;
@@ -131,8 +149,17 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);
     }
-    let live = agent.start(start).await?;
-    let code = follow(live, args.json, language).await;
+    let live = match parent {
+        None => agent.start(start).await?,
+        Some((parent, before)) => {
+            // Its files, unless there is a new one of the same name.
+            let is_new = |old: &&TaskFile| start.files.iter().all(|new| new.name != old.name);
+            let old: Vec<TaskFile> = before.files.iter().filter(is_new).cloned().collect();
+            start.files.extend(old);
+            agent.start_after(&parent, start).await?
+        }
+    };
+    let code = follow(live, args.json, language, &args.files).await;
     engine.shutdown().await;
     code
 }
@@ -142,55 +169,34 @@ fn branches(args: &RunArgs, language: Language) -> anyhow::Result<Option<Branche
         return Ok(None);
     };
     let branches = Branches::new(most, check);
-    branches.map(Some).map_err(|error| match language {
-        Language::English => anyhow!("`--check`: {error}\nhint: for example `len(rows) == 3`"),
-        Language::Chinese => {
-            anyhow!("`--check`：必须是一个 Python 表达式\n提示：例如 `len(rows) == 3`")
-        }
-    })
+    branches
+        .map(Some)
+        .map_err(|error| anyhow!(language.texts().run.check(&error)))
 }
 
-/// The files that a run gets, each under a name of its own.
-fn read_files(paths: &[PathBuf], language: Language) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-    for path in paths {
-        let shown = path.display();
-        let at = |what: [&str; 2]| format!("--file {shown}: {}", pick(language, what));
-        let unreadable = |error: std::io::Error| match language {
-            Language::English => anyhow!(
-                "--file {shown}: {error}\nhint: check the path, which is relative to the current directory, and \
-                 its permissions"
-            ),
-            Language::Chinese => {
-                anyhow!("--file {shown}：{error}\n提示：请检查路径（相对于当前目录）和读取权限")
-            }
-        };
-        let found = std::fs::metadata(path).map_err(unreadable)?;
-        if found.is_dir() {
-            bail!(at([
-                "is a directory\nhint: give its files, each with `--file`, or an archive of it",
-                "这是一个目录\n提示：请用 `--file` 逐个给出其中的文件，或给出压缩包",
-            ]));
-        }
-        if !found.is_file() || found.len() > FILE_BYTES {
-            bail!(at([
-                "a run takes only regular files of at most 256 MiB",
-                "只能给出不超过 256 MiB 的普通文件",
-            ]));
-        }
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name
-            .with_context(|| at(["the file name is not valid UTF-8", "文件名不是有效的 UTF-8"]))?;
-        if files.iter().any(|(other, _)| other == name) {
-            bail!(at([
-                "another file has the same name\nhint: rename one of them",
-                "已有同名文件\n提示：请重命名其中一个",
-            ]));
-        }
-        let contents = std::fs::read(path).map_err(unreadable)?;
-        files.push((name.to_owned(), contents));
+/// The run to continue, and how it started.
+async fn find_parent(settings: &Settings, begins: &str) -> anyhow::Result<(RunId, Start)> {
+    let directory = runs_find::open(&settings.runs_dir, begins).await?;
+    let (id, events) = runs_find::find(directory.journal(), begins).await?;
+    let run = Run::fold(&events)?;
+    match run.start() {
+        Some(start) => Ok((id, start.clone())),
+        None => bail!(settings.language.texts().run.no_first_event),
     }
-    Ok(files)
+}
+
+/// The files that a run gets. They are kept with it, so they are not as large as a session's may be.
+fn read_files(files: &FileArgs, language: Language) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let texts = &language.texts().run;
+    let read = |Input { name, path }| {
+        let unreadable =
+            |error: std::io::Error| anyhow!(texts.file_unreadable(&path.display(), &error));
+        if std::fs::metadata(&path).map_err(unreadable)?.len() > FILE_BYTES {
+            bail!(texts.file_too_large(&path.display(), FILE_BYTES >> 20));
+        }
+        Ok((name, std::fs::read(&path).map_err(unreadable)?))
+    };
+    files.inputs()?.into_iter().map(read).collect()
 }
 
 /// Drives a run, and shows it.
@@ -198,6 +204,7 @@ pub(crate) async fn follow(
     live: LiveRun,
     json: bool,
     language: Language,
+    files: &FileArgs,
 ) -> anyhow::Result<ExitCode> {
     let (id, artifacts) = (live.id().clone(), live.artifacts());
     let mut screen = RunScreen::new(language);
@@ -229,8 +236,14 @@ pub(crate) async fn follow(
     } else {
         screen.end(&run, &artifacts)?;
     }
+    let made = run
+        .ending()
+        .into_iter()
+        .flat_map(|ending| &ending.artifacts);
+    files.save_artifacts(&artifacts, made.map(|artifact| artifact.path.clone()))?;
     let code = match run.ending().map(|ending| &ending.reason) {
         Some(ExitReason::Answered) => 0,
+        Some(ExitReason::Unverified { .. }) => UNVERIFIED,
         Some(ExitReason::Stopped) => 130,
         Some(_) => 1,
         None => {
@@ -241,6 +254,9 @@ pub(crate) async fn follow(
     Ok(ExitCode::from(code))
 }
 
+/// The exit code of a run whose answer is unverified.
+const UNVERIFIED: u8 = 4;
+
 /// The exit code of a run that waits for a person.
 pub(crate) const WAITS: u8 = 3;
 
@@ -249,15 +265,7 @@ pub(crate) fn tell_waiting(run: &Run, id: &str, language: Language) {
     for approval in run.undecided() {
         eprint_text(&text(approval, language));
     }
-    show::note(&match language {
-        Language::English => format!(
-            "[the run waits for approval: resume it with `belljar runs approve {id} --accept`, `--reject`, \
-             `--feedback TEXT` or `--edit FILE`]"
-        ),
-        Language::Chinese => format!(
-            "[任务等待批准：用 `belljar runs approve {id} --accept`、`--reject`、`--feedback TEXT` 或 `--edit FILE` 恢复运行]"
-        ),
-    });
+    show::note(&language.texts().run.waits(id));
 }
 
 pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
@@ -273,6 +281,7 @@ fn summary(run: &Run, id: &str, artifacts: &std::path::Path) -> serde_json::Valu
     serde_json::json!({
         "run": id,
         "answer": ending.and_then(|ending| ending.answer.as_ref()),
+        "last_output": ending.and_then(|ending| ending.last_output.as_ref()),
         "reason": ending.map(|ending| &ending.reason),
         "evidence": ending.map(|ending| &ending.evidence),
         "artifacts": ending.map(|ending| &ending.artifacts),
@@ -299,16 +308,10 @@ fn watch_interrupts(
             let again = last.is_some_and(|last| last.elapsed().as_secs() < 2);
             last = Some(std::time::Instant::now());
             if again || !control.interrupt() {
-                status.note(pick(language, ["[ending the run]", "[正在结束任务]"]));
+                status.note(language.texts().run.ending);
                 control.stop();
             } else {
-                status.note(pick(
-                    language,
-                    [
-                        "[cell interrupted; press Ctrl-C again to end the run]",
-                        "[单元已中断；再按一次 Ctrl-C 结束任务]",
-                    ],
-                ));
+                status.note(language.texts().run.interrupted);
             }
         }
     }))

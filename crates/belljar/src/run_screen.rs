@@ -13,11 +13,11 @@ use belljar_agent::{
     Branch, Call, Decision, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen,
     Spent, Task, TaskStatus, ToolAnswer,
 };
+use belljar_sandbox::protocol::texts::RunTexts;
 use belljar_sandbox::protocol::{Event, Language, Outcome, PlainStream, Status, Stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize;
 
-use crate::words::pick;
 use crate::{highlight, show, show_image};
 
 /// What is shown of a reply while it comes: lines, and characters of one.
@@ -95,17 +95,27 @@ pub(crate) struct RunScreen {
     called: usize,
 }
 
+/// Output of cells, with redrawn lines where the screen can move.
+fn cell_stream(moves: bool) -> PlainStream {
+    if moves {
+        PlainStream::redrawing()
+    } else {
+        PlainStream::default()
+    }
+}
+
 impl RunScreen {
     pub(crate) fn new(language: Language) -> Self {
         let colour = anstream::AutoStream::choice(&std::io::stderr());
+        let moves = std::io::stderr().is_terminal() && colour != anstream::ColorChoice::Never;
         Self {
             language,
-            moves: std::io::stderr().is_terminal() && colour != anstream::ColorChoice::Never,
+            moves,
             status: StatusLine::default(),
             started: Instant::now(),
             doing: String::new(),
             reply: String::new(),
-            cell: PlainStream::default(),
+            cell: cell_stream(moves),
             unended: false,
             called: 0,
         }
@@ -127,8 +137,8 @@ impl RunScreen {
         }
     }
 
-    fn say(&self, words: [&'static str; 2]) -> &'static str {
-        pick(self.language, words)
+    fn texts(&self) -> &'static RunTexts {
+        &self.language.texts().run
     }
 
     /// One line or more, after what a cell has written.
@@ -147,8 +157,8 @@ impl RunScreen {
     }
 
     /// Sets the status, with its elapsed time.
-    fn working(&mut self, what: [&'static str; 2], run: &Run) {
-        self.doing = format!("{}{}", self.say(what), self.totals(&run.spent()));
+    fn working(&mut self, what: &str, run: &Run) {
+        self.doing = format!("{what}{}", self.totals(&run.spent()));
         self.draw_status();
     }
 
@@ -177,9 +187,9 @@ impl RunScreen {
         match event {
             RunEvent::Asked { .. } => {
                 self.reply.clear();
-                self.working(["the model is writing", "模型正在书写"], run);
+                self.working(self.texts().model_writing, run);
             }
-            RunEvent::CallStarted { .. } => self.working(["running", "正在运行"], run),
+            RunEvent::CallStarted { .. } => self.working(self.texts().running, run),
             _ => {}
         }
     }
@@ -198,10 +208,7 @@ impl RunScreen {
             ReplyEvent::Retrying { after_ms, why } => {
                 self.reply.clear();
                 let after = seconds(*after_ms);
-                let text = match self.language {
-                    Language::English => format!("[{why}; retrying in {after:.1} s]"),
-                    Language::Chinese => format!("[{why}；{after:.1} 秒后重试]"),
-                };
+                let text = self.texts().retrying(why, after);
                 self.note(&text);
                 self.draw_status();
             }
@@ -226,14 +233,15 @@ impl RunScreen {
                     }
                 }
             }
-            Event::Denied(denial) => self.note(&format!("[network: {denial}]")),
+            Event::Denied(denial) => self.note(&self.language.texts().session.network(denial)),
             Event::Truncated { .. } => {
-                self.note(self.say(["[output truncated here: too long]", "[输出过长，此处截断]"]));
+                self.note(self.texts().output_truncated);
             }
             Event::Outcome(outcome) => self.outcome(outcome),
             Event::Started { .. }
             | Event::Called { .. }
             | Event::CallDenied { .. }
+            | Event::Cleared { .. }
             | Event::CallCancelled { .. } => {}
         }
     }
@@ -251,10 +259,13 @@ impl RunScreen {
     fn outcome(&mut self, outcome: &Outcome) {
         let rest = self.cell.finish();
         self.output(&rest);
-        self.cell = PlainStream::default();
+        self.cell = cell_stream(self.moves);
         if let Some(exception) = &outcome.exception {
             self.line(show::message(exception.traceback.trim_end()).red());
-        } else if outcome.status != Status::Success
+        }
+        // An exception says it all, unless an option would help.
+        if outcome.status != Status::Success
+            && (outcome.exception.is_none() || outcome.remedy.is_some())
             && let Some(next) = outcome.next_step(self.language)
         {
             self.line(show::message(&next).yellow());
@@ -276,11 +287,7 @@ impl RunScreen {
                 self.line(show::message(text.trim_end()));
             }
             for image in &cell.images {
-                let (kind, bytes) = (&image.media_type, image.bytes);
-                self.note(&match self.language {
-                    Language::English => format!("[image: {kind}, {bytes} bytes]"),
-                    Language::Chinese => format!("[图像：{kind}，{bytes} 字节]"),
-                });
+                self.note(&self.texts().image(&image.media_type, image.bytes));
             }
         }
     }
@@ -295,10 +302,7 @@ impl RunScreen {
             } => {
                 let tokens = reply.usage.input_tokens + reply.usage.output_tokens;
                 let took = seconds(*took_ms);
-                let mut head = match self.language {
-                    Language::English => format!("── step {step} · {took:.1} s · {tokens} tokens"),
-                    Language::Chinese => format!("── 第 {step} 步 · {took:.1} 秒 · {tokens} 词元"),
-                };
+                let mut head = self.texts().step(*step, took, tokens);
                 head.push_str(&self.cost(cost.unwrap_or_default()));
                 self.line(head.dimmed());
                 self.thinking(&reply.thinking);
@@ -342,9 +346,7 @@ impl RunScreen {
             }
             RunEvent::ApprovalDecided { decision, .. } => self.decided(decision),
             RunEvent::RolledBack { .. } => {
-                let words =
-                    self.say(["[repetition detected, rolled back]", "[检测到重复，已回滚]"]);
-                self.line(words.yellow());
+                self.line(self.texts().rolled_back.yellow());
             }
             RunEvent::SessionStarted {
                 note: Some(note), ..
@@ -365,7 +367,7 @@ impl RunScreen {
             }
             self.line(format!("{} {arguments}", format!("→ {tool}").cyan()));
         } else if self.called == MOST_CALLS + 1 {
-            self.note(self.say(["[more calls]", "[更多调用]"]));
+            self.note(self.texts().more_calls);
         }
     }
 
@@ -373,7 +375,7 @@ impl RunScreen {
     fn branched(&mut self, branches: &[Branch]) {
         for branch in branches {
             let why = branch.why.as_deref();
-            let why = why.unwrap_or(self.say(["accepted", "已接受"]));
+            let why = why.unwrap_or(self.texts().accepted);
             let text = show::message(&format!("{} — {why}", branch.alternative));
             let text = text.replace('\n', " ");
             if branch.accepted {
@@ -385,25 +387,17 @@ impl RunScreen {
     }
 
     fn decided(&mut self, decision: &Decision) {
-        let words = match decision {
-            Decision::Accept { rest_of_run: false } => ["[approved]", "[已批准]"],
-            Decision::Accept { rest_of_run: true } => [
-                "[approved, also similar requests for the rest of the run]",
-                "[已批准，本次任务中同类请求不再询问]",
-            ],
+        let texts = self.texts();
+        match decision {
+            Decision::Accept { rest_of_run: false } => self.note(texts.approved),
+            Decision::Accept { rest_of_run: true } => self.note(texts.approved_rest),
             Decision::Edit { code } => {
-                self.note(self.say(["[code edited by a person:]", "[代码已由人工修改：]"]));
+                self.note(texts.edited);
                 self.code(code);
-                return;
             }
-            Decision::Feedback { text } => {
-                let said = self.say(["[not approved: ", "[未批准："]);
-                self.note(&format!("{said}{text}]"));
-                return;
-            }
-            Decision::Reject => ["[not approved]", "[未批准]"],
-        };
-        self.note(self.say(words));
+            Decision::Feedback { text } => self.note(&texts.not_approved_because(text)),
+            Decision::Reject => self.note(texts.not_approved),
+        }
     }
 
     fn code(&mut self, code: &str) {
@@ -421,11 +415,7 @@ impl RunScreen {
             self.line(line.dimmed().italic());
         }
         if let Some(more) = lines.len().checked_sub(THINKING_LINES + 1) {
-            let more = more + 1;
-            self.note(&match self.language {
-                Language::English => format!("[{more} more lines of thought]"),
-                Language::Chinese => format!("[还有 {more} 行思考]"),
-            });
+            self.note(&self.texts().more_thought(more + 1));
         }
     }
 
@@ -463,29 +453,22 @@ impl RunScreen {
             }
         }
         let Some(tree) = &run.plan().tree else { return };
-        let mut text = format!(
-            "{}{}",
-            self.say(["plan: ", "计划："]),
-            show::message(&tree.core_goal).replace('\n', " ")
-        );
+        let goal = show::message(&tree.core_goal).replace('\n', " ");
+        let mut text = self.texts().plan(&goal);
         list(&tree.tree_nodes, 1, &mut text);
         self.line(text.cyan());
     }
 
     fn cost(&self, money: f64) -> String {
-        match self.language {
-            _ if money <= 0.0 => String::new(),
-            Language::English => format!(" · cost {money:.4}"),
-            Language::Chinese => format!(" · 费用 {money:.4}"),
+        if money > 0.0 {
+            self.texts().cost(money)
+        } else {
+            String::new()
         }
     }
 
     fn totals(&self, spent: &Spent) -> String {
-        let (steps, tokens) = (spent.steps, spent.tokens());
-        let text = match self.language {
-            Language::English => format!(" · {steps} steps · {tokens} tokens"),
-            Language::Chinese => format!(" · {steps} 步 · {tokens} 词元"),
-        };
+        let text = self.texts().totals(spent.steps, spent.tokens());
         text + &self.cost(spent.money)
     }
 
@@ -495,103 +478,60 @@ impl RunScreen {
             return Ok(());
         };
         if let Some(answer) = &ending.answer {
-            self.line(self.say(["── answer", "── 答案"]).dimmed());
+            match ending.reason {
+                ExitReason::Unverified { .. } => self.line(self.texts().answer_unverified.yellow()),
+                _ => self.line(self.texts().answer.dimmed()),
+            }
             crate::run_command::print_line(&show::message(answer))?;
+        } else if let Some(output) = &ending.last_output {
+            // Not to standard output: a program that reads it would take it for the answer.
+            self.line(self.texts().last_output.yellow());
+            self.line(show::message(output));
         }
         for value in &ending.evidence {
-            let place = self.place(value.seen.as_ref());
-            let text = format!("   {} — {place}", show::message(&value.value));
+            let text = format!("   {}", show::message(&value.text(self.language)));
             match value.seen {
+                None | Some(Seen::Code { .. }) => self.line(text.yellow()),
                 Some(_) => self.line(text.dimmed()),
-                None => self.line(text.yellow()),
             }
         }
         if !ending.artifacts.is_empty() {
             let names: Vec<&str> = ending.artifacts.iter().map(|a| a.path.as_str()).collect();
             let names = show::message(&names.join(", "));
-            let place = artifacts.display();
-            self.line(match self.language {
-                Language::English => format!("files: {names} in {place}"),
-                Language::Chinese => format!("文件：{names}，位于 {place}"),
-            });
+            self.line(self.texts().files(&names, &artifacts.display()));
         }
         for lost in &ending.not_kept {
             let (path, why) = (show::message(&lost.path), show::message(&lost.why));
-            let text = match self.language {
-                Language::English => format!("not kept: {path} ({why})"),
-                Language::Chinese => format!("未保留：{path}（{why}）"),
-            };
+            let text = self.texts().not_kept(&path, &why);
             self.line(text.yellow());
         }
         if ending.not_kept_more > 0 {
-            let more = ending.not_kept_more;
-            let text = match self.language {
-                Language::English => format!("{more} more files were not kept"),
-                Language::Chinese => format!("还有 {more} 个文件未保留"),
-            };
+            let text = self.texts().more_not_kept(ending.not_kept_more);
             self.line(text.yellow());
         }
         let spent = run.spent();
         let time = seconds(spent.model_ms + spent.tool_ms);
-        let unit = self.say(["s", "秒"]);
         let totals = self.totals(&spent);
         let totals = totals.trim_start_matches(" · ");
-        self.line(format!("── {totals} · {time:.1} {unit}").dimmed());
-        if ending.reason != ExitReason::Answered {
-            let why = self.why(&ending.reason);
-            let text = match self.language {
-                Language::English => format!("[not answered: {why}]"),
-                Language::Chinese => format!("[没有得到答案：{why}]"),
-            };
-            self.line(text.yellow());
+        self.line(self.texts().total_time(totals, time).dimmed());
+        let language = self.language;
+        match &ending.reason {
+            ExitReason::Answered => {}
+            ExitReason::Unverified { doubts } => {
+                for doubt in doubts {
+                    let text = show::message(&doubt.text(language));
+                    self.line(self.texts().unverified(&text).yellow());
+                }
+            }
+            reason => {
+                let why = match reason {
+                    ExitReason::ModelFailed { error } => show::message(error),
+                    reason => reason.text(language),
+                };
+                self.line(self.texts().not_answered(&why).yellow());
+            }
         }
         Ok(())
-    }
-
-    fn place(&self, seen: Option<&Seen>) -> String {
-        match (seen, self.language) {
-            (
-                Some(Seen::Output {
-                    step,
-                    cell,
-                    rounded,
-                    ..
-                }),
-                language,
-            ) => {
-                let place = match (cell, language) {
-                    (Some(cell), Language::English) => format!("cell {cell} (step {step})"),
-                    (Some(cell), Language::Chinese) => format!("单元 {cell}（第 {step} 步）"),
-                    (None, Language::English) => format!("step {step}"),
-                    (None, Language::Chinese) => format!("第 {step} 步"),
-                };
-                let rounded = rounded.then(|| self.say([", rounded", "，已取整"]));
-                place + rounded.unwrap_or_default()
-            }
-            (Some(Seen::Task), _) => self.say(["the task", "任务"]).into(),
-            (None, _) => self.say(["no evidence", "无证据"]).into(),
-        }
-    }
-
-    fn why(&self, reason: &ExitReason) -> String {
-        let words = match reason {
-            ExitReason::Answered => ["answered", "已回答"],
-            ExitReason::ModelFailed { error } => return show::message(error),
-            ExitReason::NotUnderstood => [
-                "the model's replies were not understood",
-                "无法理解模型的回复",
-            ],
-            ExitReason::Repetition => ["the run kept repeating itself", "任务陷入重复"],
-            ExitReason::Budget { part } => {
-                let part = format!("{part:?}").to_lowercase();
-                return match self.language {
-                    Language::English => format!("the budget is used up ({part})"),
-                    Language::Chinese => format!("预算已用完（{part}）"),
-                };
-            }
-            ExitReason::Stopped => ["stopped", "已停止"],
-        };
-        self.say(words).into()
     }
 }
 

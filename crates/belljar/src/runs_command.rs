@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use belljar_agent::{
-    Agent, Approval, Decision, Effect, ExitReason, FILE_BYTES, Provider, Run, RunEvent,
-    artifacts_directory, notebook, page, read_events, script,
+    Agent, Approval, Decision, Effect, ExitReason, Provider, Run, RunError, RunEvent,
+    RunsDirectory, artifacts_directory, notebook, page, read_events, script,
 };
 use belljar_journal::{Blobs, Journal, RunId};
 use clap::{Args, Subcommand};
@@ -17,9 +17,11 @@ use crate::run_command::{
     WAITS, evaluator, follow, print_line, profile, runs_directory, tell_waiting,
 };
 use crate::run_screen::RunScreen;
+use crate::runs_find::{find, find_id, ids, open};
 use crate::settings::Settings;
 use crate::start::SessionArgs;
-use crate::{runs_timing, settings, show};
+use crate::transfer::FileArgs;
+use crate::{runs_timing, settings, show, table, words};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
@@ -28,6 +30,9 @@ pub(crate) enum RunsCommand {
         /// Maximum number of runs
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
+        /// List runs that started before this one
+        #[arg(long, value_name = "RUN")]
+        before: Option<String>,
     },
     /// Show what a run did
     Show {
@@ -64,6 +69,26 @@ pub(crate) enum RunsCommand {
         /// Run id, or the beginning of it
         run: String,
     },
+    /// Delete a run with its files and artifacts
+    Delete {
+        /// Run id, or the beginning of it
+        run: String,
+    },
+}
+
+impl RunsCommand {
+    /// The run that it is about.
+    fn run(&self) -> Option<&str> {
+        match self {
+            Self::List { before, .. } => before.as_deref(),
+            Self::Show { run, .. }
+            | Self::Export { run, .. }
+            | Self::Replay { run }
+            | Self::Delete { run } => Some(run),
+            Self::Resume(args) => Some(&args.run),
+            Self::Approve(args) => Some(&args.resume.run),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -137,23 +162,18 @@ async fn approve(
     let waiting = run.undecided();
     let language = settings::load()?.language;
     if waiting.is_empty() {
-        bail!("run `{}` has no pending approval", id.as_str());
+        bail!(language.texts().run.no_approval(id.as_str()));
     }
     let Some(decision) = args.decision()? else {
         tell_waiting(&run, id.as_str(), language);
         return Ok(ExitCode::from(WAITS));
     };
     let meant: Vec<&Approval> = match args.only.as_deref() {
-        None if waiting.len() > 1 => bail!(
-            "{} approvals are pending\nhint: select one with `--only`: {}, or `all`",
-            waiting.len(),
-            waiting
-                .iter()
-                .take(20)
-                .map(|a| a.id.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
+        None if waiting.len() > 1 => {
+            let ids = waiting.iter().take(20).map(|a| a.id.as_str());
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            bail!(language.texts().run.several_approvals(waiting.len(), &ids))
+        }
         None | Some("all") => waiting.iter().collect(),
         Some(only) => waiting
             .iter()
@@ -161,11 +181,8 @@ async fn approve(
             .collect(),
     };
     if meant.is_empty() {
-        bail!(
-            "no pending approval `{}`\nhint: `belljar runs approve {}` lists them",
-            args.only.unwrap_or_default(),
-            id.as_str()
-        );
+        let only = args.only.unwrap_or_default();
+        bail!(language.texts().run.no_such_approval(&only, id.as_str()));
     }
     let decisions: Vec<(Approval, Decision)> = meant
         .into_iter()
@@ -195,20 +212,28 @@ async fn resume(
     for (approval, decision) in decisions {
         live.decide(&approval.id, &approval.hash, decision).await?;
     }
-    let code = follow(live, args.json, settings.language).await;
+    let code = follow(live, args.json, settings.language, &FileArgs::default()).await;
     engine.shutdown().await;
     code
 }
 
 pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
     let directory = runs_directory()?;
-    let journal = Journal::open(&directory).await?;
+    let runs = match command.run() {
+        // Nothing is made where there is nothing to list.
+        None if !RunsDirectory::exists(&directory) => {
+            show::note(&words::texts().run.no_runs_yet(&directory.display()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        begins => open(&directory, begins.unwrap_or_default()).await?,
+    };
+    let journal = runs.journal();
     match command {
-        RunsCommand::List { limit } => list(&journal, limit).await,
+        RunsCommand::List { limit, before } => list(&runs, limit, before.as_deref()).await,
         RunsCommand::Show { run, timing, json } => {
-            let (id, events) = find(&journal, &run).await?;
+            let (id, events) = find(journal, &run).await?;
             if timing {
-                runs_timing::show(&journal, &id, &events, json).await?;
+                runs_timing::show(journal, &id, &events, json).await?;
             } else if json {
                 let mut out = std::io::stdout().lock();
                 for event in &events {
@@ -226,28 +251,28 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Resume(args) => {
-            let (id, events) = find(&journal, &args.run).await?;
+            let (id, events) = find(journal, &args.run).await?;
             resume(&args, &directory, &id, &events, Vec::new()).await
         }
-        RunsCommand::Approve(args) => approve(*args, &directory, &journal).await,
+        RunsCommand::Approve(args) => approve(*args, &directory, journal).await,
         RunsCommand::Export { run, ipynb, py, .. } => {
-            let (_, events) = find(&journal, &run).await?;
-            let blobs = Blobs::open(&directory, FILE_BYTES).await?;
+            let (_, events) = find(journal, &run).await?;
+            let blobs = runs.blobs();
             let text = if ipynb {
-                serde_json::to_string_pretty(&notebook(&events, &blobs).await?)?
+                serde_json::to_string_pretty(&notebook(&events, blobs).await?)?
             } else if py {
-                script(&events, &blobs).await?
+                script(&events, blobs).await?
             } else {
-                page(&events, &blobs).await?
+                page(&events, blobs).await?
             };
             print_line(&text)?;
             Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Replay { run } => {
-            let (_, events) = find(&journal, &run).await?;
-            let blobs = Blobs::open(&directory, FILE_BYTES).await?;
-            replay(&events, &blobs).await
+            let (_, events) = find(journal, &run).await?;
+            replay(&events, runs.blobs()).await
         }
+        RunsCommand::Delete { run } => delete(&runs, &find_id(journal, &run).await?).await,
     }
 }
 
@@ -255,49 +280,39 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
 fn model_of(events: &[RunEvent]) -> anyhow::Result<&str> {
     match events.first() {
         Some(RunEvent::Started(start)) => Ok(&start.model),
-        _ => bail!("the journal of the run has no first event"),
+        _ => bail!(words::texts().run.no_first_event),
     }
 }
 
-/// The run whose name begins so, and its events.
-async fn find(journal: &Journal, begins: &str) -> anyhow::Result<(RunId, Vec<RunEvent>)> {
-    let mut found = Vec::new();
-    let mut before: Option<RunId> = None;
-    loop {
-        let page = journal.runs(before.as_ref(), 200).await?;
-        let Some(last) = page.last() else { break };
-        before = Some(last.first.run.clone());
-        found.extend(
-            page.into_iter()
-                .map(|summary| summary.first.run)
-                .filter(|id| id.as_str().starts_with(begins)),
-        );
-    }
-    match found.as_slice() {
-        [one] => Ok((one.clone(), read_events(journal, one).await?.0)),
-        [] => bail!("no such run: `{begins}`\nhint: `belljar runs list` lists all runs"),
-        several => bail!(
-            "the id `{begins}` is ambiguous: {} runs begin with it\nhint: give more of the id",
-            several.len()
-        ),
-    }
-}
-
-async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
-    for summary in journal.runs(None, limit).await? {
+async fn list(
+    runs: &RunsDirectory,
+    limit: usize,
+    before: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    let texts = &words::texts().run;
+    let journal = runs.journal();
+    let before = match before {
+        Some(begins) => Some(find_id(journal, begins).await?),
+        None => None,
+    };
+    let mut rows = Vec::new();
+    let page = journal.runs(before.as_ref(), limit).await?;
+    for summary in &page {
+        let id = &summary.first.run;
         let task = match summary.first.decode::<RunEvent>() {
             Ok(RunEvent::Started(start)) => start.task,
             _ => "?".into(),
         };
         let state = match summary.last.decode::<RunEvent>() {
-            Ok(RunEvent::Ended(ending)) if ending.reason == ExitReason::Answered => "answered",
-            Ok(RunEvent::Ended(_)) => "ended",
-            Ok(RunEvent::ApprovalAsked(_)) => "waits",
-            _ => "open",
+            Ok(RunEvent::Ended(ending)) => match ending.reason {
+                ExitReason::Answered => texts.state_answered,
+                ExitReason::Unverified { .. } => texts.state_unverified,
+                _ => texts.state_ended,
+            },
+            Ok(RunEvent::ApprovalAsked(_)) => texts.state_waits,
+            _ if runs.is_driven(id) => texts.state_running,
+            _ => texts.state_interrupted,
         };
-        let task: String = show::message(&task).chars().take(70).collect();
-        let task = task.replace('\n', " ");
-        let id = &summary.first.run;
         // Of a run that can't be read, such as one of a newer Belljar, the others are listed still.
         let events = read_events(journal, id).await.map(|(events, _)| events);
         let (mut steps, mut money) = (0, 0.0);
@@ -311,17 +326,62 @@ async fn list(journal: &Journal, limit: usize) -> anyhow::Result<ExitCode> {
             0.0 => "-".to_owned(),
             money => format!("{money:.4}"),
         };
-        let id = id.as_str();
-        print_line(&format!(
-            "{id}  {state:8}  {steps:3} steps  {money:>8}  {task}"
-        ))?;
+        rows.push([
+            id.to_string(),
+            table::time(summary.first.at.0 / 1_000_000),
+            state.to_owned(),
+            steps.to_string(),
+            money,
+            show::message(&task).replace('\n', " "),
+        ]);
     }
+    table::print(
+        &[
+            texts.head_run,
+            texts.head_started,
+            texts.head_state,
+            texts.head_steps,
+            texts.head_cost,
+            texts.head_task,
+        ],
+        &[false, false, false, true, true, false],
+        rows.into_iter(),
+    )?;
+    if let Some(last) = page.last().map(|summary| &summary.first.run)
+        && !journal.runs(Some(last), 1).await?.is_empty()
+    {
+        show::note(&texts.more_runs(last.as_str()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes a run: its files, its events, and, unless another run is being driven, what it alone used.
+async fn delete(runs: &RunsDirectory, id: &RunId) -> anyhow::Result<ExitCode> {
+    let texts = &words::texts().run;
+    let held = match runs.delete_files(id).await {
+        Err(RunError::Driven(_)) => bail!(texts.run_driven(id.as_str())),
+        held => held?,
+    };
+    runs.journal().remove(id).await?;
+    drop(held);
+    let others = ids(runs.journal()).await?;
+    if !others.iter().any(|other| runs.is_driven(other)) {
+        runs.sweep().await?;
+    }
+    show::note(&texts.run_deleted(id.as_str()));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Compares each request that the events lead to with the recorded one.
 async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> {
+    let texts = &words::texts().run;
     let (profile, model) = profile(model_of(events)?, None)?;
+    if let Some(RunEvent::Started(start)) = events.first()
+        && let (Some(recorded), current) = (&start.prompts, start.language.prompts_version())
+        && *recorded != current
+    {
+        show::note(&texts.replay_prompts_differ(recorded, &current));
+    }
     let mut run = Run::default();
     let mut same = 0;
     for event in events {
@@ -331,14 +391,12 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
                 Effect::AskModel { request, .. } => profile.body(&model, &request).to_string(),
                 other => {
                     let now = match other {
-                        Effect::Perform { .. } => "call tools",
-                        Effect::RollBack { .. } => "roll back",
-                        Effect::Finish(_) => "end",
-                        _ => "do something else",
+                        Effect::Perform { .. } => texts.replay_call_tools,
+                        Effect::RollBack { .. } => texts.replay_roll_back,
+                        Effect::Finish(_) => texts.replay_end,
+                        _ => texts.replay_other,
                     };
-                    print_line(&format!(
-                        "step {step} differs: recorded a model request, now the run would {now}"
-                    ))?;
+                    print_line(&texts.replay_would(*step, now))?;
                     return Ok(ExitCode::from(1));
                 }
             };
@@ -356,15 +414,16 @@ async fn replay(events: &[RunEvent], blobs: &Blobs) -> anyhow::Result<ExitCode> 
                     text[from.unwrap_or(0)..].chars().take(120).collect()
                 };
                 let mut out = std::io::stdout().lock();
-                writeln!(out, "step {step} differs at byte {at}:")?;
-                writeln!(out, "  recorded: {}", show::message(&near(&asked)))?;
-                writeln!(out, "  now:      {}", show::message(&near(&now)))?;
+                writeln!(out, "{}", texts.replay_differs(*step, at))?;
+                let [asked, now] = [&asked, now.as_str()].map(|text| show::message(&near(text)));
+                writeln!(out, "{}", texts.replay_recorded(&asked))?;
+                writeln!(out, "{}", texts.replay_now(&now))?;
                 return Ok(ExitCode::from(1));
             }
             same += 1;
         }
         run.apply(event)?;
     }
-    print_line(&format!("{same} requests, all identical"))?;
+    print_line(&texts.replay_identical(same))?;
     Ok(ExitCode::SUCCESS)
 }

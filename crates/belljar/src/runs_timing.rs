@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::run_command::print_line;
 use crate::run_screen::seconds;
-use crate::words::pick;
 use crate::{settings, show};
 
 /// Maximum number of slowest steps listed.
@@ -44,17 +43,16 @@ pub(crate) async fn show(
 }
 
 fn table(timing: &Timing, wall_ms: u64, other_ms: u64, language: Language) -> anyhow::Result<()> {
-    let spent = timing.spent;
+    let (spent, texts) = (timing.spent, &language.texts().run);
     let mut out = std::io::stdout().lock();
     let share = |part: u64| 100 * part / wall_ms.max(1);
     let parts = [
-        (["all", "总计"], wall_ms),
-        (["model", "模型"], spent.model_ms),
-        (["tools", "工具"], spent.tool_ms),
-        (["other", "其他"], other_ms),
+        (texts.time_all, wall_ms),
+        (texts.time_model, spent.model_ms),
+        (texts.time_tools, spent.tool_ms),
+        (texts.time_other, other_ms),
     ];
     for (name, part) in parts {
-        let name = pick(language, name);
         let (time, share) = (seconds(part), share(part).min(100));
         writeln!(out, "{name:6} {time:9.3} s {share:4} %")?;
     }
@@ -63,28 +61,15 @@ fn table(timing: &Timing, wall_ms: u64, other_ms: u64, language: Language) -> an
     let money = if timing.steps.iter().any(|step| step.cost.is_some()) {
         format!("{:.4}", spent.money)
     } else {
-        pick(language, ["unknown", "未知"]).to_owned()
+        texts.cost_unknown.to_owned()
     };
-    match language {
-        Language::English => writeln!(
-            out,
-            "{steps} steps, {calls} calls, {back} rollbacks; {read} input tokens, {written} output tokens; cost \
-             {money}"
-        ),
-        Language::Chinese => writeln!(
-            out,
-            "{steps} 步，{calls} 次调用，回滚 {back} 次；输入 {read} 词元，输出 {written} 词元；费用 {money}"
-        ),
-    }?;
-    writeln!(
-        out,
-        "\nstep   model s   tools s  read  written      cost  tools"
-    )?;
+    let summary = texts.timing(steps, calls, back, read, written, &money);
+    writeln!(out, "{summary}\n\n{}", texts.timing_head)?;
     for row in &timing.steps {
         let cost = row.cost.map_or("-".to_owned(), |cost| format!("{cost:.4}"));
         let failed = match row.failed {
             0 => String::new(),
-            failed => format!(" ({failed} {})", pick(language, ["failed", "失败"])),
+            failed => texts.failed_calls(failed),
         };
         writeln!(
             out,
@@ -103,8 +88,7 @@ fn table(timing: &Timing, wall_ms: u64, other_ms: u64, language: Language) -> an
         format!("{} ({time:.3} s)", row.step)
     });
     let slowest: Vec<String> = slowest.collect();
-    let label = pick(language, ["slowest steps", "最慢的步骤"]);
-    writeln!(out, "\n{label}: {}", slowest.join(", "))?;
+    writeln!(out, "\n{}", texts.slowest(&slowest.join(", ")))?;
     for call in &timing.repeated {
         let code = call.arguments.get("code").and_then(Value::as_str);
         let about = code.map_or_else(|| call.arguments.to_string(), str::to_owned);
@@ -112,9 +96,8 @@ fn table(timing: &Timing, wall_ms: u64, other_ms: u64, language: Language) -> an
         let about: String = about.chars().take(60).collect();
         let steps: Vec<String> = call.steps.iter().map(ToString::to_string).collect();
         let (tool, steps, wasted) = (&call.tool, steps.join(", "), seconds(call.wasted_ms));
-        let label = pick(language, ["repeated in steps", "重复于步骤"]);
-        let tool = show::message(tool);
-        writeln!(out, "{label} {steps} ({wasted:.3} s): {tool} {about}")?;
+        let call = format!("{} {about}", show::message(tool));
+        writeln!(out, "{}", texts.repeated(&steps, wasted, &call))?;
     }
     Ok(())
 }

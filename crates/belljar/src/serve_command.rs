@@ -17,8 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::log::LogFormat;
 use crate::settings::{self, Origin, Settings};
-use crate::show;
 use crate::start::SessionArgs;
+use crate::{show, words};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -27,8 +27,8 @@ See docs/service.md.
 
 Runs use the settings of `belljar config`: budget, approvals, addresses of providers.
 
-On SIGTERM or Ctrl-C, the service accepts no new work, waits for running cells and exits. \
-Runs resume at the next start.
+On SIGTERM or Ctrl-C, the service accepts no new work, waits for running cells, hibernates its sessions and exits. \
+Sessions and runs continue at the next start.
 
 Exit code: 0, or 2 if the service cannot start.")]
 pub(crate) struct ServeArgs {
@@ -57,28 +57,32 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
     /// Maximum concurrent sessions
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = count(ServerOptions::default().max_sessions), value_parser = clap::value_parser!(u32).range(1..))]
     max_sessions: u32,
     /// Maximum concurrent sessions per tenant
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = count(ServerOptions::default().tenant_sessions), value_parser = clap::value_parser!(u32).range(1..))]
     tenant_sessions: u32,
     /// Model that runs may use (repeatable; the first is the default) [default: that of the settings]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Vec<String>,
     /// Maximum concurrent runs
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = count(RunsOptions::default().max_runs), value_parser = clap::value_parser!(u32).range(1..))]
     max_runs: u32,
     /// Maximum concurrent runs per tenant
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = count(RunsOptions::default().tenant_runs), value_parser = clap::value_parser!(u32).range(1..))]
     tenant_runs: u32,
     /// Idle minutes before a session hibernates
-    #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "MINUTES", default_value_t = RunsOptions::default().patience.as_secs() / 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
     /// Shutdown grace period for running cells, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ServerOptions::default().drain.as_secs())]
     drain: u64,
     #[command(flatten)]
     session: SessionArgs,
+}
+
+fn count(most: usize) -> u32 {
+    u32::try_from(most).unwrap_or(u32::MAX)
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -111,7 +115,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
              `--tls-certificate` and `--tls-key`, or listen on loopback behind a TLS proxy]",
         );
     }
-    let options = ServerOptions {
+    let mut options = ServerOptions {
         session,
         tls,
         insecure_admin: args.insecure_admin,
@@ -158,8 +162,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         given => directory(given)?,
     };
     let tenants = Tenants::open(&data).await?;
-    let engine = tokio::select! {
-        engine = args.session.engine() => engine?,
+    let mut engines = tokio::select! {
+        engines = args.session.engines() => engines?,
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
@@ -170,6 +174,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         note("[API key of tenant `default`, not shown again:]");
         writeln!(std::io::stdout(), "{}", key.text)?;
     }
+    let engine = engines.remove(0);
+    options.environments = engines;
     let server = Server::new(engine, tenants, &data, options).await?;
     let word = if args.demo { "open" } else { "listening on" };
     note(&format!(
@@ -214,7 +220,7 @@ fn runs(models: &[String]) -> anyhow::Result<RunsOptions> {
             Ok(model) => vec![model],
             // It was not asked for here: sessions are served all the same.
             Err(error) => {
-                show::note(&format!("[no runs: {error:#}]"));
+                show::note(&words::texts().session.no_runs(&format!("{error:#}")));
                 Vec::new()
             }
         },

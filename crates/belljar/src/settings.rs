@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::settings_approvals::policy_names;
 use crate::settings_file::{SettingsFile, no_provider};
-use crate::settings_list::LANGUAGES;
-use crate::words::{self, pick};
+use crate::settings_list::Setting;
+use crate::words;
 
 /// Tokens of a reply where neither the user nor the profile says.
 const MAX_TOKENS: u32 = 2048;
@@ -26,7 +26,7 @@ const MAX_TOKENS: u32 = 2048;
 pub(crate) struct SettingsArgs {
     /// Model, as PROVIDER/MODEL
     #[arg(long, value_name = "PROVIDER/MODEL")]
-    model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Base URL of the model's server [default: the provider's]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
@@ -42,17 +42,14 @@ pub(crate) struct SettingsArgs {
     /// Maximum tokens of one reply
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
-    /// Language of prompts and messages [default: the system's]
-    #[arg(long, value_name = "LANGUAGE", value_parser = clap::builder::PossibleValuesParser::new(LANGUAGES))]
-    language: Option<String>,
     /// Have the model work out its answer again, differently (two more steps)
     #[arg(long)]
     review: bool,
     /// Which code and tool calls need approval [default: risky at a terminal, else never]
     #[arg(long, value_name = "POLICY", value_parser = policy_names())]
     approve: Option<String>,
-    /// Budget: steps, each a turn of the model [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        help = format!("Budget: steps, each a turn of the model [default: {}]", Budget::default().steps))]
     steps: Option<u32>,
     /// Budget: tokens of all requests and replies
     #[arg(long, value_name = "N")]
@@ -63,8 +60,8 @@ pub(crate) struct SettingsArgs {
     /// Budget: time of model and tools together, in seconds
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Budget: tool calls [default: 100]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N",
+        help = format!("Budget: tool calls [default: {}]", Budget::default().calls))]
     calls: Option<u32>,
 }
 
@@ -121,11 +118,8 @@ impl Origin {
             Self::Flag(flag) => (*flag).to_owned(),
             Self::Variable(name) => format!("${name}"),
             Self::File(path, line) => format!("{}:{line}", path.display()),
-            Self::Profile(name) => match language {
-                Language::English => format!("profile {name}"),
-                Language::Chinese => format!("{name} 的默认值"),
-            },
-            Self::Default => pick(language, ["default", "默认"]).to_owned(),
+            Self::Profile(name) => language.texts().settings.from_profile(name),
+            Self::Default => language.texts().settings.from_default.to_owned(),
         }
     }
 }
@@ -167,37 +161,24 @@ pub(crate) fn load() -> anyhow::Result<Settings> {
 impl Settings {
     pub(crate) fn load(flags: &SettingsArgs) -> anyhow::Result<Self> {
         let (of_system, variable) = words::of_system();
-        let asked = match flags.language.as_deref() {
-            Some("zh") => Language::Chinese,
-            Some(_) => Language::English,
-            None => of_system,
-        };
-        let file = SettingsFile::load(asked)?;
+        let asked = words::asked();
+        let file = SettingsFile::load(asked.unwrap_or(of_system))?;
         let mut layers = Layers {
             file: &file,
             rows: Vec::new(),
         };
-        let model = layers.text(
-            "model",
-            "model",
-            ("--model", flags.model.clone()),
-            Some("BELLJAR_MODEL"),
-            None,
-        );
+        let model = layers.text("model", "model", flags.model.clone(), None);
         let language = layers.text(
             "language",
             "language",
-            ("--language", flags.language.clone()),
-            None,
+            asked.map(|asked| asked.code().to_owned()),
             Some((
-                pick(of_system, ["en", "zh"]).to_owned(),
+                of_system.code().to_owned(),
                 variable.map_or(Origin::Default, Origin::Variable),
             )),
         );
-        let language = match language.as_deref() {
-            Some("zh") => Language::Chinese,
-            _ => Language::English,
-        };
+        let language = language.as_deref().and_then(Language::of_locale);
+        let language = language.unwrap_or_default();
         let model = model.map(|text| parse_model(&text, language)).transpose()?;
         let mut profile = model
             .as_ref()
@@ -214,8 +195,8 @@ impl Settings {
                 _ => Dialect::FencedCode,
             };
         }
-        let temperature = layers.number("temperature", ("--temperature", flags.temperature), None);
-        let review = layers.switch("review", ("--review", flags.review.then_some(true)));
+        let temperature = layers.number("temperature", flags.temperature, None);
+        let review = layers.switch("review", flags.review.then_some(true));
         let approvals = layers.approvals(flags);
         let budget = layers.budget(flags);
         let (data_dir, runs_dir) = layers.directories()?;
@@ -247,32 +228,11 @@ impl Settings {
     /// The model, how it is talked to, and its price where money is limited.
     pub(crate) fn required_model(&self) -> anyhow::Result<(ModelName, Profile)> {
         let (Some(model), Some(profile)) = (&self.model, &self.profile) else {
-            bail!(
-                "{}",
-                pick(
-                    self.language,
-                    [
-                        "no model is set\nhint: give PROVIDER/MODEL with `--model`, in the variable \
-                         `BELLJAR_MODEL`, or in the settings file (`belljar config init` writes one)",
-                        "没有设置模型\n提示：用 `--model` 给出 提供方/模型，或设置变量 `BELLJAR_MODEL`，\
-                     或写入设置文件（`belljar config init` 可以生成）",
-                    ]
-                )
-            );
+            bail!(self.language.texts().settings.no_model);
         };
         if self.budget.money.is_some() && profile.prices.is_none() {
             let file = self.file.display();
-            match self.language {
-                Language::English => bail!(
-                    "the money budget needs prices, and the prices of `{model}` are unknown\nhint: remove the \
-                     limit, or add prices per million tokens to {file}:\n\
-                     [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
-                ),
-                Language::Chinese => bail!(
-                    "设置了费用上限，但不知道 `{model}` 的价格\n提示：去掉上限，或把每百万词元的价格写入 {file}：\n\
-                     [prices.\"{model}\"]\ninput = 0.0\noutput = 0.0"
-                ),
-            }
+            bail!(self.language.texts().settings.no_prices(model, &file));
         }
         Ok((model.clone(), profile.clone()))
     }
@@ -308,14 +268,15 @@ impl Layers<'_> {
         &mut self,
         name: &str,
         key: &str,
-        flag: (&'static str, Option<Value>),
-        variable: Option<&'static str>,
+        flag: Option<Value>,
         otherwise: Option<(Value, Origin)>,
     ) -> Value {
-        let of_flag = flag.1.map(|value| (value, Origin::Flag(flag.0)));
+        let setting = Setting::for_key(key);
+        let of_flag = flag.and_then(|value| Some((value, Origin::Flag(setting?.flag?))));
         let of_variable = || {
-            let value = std::env::var(variable?).ok()?;
-            (!value.is_empty()).then(|| Some((value.into(), Origin::Variable(variable?))))?
+            let variable = setting?.variable?;
+            let value = std::env::var(variable).ok()?;
+            (!value.is_empty()).then(|| (value.into(), Origin::Variable(variable)))
         };
         let of_file = || {
             let (value, line) = self.file.get(key)?;
@@ -344,43 +305,42 @@ impl Layers<'_> {
         &mut self,
         name: &str,
         key: &str,
-        flag: (&'static str, Option<String>),
-        variable: Option<&'static str>,
+        flag: Option<String>,
         otherwise: Option<(String, Origin)>,
     ) -> Option<String> {
-        let flag = (flag.0, flag.1.map(Value::from));
+        let flag = flag.map(Value::from);
         let otherwise = otherwise.map(|(text, origin)| (text.into(), origin));
-        let found = self.find(name, key, flag, variable, otherwise);
+        let found = self.find(name, key, flag, otherwise);
         found.as_str().map(str::to_owned)
     }
 
     fn number(
         &mut self,
         name: &str,
-        flag: (&'static str, Option<f64>),
+        flag: Option<f64>,
         otherwise: Option<(f64, Origin)>,
     ) -> Option<f64> {
-        let flag = (flag.0, flag.1.map(Value::from));
+        let flag = flag.map(Value::from);
         let otherwise = otherwise.map(|(number, origin)| (number.into(), origin));
-        self.find(name, name, flag, None, otherwise).as_f64()
+        self.find(name, name, flag, otherwise).as_f64()
     }
 
     fn count(
         &mut self,
         name: &str,
         key: &str,
-        flag: (&'static str, Option<u64>),
+        flag: Option<u64>,
         otherwise: Option<(u64, Origin)>,
     ) -> Option<u64> {
-        let flag = (flag.0, flag.1.map(Value::from));
+        let flag = flag.map(Value::from);
         let otherwise = otherwise.map(|(number, origin)| (number.into(), origin));
-        self.find(name, key, flag, None, otherwise).as_u64()
+        self.find(name, key, flag, otherwise).as_u64()
     }
 
-    fn switch(&mut self, name: &str, flag: (&'static str, Option<bool>)) -> bool {
-        let flag = (flag.0, flag.1.map(Value::from));
+    fn switch(&mut self, name: &str, flag: Option<bool>) -> bool {
+        let flag = flag.map(Value::from);
         let otherwise = Some((false.into(), Origin::Default));
-        let found = self.find(name, name, flag, None, otherwise);
+        let found = self.find(name, name, flag, otherwise);
         found.as_bool().unwrap_or_default()
     }
 
@@ -399,24 +359,21 @@ impl Layers<'_> {
         let url = self.text(
             "base_url",
             &key("base_url"),
-            ("--base-url", flags.base_url.clone()),
-            Some("BELLJAR_BASE_URL"),
+            flags.base_url.clone(),
             usual(profile.base_url.clone()),
         );
         profile.base_url = url.unwrap_or_default();
         profile.key_variable = self.text(
             "key_variable",
             &key("key_variable"),
-            ("", None),
             None,
             profile.key_variable.clone().and_then(usual),
         );
-        let file = self.text("key_file", &key("key_file"), ("", None), None, None);
+        let file = self.text("key_file", &key("key_file"), None, None);
         profile.key_file = file.map(PathBuf::from);
         let open = self.find(
             "allow_plain_http",
             &key("allow_plain_http"),
-            ("", None),
             None,
             Some((false.into(), Origin::Default)),
         );
@@ -426,15 +383,14 @@ impl Layers<'_> {
         let dialect = self.text(
             "dialect",
             &key("dialect"),
-            ("--dialect", dialect),
-            None,
+            dialect,
             usual(profile.dialect.clone()),
         );
         profile.dialect = dialect.unwrap_or_default();
         let window = self.count(
             "context_window",
             &key("context_window"),
-            ("--context-window", flags.context_window.map(u64::from)),
+            flags.context_window.map(u64::from),
             Some((
                 profile.context_window.into(),
                 Origin::Profile(provider.clone()),
@@ -444,7 +400,7 @@ impl Layers<'_> {
         let most = self.count(
             "max_tokens",
             &key("max_tokens"),
-            ("--max-tokens", flags.max_tokens.map(u64::from)),
+            flags.max_tokens.map(u64::from),
             Some(match profile.max_tokens {
                 Some(most) => (most.into(), Origin::Profile(provider.clone())),
                 None => (MAX_TOKENS.into(), Origin::Default),
@@ -461,7 +417,7 @@ impl Layers<'_> {
             let key = format!("prices.{model}.{name}");
             let row = format!("prices.{name}");
             let otherwise = otherwise.map(|(price, origin)| (price.into(), origin));
-            self.find(&row, &key, ("", None), None, otherwise).as_f64()
+            self.find(&row, &key, None, otherwise).as_f64()
         };
         let input = price("input", usual.map(|prices| prices.input));
         let output = price("output", usual.map(|prices| prices.output));
@@ -475,68 +431,61 @@ impl Layers<'_> {
                 cache_write,
             }),
             (None, None) if cached_input.is_none() && cache_write.is_none() => None,
-            _ => bail!(
-                "{}: the prices of `{model}` need both `input` and `output`",
-                self.file.path.display()
-            ),
+            _ => {
+                let texts = &self.file.language.texts().settings;
+                bail!(texts.incomplete_prices(model, &self.file.path.display()))
+            }
         };
         Ok(())
     }
 
     fn budget(&mut self, flags: &SettingsArgs) -> Budget {
         let usual = Budget::default();
-        let mut count = |part: &str, flag, value: Option<u64>, usual: Option<u32>| {
-            let name = format!("budget.{part}");
+        let mut count = |name: &str, flag: Option<u64>, usual: Option<u32>| {
             let usual = usual.map(|number| (number.into(), Origin::Default));
-            self.count(&name, &name, (flag, value), usual)
+            self.count(name, name, flag, usual)
         };
         let small = |number: Option<u64>, usual| {
             number.map_or(usual, |number| u32::try_from(number).unwrap_or(u32::MAX))
         };
-        let steps = count(
-            "steps",
-            "--steps",
-            flags.steps.map(u64::from),
-            Some(usual.steps),
-        );
-        let tokens = count("tokens", "--tokens", flags.tokens, None);
-        let seconds = count("seconds", "--seconds", flags.seconds, None);
-        let calls = count(
-            "calls",
-            "--calls",
-            flags.calls.map(u64::from),
-            Some(usual.calls),
-        );
-        let cell_calls = count("cell_calls", "", None, Some(usual.cell_calls));
+        let flag = |value: Option<u32>| value.map(u64::from);
+        let steps = count("budget.steps", flag(flags.steps), Some(usual.steps));
+        let tokens = count("budget.tokens", flags.tokens, None);
+        let seconds = count("budget.seconds", flags.seconds, None);
+        let calls = count("budget.calls", flag(flags.calls), Some(usual.calls));
+        let cell_calls = count("budget.cell_calls", None, Some(usual.cell_calls));
         Budget {
             steps: small(steps, usual.steps),
             calls: small(calls, usual.calls),
             cell_calls: small(cell_calls, usual.cell_calls),
             tokens,
             seconds,
-            money: self.number("budget.money", ("--money", flags.money), None),
+            money: self.number("budget.money", flags.money, None),
             repeats: usual.repeats,
         }
     }
 
     fn directories(&mut self) -> anyhow::Result<(PathBuf, PathBuf)> {
-        let mut directory = |name: &str, variable, usual: PathBuf| -> anyhow::Result<PathBuf> {
-            if let Some(path) = std::env::var_os(variable).filter(|path| path.to_str().is_none()) {
+        let language = self.file.language;
+        let mut directory = |name: &str, usual: PathBuf| -> anyhow::Result<PathBuf> {
+            let variable = Setting::for_key(name).and_then(|setting| setting.variable);
+            let path = variable.and_then(std::env::var_os);
+            if let Some(path) = path.filter(|path| path.to_str().is_none()) {
                 // Not a text, but a path all the same.
                 return Ok(path.into());
             }
             let usual = usual
                 .to_str()
                 .map(|path| (path.to_owned(), Origin::Default));
-            let found = self.text(name, name, ("", None), Some(variable), usual);
-            found.map(PathBuf::from).ok_or_else(|| {
-                anyhow::anyhow!("{name}: the path of the home directory is not valid UTF-8")
-            })
+            let found = self.text(name, name, None, usual);
+            found
+                .map(PathBuf::from)
+                .ok_or_else(|| anyhow::anyhow!(language.texts().settings.home_invalid(name)))
         };
         let store = EnvironmentStore::open_default()?;
         let parent = store.directory().parent().unwrap_or(store.directory());
-        let data = directory("data_dir", "BELLJAR_DATA_DIR", parent.to_owned())?;
-        let runs = directory("runs_dir", "BELLJAR_RUNS_DIR", data.join("runs"))?;
+        let data = directory("data_dir", parent.to_owned())?;
+        let runs = directory("runs_dir", data.join("runs"))?;
         Ok((data, runs))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
-use belljar_agent::{Approvals, Capability, Policy};
+use belljar_agent::{Approvals, Policy};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -21,8 +21,7 @@ impl Layers<'_> {
         let policy = self.text(
             "approvals.policy",
             "approvals.policy",
-            ("--approve", flags.approve().map(str::to_owned)),
-            None,
+            flags.approve().map(str::to_owned),
             Some((usual.to_owned(), Origin::Default)),
         );
         Approvals {
@@ -37,7 +36,7 @@ impl Layers<'_> {
         let mut policies = BTreeMap::new();
         for key in self.below(prefix) {
             let name = format!("{prefix}{key}");
-            let found = self.text(&name, &name, ("", None), None, None);
+            let found = self.text(&name, &name, None, None);
             if let (Some(key), Some(policy)) = (read(&key), found.and_then(|word| read(&word))) {
                 policies.insert(key, policy);
             }
@@ -49,11 +48,6 @@ impl Layers<'_> {
 /// A word as what it stands for.
 fn read<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(Value::from(word)).ok()
-}
-
-/// Whether this is what code can do.
-pub(crate) fn is_capability(name: &str) -> bool {
-    read::<Capability>(name).is_some()
 }
 
 /// The policies by name.

@@ -14,15 +14,15 @@ use etcetera::BaseStrategy as _;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
-use crate::settings_approvals::is_capability;
-use crate::settings_list::{CAPABILITIES, Kind, SETTINGS, Setting};
-use crate::words::pick;
+use crate::settings_list::{CAPABILITIES, Kind, SETTINGS};
 
 /// What a settings file says.
 #[derive(Debug, Default)]
 pub(crate) struct SettingsFile {
     /// Where it is, or would be.
     pub(crate) path: PathBuf,
+    /// The language of messages about it.
+    pub(crate) language: Language,
     /// Each value by its full name, with its line.
     values: BTreeMap<String, (Value, usize)>,
 }
@@ -51,19 +51,14 @@ impl SettingsFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && named().is_none() => {
                 Ok(Self {
                     path,
+                    language,
                     ..Self::default()
                 })
             }
             Err(error) => bail!(
                 "{}: {error}\n{}",
                 path.display(),
-                pick(
-                    language,
-                    [
-                        "hint: `BELLJAR_CONFIG` names this file; `belljar config init` writes one there",
-                        "提示：`BELLJAR_CONFIG` 指定了该文件；`belljar config init` 可以生成一个",
-                    ]
-                )
+                language.texts().settings.named_file,
             ),
         }
     }
@@ -86,7 +81,11 @@ impl SettingsFile {
             bail!("{}:{}: {what}", path.display(), line_of(text, at));
         }
         let values = reading.values;
-        Ok(Self { path, values })
+        Ok(Self {
+            path,
+            language,
+            values,
+        })
     }
 
     /// A value by its full name, and its line.
@@ -143,8 +142,8 @@ impl Reading<'_> {
     /// Reads a table whose settings begin with these parts.
     fn table(&mut self, table: &DeTable<'_>, parts: &[&str], name: &str) {
         let mut allowed: Vec<&str> = Vec::new();
-        for Setting(pattern, ..) in SETTINGS {
-            let mut rest = pattern.split('.');
+        for setting in SETTINGS {
+            let mut rest = setting.name.split('.');
             if parts.iter().all(|part| rest.next() == Some(part))
                 && let Some(next) = rest.next()
                 && !allowed.contains(&next)
@@ -169,23 +168,20 @@ impl Reading<'_> {
             };
             let parts = [parts, &[part]].concat();
             let pattern = parts.join(".");
-            let setting = SETTINGS.iter().find(|setting| setting.0 == pattern);
+            let setting = SETTINGS.iter().find(|setting| setting.name == pattern);
             match (setting, value.get_ref()) {
-                (Some(Setting(_, kind, ..)), value) => {
-                    if let Some(value) = kind.read(value) {
+                (Some(setting), value) => {
+                    if let Some(value) = setting.kind.read(value) {
                         let line = line_of(self.text, at);
                         self.values.insert(full, (value, line));
                     } else {
-                        let what = self.wrong(&full, *kind);
+                        let what = self.wrong(&full, setting.kind);
                         self.fault(at, what);
                     }
                 }
                 (None, DeValue::Table(inner)) => self.table(inner, &parts, &format!("{full}.")),
                 (None, _) => {
-                    let what = match self.language {
-                        Language::English => format!("`{full}` is a table\nhint: write `[{full}]`"),
-                        Language::Chinese => format!("`{full}` 是一个表\n提示：请写成 `[{full}]`"),
-                    };
+                    let what = self.language.texts().settings.is_table(&full);
                     self.fault(at, what);
                 }
             }
@@ -196,7 +192,7 @@ impl Reading<'_> {
     fn own_name(&self, parts: &[&str], key: &str) -> Result<(), String> {
         match parts {
             ["approvals", "tools"] => return Ok(()),
-            ["approvals", _] if is_capability(key) => return Ok(()),
+            ["approvals", _] if CAPABILITIES.contains(&key) => return Ok(()),
             ["approvals", _] => return Err(self.unknown(key, key, CAPABILITIES)),
             _ => {}
         }
@@ -217,20 +213,14 @@ impl Reading<'_> {
     fn unknown(&self, full: &str, key: &str, allowed: &[&str]) -> String {
         let list = allowed.join(", ");
         let near = nearest(key, allowed, self.language);
-        match self.language {
-            Language::English => {
-                format!("no such setting: `{full}`\nhint: {near}allowed here: {list}")
-            }
-            Language::Chinese => format!("没有设置 `{full}`\n提示：{near}此处可用：{list}"),
-        }
+        let texts = &self.language.texts().settings;
+        texts.no_such_setting(full, &near, &list)
     }
 
     fn wrong(&self, full: &str, kind: Kind) -> String {
         let expected = kind.expected(self.language);
-        match self.language {
-            Language::English => format!("`{full}` must be {expected}"),
-            Language::Chinese => format!("`{full}` 必须是{expected}"),
-        }
+        let texts = &self.language.texts().settings;
+        texts.wrong_value(full, &expected)
     }
 }
 
@@ -238,16 +228,8 @@ impl Reading<'_> {
 pub(crate) fn no_provider(name: &str, language: Language) -> String {
     let near = nearest(name, &Profile::BUILT_IN, language);
     let list = Profile::BUILT_IN.join(", ");
-    match language {
-        Language::English => format!(
-            "no such provider: `{name}`\nhint: {near}the providers are {list}; for other OpenAI-compatible \
-             servers, use `vllm` with a base URL"
-        ),
-        Language::Chinese => format!(
-            "没有提供方 `{name}`\n提示：{near}提供方有 {list}；\
-             其他兼容 OpenAI 的服务器可以用 `vllm` 并指定 base URL"
-        ),
-    }
+    let texts = &language.texts().settings;
+    texts.no_such_provider(name, &near, &list)
 }
 
 fn nearest(key: &str, names: &[&str], language: Language) -> String {
@@ -256,10 +238,9 @@ fn nearest(key: &str, names: &[&str], language: Language) -> String {
         .map(|name| (strsim::jaro_winkler(key, name), name))
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .filter(|(likeness, _)| *likeness > 0.8);
-    match (near, language) {
-        (Some((_, name)), Language::English) => format!("did you mean `{name}`? "),
-        (Some((_, name)), Language::Chinese) => format!("是否想写 `{name}`？"),
-        (None, _) => String::new(),
+    match near {
+        Some((_, name)) => language.texts().settings.nearest(name),
+        None => String::new(),
     }
 }
 
@@ -382,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_new_file_makes_no_setting_and_each_of_its_lines_can_be_used() {
-        for language in [Language::English, Language::Chinese] {
+        for language in Language::ALL.iter().copied() {
             let text = template(language);
             let empty = SettingsFile::parse("c".into(), &text, language).unwrap();
             assert_eq!(empty.values.len(), 0);

@@ -6,10 +6,9 @@ use std::path::Path;
 use belljar_agent::ModelName;
 use belljar_mcp::{Header, Source};
 use belljar_sandbox::protocol::Language;
+use belljar_sandbox::protocol::texts::SettingTexts;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
-
-use crate::words::pick;
 
 /// What a setting's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +28,6 @@ pub(crate) enum Kind {
     Headers,
 }
 
-pub(crate) const LANGUAGES: &[&str] = &["en", "zh"];
 pub(crate) const POLICIES: &[&str] = &["never", "risky", "always"];
 /// What code can do, as a message lists it.
 pub(crate) const CAPABILITIES: &[&str] = &[
@@ -43,283 +41,220 @@ pub(crate) const CAPABILITIES: &[&str] = &[
 ];
 const DIALECTS: &[&str] = &["native", "json", "tags", "fenced"];
 
-/// A setting: where it stands in the file (`*` is a name that the user gives), what it is, and the
-/// line of a new file, in English and Chinese.
-pub(crate) struct Setting(
-    pub(crate) &'static str,
-    pub(crate) Kind,
-    pub(crate) &'static str,
-    pub(crate) [&'static str; 2],
-);
+/// A setting, and where its value can come from. Defaults are those of the types that it becomes a part of.
+pub(crate) struct Setting {
+    /// Its name in the file; `*` is a name that the user gives.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// The value in a new file.
+    example: &'static str,
+    /// Its text in the catalogue.
+    pub(crate) about: fn(&SettingTexts) -> &'static str,
+    pub(crate) flag: Option<&'static str>,
+    pub(crate) variable: Option<&'static str>,
+}
+
+/// A setting of the file alone.
+const fn setting(
+    name: &'static str,
+    kind: Kind,
+    example: &'static str,
+    about: fn(&SettingTexts) -> &'static str,
+) -> Setting {
+    Setting {
+        name,
+        kind,
+        example,
+        about,
+        flag: None,
+        variable: None,
+    }
+}
+
+impl Setting {
+    const fn flag(self, flag: &'static str) -> Self {
+        Self {
+            flag: Some(flag),
+            ..self
+        }
+    }
+
+    const fn variable(self, variable: &'static str) -> Self {
+        Self {
+            variable: Some(variable),
+            ..self
+        }
+    }
+
+    /// The setting of a full name, such as `providers.ollama.base_url`.
+    pub(crate) fn for_key(key: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|one| match one.name.split_once('*') {
+            Some((start, end)) => key.starts_with(start) && key.ends_with(end),
+            None => key == one.name,
+        })
+    }
+}
 
 pub(crate) const SETTINGS: &[Setting] = &[
-    Setting(
-        "model",
-        Kind::Model,
-        "\"ollama/qwen2.5-coder\"",
-        ["Model, as PROVIDER/MODEL", "模型，写作 提供方/模型"],
-    ),
-    Setting(
+    setting("model", Kind::Model, "\"ollama/qwen2.5-coder\"", |texts| {
+        texts.model
+    })
+    .flag("--model")
+    .variable("BELLJAR_MODEL"),
+    setting(
         "language",
-        Kind::OneOf(LANGUAGES),
+        Kind::OneOf(Language::CODES),
         "\"en\"",
-        [
-            "Language of prompts and messages: en or zh [default: the system's]",
-            "提示与消息的语言：en 或 zh [默认：随系统]",
-        ],
-    ),
-    Setting(
-        "temperature",
-        Kind::Amount,
-        "0.0",
-        [
-            "Sampling temperature [default: the server's]",
-            "采样温度 [默认：由服务器决定]",
-        ],
-    ),
-    Setting(
-        "review",
-        Kind::Switch,
-        "true",
-        [
-            "Have the model work out its answer again, differently (two more steps)",
-            "让模型用另一种方法重新求解（多两步）",
-        ],
-    ),
-    Setting(
-        "data_dir",
-        Kind::Path,
-        "\"~/belljar\"",
-        ["Directory of environments", "环境目录"],
-    ),
-    Setting(
-        "runs_dir",
-        Kind::Path,
-        "\"~/belljar/runs\"",
-        ["Directory of runs", "任务记录目录"],
-    ),
-    Setting(
-        "budget.steps",
-        Kind::Count,
-        "20",
-        ["Steps, each a turn of the model", "步数，每步为模型的一轮"],
-    ),
-    Setting(
-        "budget.tokens",
-        Kind::Count,
-        "200000",
-        [
-            "Tokens of all requests and replies",
-            "所有请求与回复的词元总数",
-        ],
-    ),
-    Setting(
-        "budget.money",
-        Kind::Amount,
-        "0.5",
-        [
-            "Money, in the currency of the prices",
-            "费用，货币与价格相同",
-        ],
-    ),
-    Setting(
-        "budget.seconds",
-        Kind::Count,
-        "600",
-        [
-            "Time of model and tools [seconds]",
-            "模型与工具的总时间 [秒]",
-        ],
-    ),
-    Setting(
-        "budget.calls",
-        Kind::Count,
-        "100",
-        ["Tool calls", "工具调用次数"],
-    ),
-    Setting(
-        "budget.cell_calls",
-        Kind::Count,
-        "10000",
-        ["Tool calls made by code", "代码调用工具的次数"],
-    ),
-    Setting(
+        |texts| texts.language,
+    )
+    .flag("--language"),
+    setting("temperature", Kind::Amount, "0.0", |texts| {
+        texts.temperature
+    })
+    .flag("--temperature"),
+    setting("review", Kind::Switch, "true", |texts| texts.review).flag("--review"),
+    setting("data_dir", Kind::Path, "\"~/belljar\"", |texts| {
+        texts.data_dir
+    })
+    .variable("BELLJAR_DATA_DIR"),
+    setting("runs_dir", Kind::Path, "\"~/belljar/runs\"", |texts| {
+        texts.runs_dir
+    })
+    .variable("BELLJAR_RUNS_DIR"),
+    setting("budget.steps", Kind::Count, "20", |texts| {
+        texts.budget_steps
+    })
+    .flag("--steps"),
+    setting("budget.tokens", Kind::Count, "200000", |texts| {
+        texts.budget_tokens
+    })
+    .flag("--tokens"),
+    setting("budget.money", Kind::Amount, "0.5", |texts| {
+        texts.budget_money
+    })
+    .flag("--money"),
+    setting("budget.seconds", Kind::Count, "600", |texts| {
+        texts.budget_seconds
+    })
+    .flag("--seconds"),
+    setting("budget.calls", Kind::Count, "100", |texts| {
+        texts.budget_calls
+    })
+    .flag("--calls"),
+    setting("budget.cell_calls", Kind::Count, "10000", |texts| {
+        texts.budget_cell_calls
+    }),
+    setting(
         "approvals.policy",
         Kind::OneOf(POLICIES),
         "\"risky\"",
-        [
-            "Which code and tool calls need approval: never, risky or always",
-            "哪些代码与工具调用需要批准：never、risky 或 always",
-        ],
-    ),
-    Setting(
+        |texts| texts.approvals_policy,
+    )
+    .flag("--approve"),
+    setting(
         "approvals.tools.*",
         Kind::OneOf(POLICIES),
         "\"always\"",
-        ["Policy for one tool, by name", "某个工具的策略"],
+        |texts| texts.approvals_tool,
     ),
-    Setting(
+    setting(
         "approvals.capabilities.*",
         Kind::OneOf(POLICIES),
         "\"always\"",
-        [
-            "Policy for one capability of code: files_read, files_written, network, processes, deletions, installs, unknown",
-            "代码某项能力的策略：files_read、files_written、network、processes、deletions、installs、unknown",
-        ],
+        |texts| texts.approvals_capability,
     ),
-    Setting(
+    setting(
         "providers.*.base_url",
         Kind::Text,
         "\"http://127.0.0.1:11434/v1\"",
-        ["Base URL of the provider's server", "提供方服务器的地址"],
-    ),
-    Setting(
+        |texts| texts.base_url,
+    )
+    .flag("--base-url")
+    .variable("BELLJAR_BASE_URL"),
+    setting(
         "providers.*.key_variable",
         Kind::Text,
         "\"OLLAMA_API_KEY\"",
-        [
-            "Environment variable with the API key",
-            "存放 API 密钥的环境变量名",
-        ],
+        |texts| texts.key_variable,
     ),
-    Setting(
+    setting(
         "providers.*.key_file",
         Kind::Path,
         "\"~/.config/belljar/key\"",
-        [
-            "File with only the API key; takes precedence over the variable",
-            "只存放 API 密钥的文件；优先于环境变量",
-        ],
+        |texts| texts.key_file,
     ),
-    Setting(
+    setting(
         "providers.*.allow_plain_http",
         Kind::Switch,
         "false",
-        [
-            "Send the key over plain HTTP to other machines",
-            "允许以明文 HTTP 向其他机器发送密钥",
-        ],
+        |texts| texts.allow_plain_http,
     ),
-    Setting(
+    setting(
         "providers.*.dialect",
         Kind::OneOf(DIALECTS),
         "\"fenced\"",
-        [
-            "How the provider's models write actions: native, json, tags or fenced",
-            "模型书写动作的方式：native、json、tags 或 fenced",
-        ],
-    ),
-    Setting(
+        |texts| texts.dialect,
+    )
+    .flag("--dialect"),
+    setting(
         "providers.*.context_window",
         Kind::Count,
         "32768",
-        [
-            "Context window: tokens of a conversation and its reply together",
-            "上下文窗口：对话与回复合计的词元数",
-        ],
-    ),
-    Setting(
-        "providers.*.max_tokens",
-        Kind::Count,
-        "2048",
-        ["Maximum tokens of one reply", "一次回复的最大词元数"],
-    ),
-    Setting(
-        "prices.*.input",
-        Kind::Amount,
-        "0.25",
-        ["Price per million input tokens", "每百万输入词元的价格"],
-    ),
-    Setting(
-        "prices.*.output",
-        Kind::Amount,
-        "2.0",
-        ["Price per million output tokens", "每百万输出词元的价格"],
-    ),
-    Setting(
-        "prices.*.cached_input",
-        Kind::Amount,
-        "0.025",
-        [
-            "Price per million input tokens read from cache [default: input]",
-            "每百万来自缓存的输入词元的价格 [默认：同 input]",
-        ],
-    ),
-    Setting(
-        "prices.*.cache_write",
-        Kind::Amount,
-        "0.25",
-        [
-            "Price per million input tokens written to cache [default: input]",
-            "每百万写入缓存的输入词元的价格 [默认：同 input]",
-        ],
-    ),
-    Setting(
+        |texts| texts.context_window,
+    )
+    .flag("--context-window"),
+    setting("providers.*.max_tokens", Kind::Count, "2048", |texts| {
+        texts.max_tokens
+    })
+    .flag("--max-tokens"),
+    setting("prices.*.input", Kind::Amount, "0.25", |texts| {
+        texts.price_input
+    }),
+    setting("prices.*.output", Kind::Amount, "2.0", |texts| {
+        texts.price_output
+    }),
+    setting("prices.*.cached_input", Kind::Amount, "0.025", |texts| {
+        texts.price_cached_input
+    }),
+    setting("prices.*.cache_write", Kind::Amount, "0.25", |texts| {
+        texts.price_cache_write
+    }),
+    setting(
         "mcp.*.command",
         Kind::Words,
         "[\"npx\", \"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv/data\"]",
-        [
-            "Command and arguments of a local MCP server",
-            "本地 MCP 服务器的命令及参数",
-        ],
+        |texts| texts.mcp_command,
     ),
-    Setting(
+    setting(
         "mcp.*.env",
         Kind::Sources,
         "{ API_KEY = \"variable:API_KEY\", MODE = \"text:fast\" }",
-        [
-            "Environment variables of the server: variable:NAME, file:PATH or text:…",
-            "服务器的环境变量，写作 variable:名称、file:路径 或 text:…",
-        ],
+        |texts| texts.mcp_env,
     ),
-    Setting(
+    setting(
         "mcp.*.url",
         Kind::Text,
         "\"https://example.org/mcp\"",
-        [
-            "URL of a remote MCP server, instead of `command`",
-            "远程 MCP 服务器的 URL，代替 `command`",
-        ],
+        |texts| texts.mcp_url,
     ),
-    Setting(
+    setting(
         "mcp.*.headers",
         Kind::Headers,
         "{ Authorization = \"Bearer variable:API_KEY\" }",
-        [
-            "HTTP headers for the server: variable:NAME or file:PATH",
-            "发给服务器的 HTTP 请求头，写作 variable:名称 或 file:路径",
-        ],
+        |texts| texts.mcp_headers,
     ),
-    Setting(
-        "mcp.*.trusted",
-        Kind::Switch,
-        "false",
-        [
-            "Trust the server's claim that a tool is read-only",
-            "信任服务器关于工具只读的声明",
-        ],
-    ),
-    Setting(
-        "mcp.*.tools",
-        Kind::Words,
-        "[\"read_file\"]",
-        ["Granted tools [default: all]", "授予的工具 [默认：全部]"],
-    ),
-    Setting(
-        "mcp.*.direct",
-        Kind::Switch,
-        "false",
-        [
-            "Let the model also call the tools directly, without code",
-            "允许模型不经代码直接调用工具",
-        ],
-    ),
-    Setting(
-        "mcp.*.timeout",
-        Kind::Count,
-        "60",
-        ["Time limit of a call [seconds]", "一次调用的时限 [秒]"],
-    ),
+    setting("mcp.*.trusted", Kind::Switch, "false", |texts| {
+        texts.mcp_trusted
+    }),
+    setting("mcp.*.tools", Kind::Words, "[\"read_file\"]", |texts| {
+        texts.mcp_tools
+    }),
+    setting("mcp.*.direct", Kind::Switch, "false", |texts| {
+        texts.mcp_direct
+    }),
+    setting("mcp.*.timeout", Kind::Count, "60", |texts| {
+        texts.mcp_timeout
+    }),
 ];
 
 impl Kind {
@@ -365,45 +300,23 @@ impl Kind {
     }
 
     pub(crate) fn expected(self, language: Language) -> String {
-        let words = match self {
-            Self::Text => ["a string in quotes", "引号中的字符串"],
-            Self::Model => [
-                "a model in quotes, as \"ollama/qwen2.5-coder\"",
-                "引号中的模型名，如 \"ollama/qwen2.5-coder\"",
-            ],
-            Self::Path => [
-                "a path in quotes that begins with / or ~/",
-                "引号中以 / 或 ~/ 开头的路径",
-            ],
+        let texts = &language.texts().settings;
+        let expected = match self {
+            Self::Text => texts.expected_text,
+            Self::Model => texts.expected_model,
+            Self::Path => texts.expected_path,
             Self::OneOf(words) => {
                 let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-                let or = pick(language, ["one of ", "其中之一："]);
-                return format!("{or}{}", words.join(", "));
+                return texts.expected_one_of(&words.join(", "));
             }
-            Self::Switch => ["true or false", " true 或 false"],
-            Self::Count => [
-                "a whole number from 1 to 4294967295, without quotes",
-                "不带引号的整数，1 到 4294967295",
-            ],
-            Self::Amount => [
-                "a number of 0 or more, without quotes",
-                "不带引号、不小于 0 的数",
-            ],
-            Self::Words => [
-                "a list of strings, as [\"one\", \"two\"]",
-                "字符串列表，如 [\"one\", \"two\"]",
-            ],
-            Self::Sources => [
-                "a table of strings, each \"variable:NAME\", \"file:PATH\" or \"text:…\"",
-                "由字符串组成的表，每一项写作 \"variable:名称\"、\"file:路径\" 或 \"text:…\"",
-            ],
-            Self::Headers => [
-                "a table of strings, each \"variable:NAME\" or \"file:PATH\", optionally after \"Bearer \"; \
-                 never the key itself",
-                "由字符串组成的表，每一项写作 \"variable:名称\" 或 \"file:路径\"，前面可加 \"Bearer \"；不要写入密钥本身",
-            ],
+            Self::Switch => texts.expected_switch,
+            Self::Count => texts.expected_count,
+            Self::Amount => texts.expected_amount,
+            Self::Words => texts.expected_words,
+            Self::Sources => texts.expected_sources,
+            Self::Headers => texts.expected_headers,
         };
-        pick(language, words).to_owned()
+        expected.to_owned()
     }
 }
 
@@ -429,20 +342,10 @@ fn absolute(text: &str) -> Option<Value> {
 
 /// A new file: every setting, none of them made.
 pub(crate) fn template(language: Language) -> String {
-    let mut out = String::from(pick(
-        language,
-        [
-            "# Settings of Belljar. Each line is an example; remove the # to use it.\n\
-         # `belljar config` shows the effective settings and their sources.\n\
-         # Never write a key here: name the variable or file that holds it.\n",
-            "# Belljar 的设置。每一行都是示例；去掉 # 即可使用。\n\
-         # `belljar config` 显示生效的设置及其来源。\n\
-         # 不要把密钥写在这里：请写存放密钥的变量名或文件。\n",
-        ],
-    ));
+    let mut out = language.texts().settings.template.to_owned();
     let mut table = "";
-    for Setting(pattern, _, example, about) in SETTINGS {
-        let (head, name) = pattern.rsplit_once('.').unwrap_or(("", pattern));
+    for setting in SETTINGS {
+        let (head, name) = setting.name.rsplit_once('.').unwrap_or(("", setting.name));
         let name = match head {
             "approvals.tools" => "\"files.delete\"",
             "approvals.capabilities" => "network",
@@ -456,8 +359,55 @@ pub(crate) fn template(language: Language) -> String {
                 .replace("mcp.*", "mcp.files");
             let _ = writeln!(out, "\n# [{head}]");
         }
-        let about = pick(language, *about);
+        let (example, about) = (setting.example, (setting.about)(&language.texts().setting));
         let _ = writeln!(out, "# {name} = {example}  # {about}");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::Cli;
+
+    #[test]
+    fn the_flags_of_config_are_those_of_the_settings() {
+        let cli = Cli::command();
+        let config = cli.find_subcommand("config").unwrap();
+        // `--language` is one of all commands.
+        let flags = config.get_arguments().chain(cli.get_arguments());
+        let flags = flags.filter_map(clap::Arg::get_long);
+        let flags = flags.filter(|flag| !["help", "json"].contains(flag));
+        let flags: BTreeSet<String> = flags.map(|flag| format!("--{flag}")).collect();
+        let known = SETTINGS.iter().filter_map(|setting| setting.flag);
+        assert_eq!(flags, known.map(str::to_owned).collect());
+    }
+
+    #[test]
+    fn the_help_lists_the_variables_of_the_settings() {
+        let help = Cli::command().get_after_help().unwrap().to_string();
+        for variable in SETTINGS.iter().filter_map(|setting| setting.variable) {
+            assert!(help.contains(&format!("  {variable} ")), "{variable}");
+        }
+    }
+
+    #[test]
+    fn a_full_name_has_its_setting() {
+        let name = |key| Setting::for_key(key).map(|setting| setting.name);
+        assert_eq!(name("model"), Some("model"));
+        assert_eq!(
+            name("providers.ollama.base_url"),
+            Some("providers.*.base_url")
+        );
+        assert_eq!(name("prices.openai/gpt-5.1.input"), Some("prices.*.input"));
+        assert_eq!(
+            name("approvals.tools.files.delete"),
+            Some("approvals.tools.*")
+        );
+        assert_eq!(name("models"), None);
+    }
 }

@@ -4,11 +4,13 @@
 use std::io::{self, IsTerminal, Read, Seek, Write};
 
 use belljar_sandbox::protocol::{
-    Cause, Display, Event, Fate, Language, Outcome, Output, PlainStream, Status, Stream, plain,
+    Cause, Display, Event, Fate, Outcome, Output, PlainStream, Status, Stream, plain, unfinished,
     visible,
 };
-use belljar_sandbox::{FileLeftOut, LoadReport, SnapshotReport};
+use belljar_sandbox::{FileLeftOut, LoadReport, OutputChunk, OutputStream, SnapshotReport};
 use owo_colors::OwoColorize;
+
+use crate::words;
 
 /// Shows an error of ours: what happened, why, what to do.
 pub(crate) fn error(error: &anyhow::Error) {
@@ -31,22 +33,49 @@ pub(crate) fn message(text: &str) -> String {
 
 /// What one cell writes, as it is shown. On a terminal, a sequence that comes in two pieces is still
 /// one.
-#[derive(Debug, Default)]
-pub(crate) struct Screen([PlainStream; 2]);
+#[derive(Debug)]
+pub(crate) struct Screen {
+    streams: [PlainStream; 2],
+    /// The beginning of a character, the rest of which has not come yet.
+    cut: [Vec<u8>; 2],
+    /// What stands before the value of the last expression.
+    value_mark: Option<String>,
+}
+
+impl Default for Screen {
+    fn default() -> Self {
+        Self {
+            streams: [PlainStream::redrawing(), PlainStream::redrawing()],
+            cut: Default::default(),
+            value_mark: None,
+        }
+    }
+}
 
 impl Screen {
+    pub(crate) fn mark_values(self, mark: String) -> Self {
+        Self {
+            value_mark: Some(mark),
+            ..self
+        }
+    }
+
     /// Shows what a cell says while it runs. Its output goes to the stream it was written to.
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::Output { stream, text } => self.output(*stream, text),
-            Event::Display(shown) => display(shown),
+            Event::Display(shown) => {
+                let mark = self.value_mark.as_deref().filter(|_| shown.value);
+                display(shown, mark.unwrap_or_default())
+            }
             Event::Denied(denial) => {
-                note(&format!("[network: {denial}]"));
+                note(&words::texts().session.network(denial));
                 Ok(())
             }
             Event::Called { .. }
             | Event::CallDenied { .. }
             | Event::CallCancelled { .. }
+            | Event::Cleared { .. }
             | Event::Truncated { .. }
             | Event::Started { .. }
             | Event::Outcome(_) => Ok(()),
@@ -89,18 +118,37 @@ impl Screen {
             }
         }
         if written.file_truncated {
-            note("[output truncated; the rest was not kept]");
+            note(words::texts().session.rest_not_kept);
         }
         Ok(())
     }
 
-    /// Shows what was held back, for the cell has ended.
+    /// Shows what a command wrote. What it wrote to a terminal is for ours, as it is.
+    pub(crate) fn chunk(&mut self, chunk: &OutputChunk) -> io::Result<()> {
+        let stream = match chunk.stream {
+            OutputStream::Stdout => Stream::Stdout,
+            OutputStream::Stderr => Stream::Stderr,
+            OutputStream::Terminal => return write(Stream::Stdout, &chunk.bytes),
+        };
+        if !is_terminal(stream) {
+            return write(stream, &chunk.bytes);
+        }
+        let cut = &mut self.cut[usize::from(stream == Stream::Stderr)];
+        cut.extend_from_slice(&chunk.bytes);
+        let whole: Vec<u8> = cut.drain(..cut.len() - unfinished(cut)).collect();
+        self.output(stream, &String::from_utf8_lossy(&whole))
+    }
+
+    /// Shows what was held back, for the cell or the command has ended.
     pub(crate) fn end(mut self) -> io::Result<()> {
-        for (stream, held) in [Stream::Stdout, Stream::Stderr]
+        let cut = std::mem::take(&mut self.cut);
+        for ((stream, cut), place) in [Stream::Stdout, Stream::Stderr]
             .into_iter()
-            .zip(&mut self.0)
+            .zip(cut)
+            .zip(0..)
         {
-            write(stream, &held.finish())?;
+            self.output(stream, &String::from_utf8_lossy(&cut))?;
+            write(stream, self.streams[place].finish().as_bytes())?;
         }
         Ok(())
     }
@@ -108,14 +156,14 @@ impl Screen {
     /// Writes a program's text. A terminal gets it without commands, a pipe as it is.
     fn output(&mut self, stream: Stream, text: &str) -> io::Result<()> {
         if is_terminal(stream) {
-            let [stdout, stderr] = &mut self.0;
+            let [stdout, stderr] = &mut self.streams;
             let held = match stream {
                 Stream::Stdout => stdout,
                 Stream::Stderr => stderr,
             };
-            return write(stream, &held.push(text));
+            return write(stream, held.push(text).as_bytes());
         }
-        write(stream, text)
+        write(stream, text.as_bytes())
     }
 }
 
@@ -126,28 +174,14 @@ pub(crate) fn is_terminal(stream: Stream) -> bool {
     }
 }
 
-pub(crate) fn write(stream: Stream, text: &str) -> io::Result<()> {
-    fn to(mut out: impl Write, text: &str) -> io::Result<()> {
-        out.write_all(text.as_bytes())?;
+pub(crate) fn write(stream: Stream, bytes: &[u8]) -> io::Result<()> {
+    fn to(mut out: impl Write, bytes: &[u8]) -> io::Result<()> {
+        out.write_all(bytes)?;
         out.flush()
     }
     match stream {
-        Stream::Stdout => to(io::stdout().lock(), text),
-        Stream::Stderr => to(io::stderr().lock(), text),
-    }
-}
-
-/// How many bytes at the end are the start of a character.
-fn unfinished(bytes: &[u8]) -> usize {
-    let tail = &bytes[bytes.len().saturating_sub(3)..];
-    let lead = tail.iter().rposition(|byte| byte & 0xc0 == 0xc0);
-    match lead.map(|at| &tail[at..]) {
-        Some(start)
-            if std::str::from_utf8(start).is_err_and(|error| error.error_len().is_none()) =>
-        {
-            start.len()
-        }
-        _ => 0,
+        Stream::Stdout => to(io::stdout().lock(), bytes),
+        Stream::Stderr => to(io::stderr().lock(), bytes),
     }
 }
 
@@ -155,22 +189,26 @@ fn unfinished(bytes: &[u8]) -> usize {
 pub(crate) fn left_out(outcome: &Outcome) {
     for output in [&outcome.stdout, &outcome.stderr] {
         if let Some(file) = &output.file {
-            note(&format!(
-                "[long output: {} is in {} while the session is live]",
-                if output.file_truncated {
-                    "the beginning"
-                } else {
-                    "all"
-                },
-                file.display(),
-            ));
+            let texts = &words::texts().session;
+            note(&if output.file_truncated {
+                texts.long_output_beginning(&file.display())
+            } else {
+                texts.long_output(&file.display())
+            });
         }
     }
 }
 
-/// Shows a rich output: its text, and what else it has.
-fn display(display: &Display) -> io::Result<()> {
+/// Shows a rich output: its text after a mark, and what else it has.
+fn display(display: &Display, mark: &str) -> io::Result<()> {
     if let Some(text) = display.text() {
+        if !mark.is_empty() {
+            // The columns of a table stay under each other.
+            let end = if text.contains('\n') { "\n" } else { "" };
+            let mut stdout = anstream::stdout().lock();
+            write!(stdout, "{}{end}", mark.red())?;
+            stdout.flush()?;
+        }
         // On a screen of its own: it is no part of what the program writes to the stream.
         let mut screen = Screen::default();
         screen.output(Stream::Stdout, &format!("{text}\n"))?;
@@ -187,11 +225,8 @@ fn display(display: &Display) -> io::Result<()> {
 /// Shows how a cell ended, where that needs saying.
 pub(crate) fn ending(outcome: &Outcome) {
     for artifact in &outcome.artifacts {
-        note(&format!(
-            "[file: {} ({} bytes)]",
-            visible(&artifact.path),
-            artifact.size
-        ));
+        let texts = &words::texts().session;
+        note(&texts.file(&visible(&artifact.path), artifact.size));
     }
     for line in &outcome.notes {
         note(&format!("[{}]", visible(line)));
@@ -207,11 +242,9 @@ pub(crate) fn ending(outcome: &Outcome) {
     let says_itself = outcome.state == Fate::Kept
         && outcome.status == Status::Failure
         && outcome.package.is_none()
+        && outcome.remedy.is_none()
         && (outcome.exception.is_some() || matches!(outcome.cause, Cause::Exit { .. }));
-    if let Some(next) = outcome
-        .next_step(Language::English)
-        .filter(|_| !says_itself)
-    {
+    if !says_itself && let Some(next) = outcome.next_step(words::language()) {
         let mut stderr = anstream::stderr().lock();
         let _ = writeln!(stderr, "{} {}", "belljar:".yellow().bold(), message(&next));
     }
@@ -219,42 +252,54 @@ pub(crate) fn ending(outcome: &Outcome) {
 
 /// Says what a snapshot has not.
 pub(crate) fn saved(report: &SnapshotReport) {
+    let texts = &words::texts().session;
     let names = report.names.iter();
-    not_there("not saved", names.map(|name| (&name.name, &name.why)));
+    let names = names.filter_map(|name| Some((&name.name, name.why.as_ref()?)));
+    list(names, texts.not_saved, texts.more_not_saved);
     files_left_out(&report.files_left_out);
 }
 
 /// Says what did not come back from a snapshot.
 pub(crate) fn loaded(report: &LoadReport) {
+    let texts = &words::texts().session;
     let names = report.names.iter();
-    not_there("not restored", names.map(|name| (&name.name, &name.why)));
+    let names = names.filter_map(|name| Some((&name.name, name.why.as_ref()?)));
+    list(names, texts.not_restored, texts.more_not_restored);
     files_left_out(&report.files_left_out);
     if !report.packages.is_empty() {
         let packages = report.packages.join("; ");
-        note(&format!("[different packages: {}]", visible(&packages)));
+        note(&texts.other_packages(&visible(&packages)));
     }
 }
 
 /// Maximum number of names or files that are listed.
 const MAX_TOLD: usize = 20;
 
-fn not_there<'a>(what: &str, names: impl Iterator<Item = (&'a String, &'a Option<String>)>) {
-    let told = names.filter_map(|(name, why)| Some((name, why.as_ref()?)));
-    list(what, &told.collect::<Vec<_>>());
-}
-
 fn files_left_out(files: &[FileLeftOut]) {
+    let texts = &words::texts().session;
     let files = files.iter().map(|file| (&file.path, &file.why));
-    list("file not saved", &files.collect::<Vec<_>>());
+    list(files, texts.file_not_saved, texts.more_files_not_saved);
 }
 
-fn list(what: &str, told: &[(&String, &String)]) {
-    for (name, why) in told.iter().take(MAX_TOLD) {
-        note(&format!("[{what}: {} ({})]", visible(name), visible(why)));
+/// Shows each thing with its reason, and how many more there are.
+fn list<'a>(
+    things: impl Iterator<Item = (&'a String, &'a String)>,
+    one: fn(&str, &str) -> String,
+    more: fn(usize) -> String,
+) {
+    let things: Vec<_> = things.collect();
+    for (name, why) in things.iter().take(MAX_TOLD) {
+        note(&one(&visible(name), &visible(why)));
     }
-    if told.len() > MAX_TOLD {
-        note(&format!("[{what}: {} more]", told.len() - MAX_TOLD));
+    if things.len() > MAX_TOLD {
+        note(&more(things.len() - MAX_TOLD));
     }
+}
+
+/// Shows a cell as the editor does where it is typed.
+pub(crate) fn prompted(prompt: &str, text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = writeln!(stderr, "{}{text}", prompt.green());
 }
 
 /// A remark of ours, on standard error so that it never mixes with a program's output.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_sandbox::protocol::{DisplayData, Stream};
+use belljar_sandbox::protocol::{DisplayData, MimeType, Stream};
 use rustix::fs::{Mode, OFlags};
 
 use crate::show;
@@ -44,12 +44,13 @@ pub(crate) fn show(part: &DisplayData, stream: Stream) {
         && part.mime == "image/png"
         && fits_terminal(&part.data)
     {
-        let _ = show::write(stream, &sequence(protocol, &part.data));
+        let _ = show::write(stream, sequence(protocol, &part.data).as_bytes());
         return;
     }
+    let texts = &crate::words::texts().session;
     match save(part) {
-        Ok(path) => show::note(&format!("[image: {}]", path.display())),
-        Err(error) => show::note(&format!("[cannot show an image: {error}]")),
+        Ok(path) => show::note(&texts.image(&path.display())),
+        Err(error) => show::note(&texts.image_not_shown(&error)),
     }
 }
 
@@ -194,14 +195,8 @@ fn at(directory: &Path, error: rustix::io::Errno) -> io::Error {
 
 /// The ending of a file's name. Never the guest's own words.
 fn ending(mime: &str) -> &'static str {
-    match mime {
-        "image/png" => "png",
-        "image/jpeg" => "jpg",
-        "image/gif" => "gif",
-        "image/webp" => "webp",
-        "image/svg+xml" => "svg",
-        _ => "image",
-    }
+    let known = MimeType::named(mime).and_then(MimeType::extension);
+    known.unwrap_or("image")
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{
     AllowList, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentError, EnvironmentSpec,
     EnvironmentStore, Limits, Network, PackageStore, Packages, Requirement, Session,
@@ -13,33 +15,47 @@ use belljar_sandbox::{
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::show;
+use crate::{show, words};
+
+/// Defaults of `--memory` and `--cpus`, as text.
+static MEMORY: LazyLock<String> =
+    LazyLock::new(|| format!("{}M", Limits::default().memory_bytes >> 20));
+static CPUS: LazyLock<String> = LazyLock::new(|| {
+    Duration::from_millis(Limits::default().milli_cpus)
+        .as_secs_f64()
+        .to_string()
+});
 
 /// Which Python, and how much of the host.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// Environment to start from (see `belljar env`)
+    /// Environment to start from (see `belljar env`); repeatable for `serve` and `mcp`, default first
     #[arg(long, value_name = "NAME", default_value = EnvironmentSpec::DEFAULT_NAME, conflicts_with = "python")]
-    env: String,
+    env: Vec<String>,
     /// Existing interpreter or virtual environment, used unchanged instead of `--env`
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// Cell time limit in seconds; interrupted, then killed 2 seconds later
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
-    timeout: Duration,
-    /// Memory limit of the session, including processes and files, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(64..=1 << 20))]
+    #[arg(long, help = format!("Cell time limit in seconds; interrupted, then killed {} seconds later [default: {}]", Limits::default().grace.as_secs(), Limits::default().wall_time.as_secs_f64()), value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Memory limit of the session, including processes and files, such as 512M or 2G
+    #[arg(long, value_name = "SIZE", default_value = MEMORY.as_str(), value_parser = memory)]
     memory: u64,
     /// CPU limit of the session, such as 0.5
-    #[arg(long, value_name = "N", default_value = "2", value_parser = cpus)]
+    #[arg(long, value_name = "N", default_value = CPUS.as_str(), value_parser = cpus)]
     cpus: u64,
+    /// Processes and threads of the session
+    #[arg(long, value_name = "N", default_value_t = Limits::default().processes, value_parser = clap::value_parser!(u64).range(8..=100_000))]
+    processes: u64,
+    /// Maximum size of /workspace, such as 500M [default: 1G, or half of the memory if that is more]
+    #[arg(long, value_name = "SIZE", value_parser = disk)]
+    disk: Option<u64>,
     /// Host that code may reach: `host`, `host:port` or `*.host` (repeatable) [default: no network]
     #[arg(long, value_name = "HOST")]
     allow: Vec<String>,
     /// Packages allowed in leading `# requires: NAME, …` lines: `deny`, `any` or `NAME,…`. Only
     /// wheels, only for this session
     #[arg(long, value_name = "POLICY", default_value = "deny", value_parser = packages)]
-    packages: Packages,
+    packages: PackageChoice,
     /// Isolation: `full`, or `none` for trusted code on unsupported hosts. `none` also disables memory
     /// and CPU limits
     #[arg(
@@ -51,6 +67,13 @@ pub(crate) struct SessionArgs {
     walls: WallsChoice,
 }
 
+/// What `--packages` says.
+#[derive(Clone, Debug)]
+struct PackageChoice {
+    policy: Packages,
+    named: Vec<Requirement>,
+}
+
 /// The walls by name: there is no other way to do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum WallsChoice {
@@ -60,12 +83,33 @@ enum WallsChoice {
 
 impl SessionArgs {
     pub(crate) fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        // Files are in memory: who gives more of it means those, too.
+        let files = self
+            .disk
+            .unwrap_or(limits.workspace_bytes.max(self.memory / 2));
         Limits {
-            wall_time: self.timeout,
-            memory_bytes: self.memory << 20,
+            wall_time: self.timeout.unwrap_or(limits.wall_time),
+            memory_bytes: self.memory,
             milli_cpus: self.cpus,
-            ..Limits::default()
+            processes: self.processes,
+            workspace_bytes: files,
+            file_bytes: limits.file_bytes.max(files),
+            ..limits
         }
+    }
+
+    /// The time limit that was given.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// The packages that `--packages` names.
+    pub(crate) fn named_packages(&self) -> anyhow::Result<&[Requirement]> {
+        if self.packages.policy == Packages::Any {
+            bail!(words::texts().session.packages_unnamed);
+        }
+        Ok(&self.packages.named)
     }
 
     /// The entries of `--allow`.
@@ -84,10 +128,7 @@ impl SessionArgs {
         } else {
             let list = AllowList::parse(&self.allow).context("--allow")?;
             if self.walls == WallsChoice::None {
-                bail!(
-                    "`--allow` needs walls: with `--walls=none`, code has your network access\nhint: leave out \
-                 `--allow`, or use `--walls=full`"
-                );
+                bail!(words::texts().session.allow_needs_walls);
             }
             Network::Allow(list)
         };
@@ -95,7 +136,8 @@ impl SessionArgs {
             limits: self.limits(),
             network,
             checkpoints: Checkpoints::Off,
-            packages: self.packages.clone(),
+            packages: self.packages.policy.clone(),
+            set_by: SetBy::Command,
             ..SessionOptions::default()
         })
     }
@@ -127,16 +169,16 @@ impl SessionArgs {
     pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
         let mut engine = self.builder(environment);
         if self.walls == WallsChoice::None {
-            show::note("[--walls=none: code runs as you on this machine, without isolation]");
+            show::note(words::texts().session.no_walls);
             engine = engine.without_walls();
         }
-        if self.packages != Packages::Deny {
+        if self.packages.policy != Packages::Deny {
             // Beside the environments, also where the settings file says where these are.
             let data = crate::settings::load()?.data_dir;
             engine = engine.package_store(PackageStore::open(data));
         }
         let engine = engine.build();
-        let starting = spinner("starting Python and importing its libraries");
+        let starting = spinner(words::texts().session.starting);
         let warm = engine.warm().await;
         starting.finish_and_clear();
         warm?;
@@ -147,22 +189,52 @@ impl SessionArgs {
     pub(crate) fn builder(&self, environment: Environment) -> EngineBuilder {
         Engine::builder(environment)
             .limits(self.limits())
-            .packages(self.packages.clone())
+            .packages(self.packages.policy.clone())
             .checkpoints(Checkpoints::Off)
     }
 
-    /// The environment; `default` is built if it is not there yet.
+    /// The environment of a command with one session; `default` is built if it is not there yet.
     pub(crate) fn environment(&self) -> anyhow::Result<Environment> {
-        if let Some(python) = &self.python {
-            return Ok(Environment::from_python(python)?);
+        match (&self.python, self.env.as_slice()) {
+            (Some(python), _) => Ok(Environment::from_python(python)?),
+            (None, [name]) => load(name),
+            (None, names) => bail!(
+                "`--env` was given {} times: this command has one environment\nhint: `belljar serve` and `belljar \
+                 mcp` offer several",
+                names.len()
+            ),
         }
-        let store = store()?;
-        match store.load(&self.env) {
-            Err(EnvironmentError::NotFound { .. }) if self.env == EnvironmentSpec::DEFAULT_NAME => {
-                crate::env_command::build(&EnvironmentSpec::default_environment(), &store)
+    }
+
+    /// Engines of all environments of a service, warm, the default first.
+    pub(crate) async fn engines(&self) -> anyhow::Result<Vec<Engine>> {
+        let mut environments = Vec::new();
+        if self.python.is_some() {
+            environments.push(self.environment()?);
+        } else {
+            for (place, name) in self.env.iter().enumerate() {
+                if self.env[..place].contains(name) {
+                    bail!("`--env {name}` was given twice\nhint: list each environment once");
+                }
+                environments.push(load(name)?);
             }
-            result => Ok(result?),
         }
+        let mut engines = Vec::new();
+        for environment in environments {
+            engines.push(self.warm(environment).await?);
+        }
+        Ok(engines)
+    }
+}
+
+/// An environment by name; `default` is built if it is not there yet.
+fn load(name: &str) -> anyhow::Result<Environment> {
+    let store = store()?;
+    match store.load(name) {
+        Err(EnvironmentError::NotFound { .. }) if name == EnvironmentSpec::DEFAULT_NAME => {
+            crate::env_command::build(&EnvironmentSpec::default_environment(), &store)
+        }
+        result => Ok(result?),
     }
 }
 
@@ -171,12 +243,19 @@ pub(crate) async fn install_required(
     session: &Session,
     code: &str,
 ) -> Result<(), belljar_sandbox::Error> {
-    let required = requires(code)?;
+    install(session, &requires(code)?).await
+}
+
+/// Installs packages, and shows which ones were added.
+pub(crate) async fn install(
+    session: &Session,
+    required: &[Requirement],
+) -> Result<(), belljar_sandbox::Error> {
     if required.is_empty() {
         return Ok(());
     }
-    let installing = spinner("installing packages");
-    let installed = session.install(&required).await;
+    let installing = spinner(words::texts().session.installing);
+    let installed = session.install(required).await;
     installing.finish_and_clear();
     let installed = installed?;
     if !installed.is_empty() {
@@ -184,7 +263,7 @@ pub(crate) async fn install_required(
             .iter()
             .map(|package| format!("{} {}", package.name, package.version))
             .collect();
-        show::note(&format!("[installed {}]", packages.join(", ")));
+        show::note(&words::texts().session.installed(&packages.join(", ")));
     }
     Ok(())
 }
@@ -210,15 +289,49 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn packages(text: &str) -> Result<Packages, String> {
-    match text {
-        "deny" => Ok(Packages::Deny),
-        "any" => Ok(Packages::Any),
-        _ => {
-            let list = Requirement::list(text).map_err(|error| error.to_string())?;
-            Ok(Packages::allow(list.iter().map(Requirement::name)))
-        }
+fn packages(text: &str) -> Result<PackageChoice, String> {
+    let named = match text {
+        "deny" | "any" => Vec::new(),
+        _ => Requirement::list(text).map_err(|error| error.to_string())?,
+    };
+    let policy = match text {
+        "deny" => Packages::Deny,
+        "any" => Packages::Any,
+        _ => Packages::allow(named.iter().map(Requirement::name)),
+    };
+    Ok(PackageChoice { policy, named })
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    size(text, 64)
+}
+
+fn disk(text: &str) -> Result<u64, String> {
+    size(text, 1)
+}
+
+/// Bytes, at least this many MiB; a number without a unit is in MiB.
+fn size(text: &str, least: u32) -> Result<u64, String> {
+    let wrong = || format!("expected a size from {least}M to 1T, such as 512M or 2G");
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+    let unit = unit.to_ascii_lowercase();
+    let unit = unit
+        .strip_suffix("ib")
+        .or_else(|| unit.strip_suffix('b'))
+        .unwrap_or(&unit);
+    let mebibytes: u32 = match unit {
+        "" | "m" => 1,
+        "g" => 1 << 10,
+        "t" => 1 << 20,
+        _ => return Err(wrong()),
+    };
+    let size = number.parse::<f64>().map_err(|_| wrong())? * f64::from(mebibytes);
+    if !(f64::from(least)..=f64::from(1 << 20)).contains(&size) {
+        return Err(wrong());
     }
+    // A whole number of MiB, as the kernel's pages are smaller.
+    Ok(Duration::from_secs_f64(size).as_secs() << 20)
 }
 
 /// Thousandths of a CPU.
@@ -245,4 +358,31 @@ pub(crate) fn block_on(
         .build()
         .context("cannot start the async runtime")?
         .block_on(task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, mebibytes) in [
+            ("64", 64),
+            ("2048", 2048),
+            ("512M", 512),
+            ("512MiB", 512),
+            ("2G", 2048),
+            ("2g", 2048),
+            ("2GB", 2048),
+            ("1.5GiB", 1536),
+            ("1T", 1 << 20),
+        ] {
+            assert_eq!(memory(text), Ok(mebibytes << 20), "{text}");
+        }
+        for text in [
+            "", "G", "63", "2K", "1.1T", "-1G", "2 G", "1e3", "nan", "2GG",
+        ] {
+            assert!(memory(text).is_err(), "{text}");
+        }
+    }
 }

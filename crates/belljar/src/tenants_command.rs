@@ -1,6 +1,5 @@
 //! `belljar tenants`: quotas and use of the service's tenants, and the audit log.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
@@ -8,7 +7,8 @@ use anyhow::bail;
 use belljar_server::{Amounts, Quota, TenantName};
 use clap::Subcommand;
 
-use crate::keys_command::{DataArgs, open};
+use crate::keys_command::{DataArgs, NewTenantArgs, open, open_existing};
+use crate::table;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantsCommand {
@@ -33,6 +33,8 @@ prices). docs/operations.md explains how they are counted.")]
         #[arg(long, value_name = "QUOTA=AMOUNT", required = true, value_parser = change)]
         quota: Vec<(Quota, Option<u64>)>,
         #[command(flatten)]
+        tenant_args: NewTenantArgs,
+        #[command(flatten)]
         data: DataArgs,
     },
     /// Show the audit log: keys, quotas, ended sessions, starts; newest first
@@ -46,18 +48,22 @@ prices). docs/operations.md explains how they are counted.")]
 }
 
 pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout();
     match command {
         TenantsCommand::List(data) => {
-            let tenants = open(data).await?;
+            let Some(tenants) = open_existing(data).await? else {
+                return Ok(ExitCode::SUCCESS);
+            };
             let quotas = tenants.quotas().await?;
-            for name in tenants.names().await? {
+            let rows = tenants.names().await?.into_iter().map(|name| {
                 let quotas = quotas.get(&name).map(words).unwrap_or_default();
-                writeln!(out, "{name}\t{quotas}")?;
-            }
+                [name.to_string(), quotas]
+            });
+            table::print(&["tenant", "quotas"], &[false; 2], rows)?;
         }
         TenantsCommand::Show { name, data } => {
-            let tenants = open(data).await?;
+            let Some(tenants) = open_existing(data).await? else {
+                bail!("no such tenant: `{name}`");
+            };
             if !tenants.names().await?.contains(&name) {
                 bail!("no such tenant: `{name}`\nhint: `belljar tenants list` lists all tenants");
             }
@@ -68,26 +74,36 @@ pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
                 let amount = all.and_then(|all| all.get(&quota));
                 amount.map_or_else(|| "-".to_owned(), u64::to_string)
             };
-            writeln!(out, "quota\tlimit\tused today")?;
-            for quota in Quota::ALL {
+            let rows = Quota::ALL.into_iter().map(|quota| {
                 let limit = amount(quotas.get(&name), quota);
                 let used = amount(spent.get(&name), quota);
-                writeln!(out, "{quota}\t{limit}\t{used}")?;
-            }
+                [quota.to_string(), limit, used]
+            });
+            let head = ["quota", "limit", "used today"];
+            table::print(&head, &[false, true, true], rows)?;
         }
-        TenantsCommand::Set { name, quota, data } => {
+        TenantsCommand::Set {
+            name,
+            quota,
+            tenant_args,
+            data,
+        } => {
             let changes = quota.into_iter().collect();
-            open(data).await?.set_quotas(&name, &changes).await?;
+            let tenants = open(data).await?;
+            tenant_args.check(&tenants, &name).await?;
+            tenants.set_quotas(&name, &changes).await?;
         }
         TenantsCommand::Audit { limit, data } => {
-            for event in open(data).await?.audit(None, limit).await? {
-                let tenant = event.tenant.as_deref().unwrap_or("-");
-                writeln!(
-                    out,
-                    "{}\t{}\t{}\t{tenant}\t{}",
-                    event.at, event.actor, event.act, event.detail
-                )?;
-            }
+            let Some(tenants) = open_existing(data).await? else {
+                return Ok(ExitCode::SUCCESS);
+            };
+            let rows = tenants.audit(None, limit).await?.into_iter().map(|event| {
+                let tenant = event.tenant.unwrap_or_else(|| "-".to_owned());
+                let time = table::time(event.at);
+                [time, event.actor, event.act, tenant, event.detail]
+            });
+            let head = ["time", "actor", "action", "tenant", "detail"];
+            table::print(&head, &[false; 5], rows)?;
         }
     }
     Ok(ExitCode::SUCCESS)

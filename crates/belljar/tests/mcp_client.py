@@ -51,8 +51,8 @@ async def analysis(client):
     """A whole data analysis: upload, cells with state, an image, a fork, a checkpoint, a restore."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert set(tools) == {
-        "run_python", "create_session", "close_session", "list_files", "read_file", "write_file",
-        "fork_session", "checkpoint", "restore",
+        "run_python", "run_command", "background_command", "create_session", "close_session", "list_files", "read_file",
+        "write_file", "fork_session", "checkpoint", "restore",
     }, tools.keys()
     assert tools["run_python"].input_schema["required"] == ["code"]
     assert "status" in tools["run_python"].output_schema["properties"]
@@ -60,6 +60,10 @@ async def analysis(client):
     await call(client, "write_file", path="/workspace/data/sales.csv", content=CSV)
     listed = await call(client, "list_files")
     assert {"path": "data/sales.csv", "kind": "file", "size": len(CSV)} in listed.structured_content["files"]
+
+    counted = await call(client, "run_command", command="wc -l < data/sales.csv", timeout_seconds=10)
+    assert counted.structured_content["exit_code"] == 0, counted
+    assert counted.structured_content["stdout"]["text"].strip() == str(CSV.count("\n")), counted
 
     await call(client, "run_python", code="import pandas as pd\nsales = pd.read_csv('data/sales.csv')")
     second = await call(client, "run_python", code="totals = sales.groupby('city')['sales'].sum()\ntotals.to_frame()")

@@ -14,7 +14,9 @@ def code(text: str) -> str:
 
 
 SALES = [
-    code("total = sum(int(line) for line in open('sales.csv'))\nopen('total.txt', 'w').write(str(total))\nprint(total)"),
+    code(
+        "total = sum(int(line) for line in open('sales.csv'))\nopen('total.txt', 'w').write(str(total))\nprint(total)"
+    ),
     "FINAL: The sales are 4217 in all.",
 ]
 

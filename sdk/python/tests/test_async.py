@@ -17,7 +17,7 @@ from test_sessions import SLEEP
 
 
 def test_both_have_the_same_surface() -> None:
-    for name in ("Belljar", "Session", "Files", "Events", "Run"):
+    for name in ("Belljar", "Session", "Files", "Events", "Run", "Commands", "Command"):
         one, other = getattr(belljar, name), getattr(belljar, f"Async{name}")
         public = [public for public in vars(one) if not public.startswith("_")]
         assert public == [public for public in vars(other) if not public.startswith("_")]

@@ -1,4 +1,4 @@
-"""The examples and the page docs/sdk.md, as a newcomer would run them. Models are stand-ins with a script: the
+"""The examples, the pages docs/sdk.md and docs/commands.md and the tutorials, as a newcomer would run them. Models are stand-ins with a script: the
 packages `openai` and `anthropic` are not needed, and not tested."""
 
 from __future__ import annotations
@@ -104,7 +104,14 @@ def test_streaming(service: Service, tmp_path: Path) -> None:
         assert f"{name}: success" in told
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT.parent.parent / "docs" / "sdk.md"], ids=["README", "sdk"])
+DOCS = ROOT.parent.parent / "docs"
+PAGES = [
+    ROOT / "README.md",
+    *(DOCS / f"{name}.md" for name in ("sdk", "commands", "tutorial-team-service", "tutorial-embedding")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_pages(service: Service, tmp_path: Path, page: Path) -> None:
     """Each `python` block runs by itself, and prints the `text` block that follows it."""
     blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", page.read_text(), re.DOTALL)

@@ -241,6 +241,22 @@ def test_pauses_grow() -> None:
         attempts.wait(error)
 
 
+def test_a_restart_is_waited_for() -> None:
+    """From the moment that the service says so, whatever the connection does; for two minutes, not for ever."""
+    draining = Unavailable("draining", "", retry=True, retry_after=5)
+    unreachable = Unreachable("unreachable", "", retry=True)
+    attempts, waited = Attempts(1), 0.0
+    for error in [draining, unreachable, draining, unreachable, unreachable]:
+        waited += attempts.wait(error)
+    with pytest.raises(Unreachable):
+        while True:
+            waited += attempts.wait(unreachable)
+    assert 120 < waited < 150
+    # Who wants no retries gets none.
+    with pytest.raises(Unavailable):
+        Attempts(0).wait(draining)
+
+
 def test_another_version() -> None:
     with pytest.raises(BelljarError, match="another version"):
         _core.parse(models.SessionView, b'{"id": 7}')

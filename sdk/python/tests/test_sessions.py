@@ -15,7 +15,6 @@ import pytest
 from belljar import Belljar, BelljarError, CellFailed, NotFound, Session, SessionBusy, SessionEnded
 from conftest import Service
 
-
 SLEEP = "import time\nprint('asleep', flush=True)\ntime.sleep(60)"
 
 

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from belljar import Display, Outcome, Session
-from belljar._shown import TABLE, safe
+from belljar._mime import TABLE
+from belljar._shown import safe
 
 SCRIPT = "<script>alert(1)</script>"
 ATTACKS = [

@@ -63,7 +63,7 @@ export const runs = {
 
 export const sessions = {
   list: (limit = 50, cursor?: string | null) => askJson<SessionPage>(`v1/sessions?${page(limit, cursor)}`),
-  create: () => act<SessionView>('v1/sessions'),
+  create: (environment?: string) => act<SessionView>('v1/sessions', environment ? { environment } : undefined),
   show: (id: string, signal?: AbortSignal) => askJson<SessionView>(route`v1/sessions/${id}`, signal ? { signal } : {}),
   end: (id: string) => ask(route`v1/sessions/${id}`, { method: 'DELETE' }),
   cellsPath: (id: string) => route`v1/sessions/${id}/cells`,

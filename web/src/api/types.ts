@@ -12,6 +12,7 @@ export type Capability = Schemas['Capability'];
 export type CellResult = Schemas['CellResult'];
 export type Decision = Schemas['Decision'];
 export type Dialect = Schemas['Dialect'];
+export type Doubt = Schemas['Doubt'];
 export type Ending = Schemas['Ending'];
 export type Evidence = Schemas['Evidence'];
 export type ExitReason = Schemas['ExitReason'];

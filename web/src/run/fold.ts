@@ -2,7 +2,7 @@
 // objects, so that the page draws again only what changed.
 import type { CellEvent, ReplyPart, RunEvent, StepView } from '../api/types';
 import type { StreamEvent } from '../api/stream';
-import type { Call, LiveCell, RunModel, Span, Step } from './model';
+import { type Call, type LiveCell, type RunModel, type Span, type Step, afterDisplay, cleared } from './model';
 import { PLAN_TOOL, readPlan } from './plan';
 import { PYTHON, readReply } from './reply';
 
@@ -204,8 +204,9 @@ class Folder {
     const running = this.run.steps[index]?.calls.findIndex((call) => call.state === 'running') ?? -1;
     const call = running < 0 ? null : this.#call(this.run.steps[index]?.number ?? 0, running);
     if (!call) return;
-    const live: LiveCell = { ...(call.live ?? emptyLive()) };
+    let live: LiveCell = { ...(call.live ?? emptyLive()) };
     if (part.type === 'output') {
+      if (live.clears) live = cleared(live);
       const parts = live.parts.slice();
       const last = parts.at(-1);
       const length = parts.reduce((sum, one) => sum + one.text.length, 0);
@@ -213,8 +214,8 @@ class Folder {
       else if (last?.stream === part.stream) parts[parts.length - 1] = { ...last, text: last.text + part.text };
       else parts.push({ stream: part.stream, text: part.text });
       live.parts = parts;
-    } else if (part.type === 'display') {
-      if (live.displays.length < LIVE_DISPLAYS) live.displays = [...live.displays, { parts: part.parts }];
+    } else if (part.type === 'display' || part.type === 'cleared') {
+      live = afterDisplay(live, part, LIVE_DISPLAYS);
     } else if (part.type === 'truncated') {
       live.truncated = true;
     } else if (part.type === 'denied') {
@@ -234,7 +235,14 @@ class Folder {
       const known = step.calls[index] ?? newCall(index, told.tool, {});
       const outcome = told.outcome ?? known.outcome;
       const given = (told.arguments ?? {}) as Record<string, unknown>;
-      return { ...known, tool: told.tool, arguments: given, told: told.told ?? null, outcome, live: outcome ? null : known.live };
+      return {
+        ...known,
+        tool: told.tool,
+        arguments: given,
+        told: told.told ?? null,
+        outcome,
+        live: outcome ? null : known.live,
+      };
     });
     for (const call of step.calls) this.#plan(call);
   }

@@ -23,7 +23,10 @@ export class Looking {
     if (!article) return;
     const isCalm = matchMedia('(prefers-reduced-motion: reduce)').matches;
     const mark = article.querySelector('mark');
-    (mark ?? article).scrollIntoView({ block: mark ? 'center' : 'start', behavior: isCalm || again ? 'auto' : 'smooth' });
+    (mark ?? article).scrollIntoView({
+      block: mark ? 'center' : 'start',
+      behavior: isCalm || again ? 'auto' : 'smooth',
+    });
     article.focus({ preventScroll: true });
     if (again) setTimeout(() => this.#bring(step, false), 150);
   }

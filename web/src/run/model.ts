@@ -34,6 +34,22 @@ export interface LiveCell {
   displays: Display[];
   truncated: boolean;
   denied: string[];
+  /** The next output takes the place of what is shown. */
+  clears?: boolean;
+}
+
+/** What a running cell shows after an event that shows something or takes it back. */
+export function afterDisplay(live: LiveCell, told: Display | { wait?: boolean }, most: number): LiveCell {
+  if (!('parts' in told)) return told.wait ? { ...live, clears: true } : cleared(live);
+  const before = live.clears ? cleared(live) : live;
+  const { displays } = before;
+  const at = told.update ? displays.map((one) => one.id).lastIndexOf(told.id) : -1;
+  if (at >= 0) return { ...before, displays: displays.map((one, index) => (index === at ? told : one)) };
+  return displays.length < most ? { ...before, displays: [...displays, told] } : before;
+}
+
+export function cleared(live: LiveCell): LiveCell {
+  return { ...live, parts: [], displays: [], truncated: false, clears: false };
 }
 
 export interface Call {

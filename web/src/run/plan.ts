@@ -43,7 +43,10 @@ export function readPlan(given: Record<string, unknown>): Plan | null {
     });
   };
   // It may be one level down, under the name that some models give it.
-  const tree = (given['tree_nodes'] ? given : (given['task_tree'] ?? given['plan'] ?? given)) as Record<string, unknown>;
+  const tree = (given['tree_nodes'] ? given : (given['task_tree'] ?? given['plan'] ?? given)) as Record<
+    string,
+    unknown
+  >;
   const found = tasks(tree['tree_nodes'], 0);
   return found.length > 0 ? { goal: text(tree['core_goal']), tasks: found } : null;
 }

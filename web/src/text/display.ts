@@ -1,6 +1,7 @@
 // Which representation of a display is shown, and whether it may be.
 import type { Display, DisplayData } from '../api/types';
-import { readTable, TABLE_MIME, type Table } from './table';
+import { MIME_TYPES } from '../api/generated/mime';
+import { readTable, type Table } from './table';
 
 export type Shown =
   | { kind: 'table'; table: Table }
@@ -14,32 +15,23 @@ const MOST_CHARACTERS = 3_000_000;
 const MOST_IMAGE_CHARACTERS = 12_000_000;
 const MOST_PIXELS = 40_000_000;
 
-const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
-
 export function shownOf(display: Display): Shown | null {
-  const part = (mime: string): DisplayData | undefined => display.parts.find((one) => one.mime === mime);
-  const table = part(TABLE_MIME);
-  const read = table ? readTable(textOf(table)) : null;
-  if (read) return { kind: 'table', table: read };
-  const image = display.parts.find((one) => IMAGES.includes(one.mime) && one.base64);
-  if (image?.base64) {
-    const size = image.base64.length;
-    if (size > MOST_IMAGE_CHARACTERS || pixels(image) > MOST_PIXELS) return { kind: 'too_large', bytes: size * 0.75 };
-    return { kind: 'image', source: `data:${image.mime};base64,${image.base64.replace(/[^A-Za-z0-9+/=]/g, '')}` };
-  }
-  const kinds = [
-    ['image/svg+xml', 'svg'],
-    ['text/html', 'html'],
-    ['text/markdown', 'markdown'],
-    ['text/latex', 'text'],
-    ['application/json', 'text'],
-    ['text/plain', 'text'],
-  ] as const;
-  for (const [mime, kind] of kinds) {
-    const found = part(mime);
-    if (!found) continue;
-    const text = textOf(found);
-    return text.length > MOST_CHARACTERS ? { kind: 'too_large', bytes: text.length } : { kind, text };
+  for (const { mime, view } of MIME_TYPES) {
+    const part = view && display.parts.find((one) => one.mime === mime);
+    if (!part) continue;
+    if (view === 'table') {
+      const table = readTable(textOf(part));
+      if (table) return { kind: 'table', table };
+    } else if (view === 'image') {
+      const data = part.base64;
+      if (!data) continue;
+      const size = data.length;
+      if (size > MOST_IMAGE_CHARACTERS || pixels(part) > MOST_PIXELS) return { kind: 'too_large', bytes: size * 0.75 };
+      return { kind: 'image', source: `data:${mime};base64,${data.replace(/[^A-Za-z0-9+/=]/g, '')}` };
+    } else {
+      const text = textOf(part);
+      return text.length > MOST_CHARACTERS ? { kind: 'too_large', bytes: text.length } : { kind: view, text };
+    }
   }
   const other = display.parts[0];
   return other ? { kind: 'text', text: other.mime } : null;

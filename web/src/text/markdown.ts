@@ -2,9 +2,7 @@
 // so that nothing that a model writes can load or run anything (attack E8).
 
 export type Inline =
-  | { kind: 'text'; text: string }
-  | { kind: 'strong' | 'emphasis'; inside: Inline[] }
-  | { kind: 'code'; text: string };
+  { kind: 'text'; text: string } | { kind: 'strong' | 'emphasis'; inside: Inline[] } | { kind: 'code'; text: string };
 
 export type Block =
   | { kind: 'paragraph' | 'quote'; inside: Inline[] }
@@ -40,7 +38,11 @@ export function readMarkdown(text: string): Block[] {
     } else if (/^\s*([-*_])(\s*\1){2,}\s*$/.test(line)) {
       close();
       blocks.push({ kind: 'rule' });
-    } else if (line.includes('|') && /^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[at + 1] ?? '') && (lines[at + 1] ?? '').includes('|')) {
+    } else if (
+      line.includes('|') &&
+      /^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[at + 1] ?? '') &&
+      (lines[at + 1] ?? '').includes('|')
+    ) {
       close();
       const head = tableRow(line);
       const rows: Inline[][][] = [];

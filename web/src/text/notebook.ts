@@ -1,7 +1,8 @@
 // Cells of a session as a Jupyter notebook (nbformat 4.5).
+import { MIME_TYPES } from '../api/generated/mime';
 import type { Display, Outcome } from '../api/types';
 
-const SHOWN = ['text/plain', 'text/html', 'text/markdown', 'text/latex', 'image/png', 'image/jpeg', 'image/svg+xml'];
+const SHOWN = MIME_TYPES.filter((one) => one.notebook).map((one) => one.mime);
 
 export function notebookOf(cells: { code: string | null; outcome: Outcome | null }[]): string {
   const made = cells

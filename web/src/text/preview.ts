@@ -1,4 +1,5 @@
 // How a file begins: as a table, an image or text.
+import { MIME_TYPES } from '../api/generated/mime';
 import { readSeparated, type Table } from './table';
 
 export type Preview =
@@ -7,18 +8,11 @@ export type Preview =
   | { kind: 'text'; text: string }
   | { kind: 'none' };
 
-const IMAGES: Record<string, string> = {
-  png: 'image/png',
-  jpg: 'image/jpeg',
-  jpeg: 'image/jpeg',
-  gif: 'image/gif',
-  webp: 'image/webp',
-};
 const MOST = 300_000;
 
 export async function previewOf(name: string, file: Blob): Promise<Preview> {
   const ending = name.split('.').at(-1)?.toLowerCase() ?? '';
-  const type = IMAGES[ending];
+  const type = MIME_TYPES.find((one) => one.view === 'image' && one.extensions.includes(ending))?.mime;
   if (type) return { kind: 'image', source: URL.createObjectURL(new Blob([file], { type })) };
   const head = new Uint8Array(await file.slice(0, MOST).arrayBuffer());
   // A zero byte is in no text that people read.

@@ -36,11 +36,13 @@ function flatten(record: unknown, before = ''): Record<string, Value> {
   const flat: Record<string, Value> = {};
   for (const [name, value] of Object.entries(record)) {
     const whole = before ? `${before}.${name}` : name;
-    if (Array.isArray(value)) flat[whole] = value.map((one) => (typeof one === 'object' ? JSON.stringify(one) : String(one))).join(', ');
+    if (Array.isArray(value))
+      flat[whole] = value.map((one) => (typeof one === 'object' ? JSON.stringify(one) : String(one))).join(', ');
     else if (typeof value === 'object' && value !== null && before === '') Object.assign(flat, flatten(value, whole));
     else if (typeof value === 'object' && value !== null) flat[whole] = JSON.stringify(value);
     // Times are seconds since 1970.
-    else if (typeof value === 'number' && /(^|_)at$/.test(name) && value > 1e9) flat[whole] = new Date(value * 1000).toISOString().slice(0, 19).replace('T', ' ');
+    else if (typeof value === 'number' && /(^|_)at$/.test(name) && value > 1e9)
+      flat[whole] = new Date(value * 1000).toISOString().slice(0, 19).replace('T', ' ');
     else flat[whole] = value as Value;
   }
   return flat;

@@ -10,8 +10,6 @@ export interface Table {
   totalColumns: number;
 }
 
-export const TABLE_MIME = 'application/vnd.belljar.table+json';
-
 const isValue = (value: unknown): value is Value =>
   value === null || ['string', 'number', 'boolean'].includes(typeof value);
 

@@ -4,6 +4,8 @@
 //! what they were trained on, and a word at the start of a line needs no closing mark that could be
 //! forgotten. A block whose label is a tool's name holds that tool's arguments as JSON.
 
+use belljar_protocol::Language;
+use belljar_protocol::texts::ReplyMarks;
 use serde_json::Value;
 
 use super::fences::{Block, Piece, pieces};
@@ -126,13 +128,15 @@ impl<'a> Collected<'a> {
         }
         if label != PYTHON && label != ANSWER && reader.knows(block.label) {
             let (value, _) = loose::read(block.body.trim(), 0, &reader.keys(&[]), false, mended)
-                .or_else(|fault| match block.label {
-                    // An expression as it is, instead of an object that holds it.
-                    "compute_with_python" => Ok((Value::String(block.body.trim().into()), 0)),
-                    _ => Err(Problem::Json {
+                .or_else(|fault| {
+                    if native::takes_code(block.label) {
+                        // An expression as it is, instead of an object that holds it.
+                        return Ok((Value::String(block.body.trim().into()), 0));
+                    }
+                    Err(Problem::Json {
                         expected: fault.expected.into(),
                         near: fault.near(block.body.trim()),
-                    }),
+                    })
                 })?;
             let action = native::tool(block.label, value, None, mended)?;
             self.actions.push(action);
@@ -181,71 +185,43 @@ fn is_python(label: &str) -> bool {
         .any(|name| label.eq_ignore_ascii_case(name))
 }
 
+/// Marks of one kind, of all languages: a model may reply in another than it was asked in.
+fn marks(
+    kind: fn(&'static ReplyMarks) -> &'static [&'static str],
+) -> impl Iterator<Item = &'static str> {
+    let all = Language::ALL.iter();
+    all.flat_map(move |language| kind(&language.texts().replies))
+        .copied()
+}
+
 /// Whether a line announces the output of code.
 pub(super) fn is_observation(line: &str) -> bool {
-    const MARKS: [&str; 16] = [
-        "output",
-        "observation",
-        "observations",
-        "execution result",
-        "execution_result",
-        "execution output",
-        "expected output",
-        "the output",
-        "stdout",
-        "result",
-        "输出",
-        "执行结果",
-        "运行结果",
-        "观察",
-        "终端输出",
-        "输出结果",
-    ];
     let line = bare(line);
-    MARKS.iter().any(|mark| {
+    marks(|marks| marks.output).any(|mark| {
         let Some(rest) = strip_prefix_any_case(line, mark) else {
             return false;
         };
         let rest = rest.trim_start_matches(['*', '_', ' ']);
-        rest.starts_with([':', '：']) || (*mark == "the output" && rest.trim_end().ends_with(':'))
+        rest.starts_with([':', '：']) || (mark == "the output" && rest.trim_end().ends_with(':'))
     })
 }
 
 fn is_alternative(line: &str) -> bool {
     let line = line.to_lowercase();
-    [
-        "alternativ",
-        "another way",
-        "another approach",
-        "or you can",
-        "you could also",
-        "或者",
-        "另一种",
-    ]
-    .iter()
-    .any(|word| line.contains(word))
+    marks(|marks| marks.alternative).any(|mark| line.contains(mark))
 }
 
 /// What follows a mark of the answer, and whether it is the mark that was asked for.
 fn answer_mark(line: &str) -> Option<(&str, bool)> {
-    const MARKS: [&str; 7] = [
-        "final answer",
-        "the final answer is",
-        "final result",
-        "answer",
-        "最终答案",
-        "答案",
-        "final",
-    ];
     if let Some(rest) = line.trim_start().strip_prefix("FINAL:") {
         return Some((rest, true));
     }
     let line = bare(line);
-    MARKS.iter().find_map(|mark| {
+    marks(|marks| marks.answer).find_map(|mark| {
         let rest = strip_prefix_any_case(line, mark)?;
         let rest = rest.trim_start_matches(['*', '_', ' ']);
         let after = rest.strip_prefix([':', '：']);
-        let after = after.or((*mark == "the final answer is").then_some(rest))?;
+        let after = after.or((mark == "the final answer is").then_some(rest))?;
         Some((after.trim_start_matches('*'), false))
     })
 }

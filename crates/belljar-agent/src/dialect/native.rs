@@ -10,6 +10,7 @@ use super::{
     ANSWER, Action, Found, Mended, Mending, PYTHON, Problem, RawToolCall, Reader, fenced,
     json_action, loose, python,
 };
+use crate::tool::{Tool, find_tool};
 
 const CODE: [&str; 6] = [
     "code",
@@ -155,8 +156,8 @@ pub(super) fn tool(
     })
 }
 
-fn takes_code(name: &str) -> bool {
-    name == PYTHON || name == "compute_with_python"
+pub(super) fn takes_code(name: &str) -> bool {
+    name == PYTHON || find_tool(name).is_some_and(Tool::takes_code)
 }
 
 fn missing(field: &str, action: &str) -> Problem {

@@ -47,6 +47,17 @@ impl RunsDirectory {
         &self.blobs
     }
 
+    /// Whether there are runs in a directory, which is left as it is.
+    pub fn exists(path: &Path) -> bool {
+        Journal::exists(path)
+    }
+
+    /// Whether some process drives a run.
+    pub fn is_driven(&self, id: &RunId) -> bool {
+        let held = lock(&run_directory(&self.path, id), id);
+        matches!(held, Err(RunError::Driven(_)))
+    }
+
     /// Deletes the files of a run that is not driven; the returned lock keeps others from driving
     /// it. Its events are left to the journal's `remove`: a host that dies in between leaves a run
     /// that can be deleted again. Files go first, since that frees space on a full disk. Runs that
@@ -185,8 +196,14 @@ impl Agent {
         self.start_as(new_id(), start).await
     }
 
-    /// The same with an id of the caller's, which no other run has.
+    /// Starts a run that continues another one from its end; see [`start_from`](Self::start_from).
+    pub async fn start_after(&self, parent: &RunId, start: Start) -> Result<LiveRun, RunError> {
+        self.start_from(new_id(), start, parent, None).await
+    }
+
+    /// Starts a run with an id of the caller's, which no other run has.
     pub async fn start_as(&self, id: RunId, mut start: Start) -> Result<LiveRun, RunError> {
+        start.prompts = Some(start.language.prompts_version());
         start.granted = self.tools.iter().map(|tool| tool.granted.clone()).collect();
         if let Some(branches) = &start.branches {
             if self.tool(BRANCH).is_some() {

@@ -8,9 +8,7 @@ use belljar_sandbox::{Cell, CellRun, Error, Session};
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value};
 
-use crate::run::{
-    Branch, Branches, branch_failed, check_failed, no_calls_in_branch, none_accepted, not_forked,
-};
+use crate::run::{BRANCH, Branch, Branches, branch_failed, check_failed, none_accepted};
 use crate::tool::Given;
 
 /// The most that are tried at once.
@@ -41,7 +39,7 @@ pub(super) async fn try_branches(
         let why = match ends.next().await {
             Some(Ok(why)) => why,
             Some(Err(error)) => {
-                let words = not_forked(&error.to_string(), language);
+                let words = language.prompts().not_forked(&error.to_string(), BRANCH);
                 return (Err(ToolError(words)), tried);
             }
             None => break,
@@ -93,7 +91,7 @@ impl Fork<'_> {
             match event? {
                 Event::Outcome(outcome) => return Ok(*outcome),
                 Event::Called { call, .. } => {
-                    let words = no_calls_in_branch(self.language).to_owned();
+                    let words = self.language.prompts().no_calls_in_branch.to_owned();
                     // An error: the code no longer waits for it.
                     let _ = fork.answer(call, Err(ToolError(words))).await;
                 }

@@ -22,9 +22,8 @@ use super::control::{ControlAction, ControlRequest};
 use super::{FILE_BYTES, Listener, LiveRun, RunError, trace};
 use crate::run::{
     Approval, BRANCH, Branch, Call, CellCallState, DecisionError, Run, RunEvent, ToolAnswer,
-    call_lost, calls_used_up,
 };
-use crate::tool::{Given, GrantedTool, Invocation, ToolEffects};
+use crate::tool::{Given, GrantedTool, Invocation, ToolEffects, ToolOutput};
 
 /// The most calls that are performed at once.
 const MOST_AT_ONCE: usize = 64;
@@ -203,7 +202,7 @@ impl LiveRun {
                 continue;
             };
             if left == 0 {
-                let words = calls_used_up(budget, language);
+                let words = language.prompts().calls_used_up(budget);
                 self.refuse(bridge, made.guest, words).await;
                 continue;
             }
@@ -457,7 +456,9 @@ impl LiveRun {
             ToolAnswer::Failed { message } | ToolAnswer::Refused { message } => {
                 Err(ToolError(message.clone()))
             }
-            ToolAnswer::Cancelled | ToolAnswer::Lost => Err(ToolError(call_lost(language).into())),
+            ToolAnswer::Cancelled | ToolAnswer::Lost => {
+                Err(ToolError(language.prompts().call_lost.into()))
+            }
         })
     }
 
@@ -473,7 +474,7 @@ impl LiveRun {
         step: u32,
         place: u32,
         call: &Call,
-    ) -> Result<(String, Option<Value>), String> {
+    ) -> Result<ToolOutput, String> {
         let Some(tool) = self.agent.tool(&granted.stub.name) else {
             return Err("This tool is not there any more.".into());
         };
@@ -482,8 +483,8 @@ impl LiveRun {
             key: self.key(step, place, 0),
         });
         match given.await {
-            Ok(Given::Value(Value::String(text))) => Ok((text, None)),
-            Ok(Given::Value(value)) => Ok((value.to_string(), None)),
+            Ok(Given::Value(Value::String(text))) => Ok(text.into()),
+            Ok(Given::Value(value)) => Ok(value.to_string().into()),
             // A marker needs a name in the journal, which a call of code has.
             Ok(Given::Kept { mime, data }) => Err(format!(
                 "The result is {} bytes of {mime}: call `tools.{}` from code, where a mark stands for it.",

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_protocol::{Event, Language};
+use belljar_protocol::Event;
 use belljar_sandbox::{Cell, CellRun, Error, Requirement, requires};
 use futures_util::FutureExt as _;
 use serde_json::Value;
@@ -51,8 +51,11 @@ impl LiveRun {
             return Ok(failed(text, started));
         }
         let mut bridge = Bridge::new(session.clone(), step, place, &self.run);
+        let limit = self.agent.session.limits.wall_time;
+        let left = self.run.budget().time_left(&self.run.spent());
         let mut events = session.run(Cell {
             answers: true,
+            wall_time: left.map(|left| left.saturating_sub(started.elapsed()).min(limit)),
             ..Cell::from(code)
         });
         let control = self.control.clone();
@@ -81,7 +84,7 @@ impl LiveRun {
                 }
                 () = &mut given_up => {
                     self.session.forget();
-                    return Ok(failed(words_given_up(self.run.language()).into(), started));
+                    return Ok(failed(self.run.language().prompts().cell_given_up.into(), started));
                 }
                 () = sleep_until(leaves), if self.unattended && waits => {
                     self.session.forget();
@@ -200,13 +203,4 @@ fn failed(text: String, started: Instant) -> CellEnd {
         took_ms: millis(started),
         ..CallResult::default()
     }))
-}
-
-fn words_given_up(language: Language) -> &'static str {
-    match language {
-        Language::English => {
-            "The cell did not react to the stop of the run; its session was ended."
-        }
-        Language::Chinese => "任务已停止，但单元没有响应；会话已结束。",
-    }
 }

@@ -1,6 +1,6 @@
 //! Replaces markers in an answer by the values that the host keeps.
 
-use belljar_protocol::{Artifact, ArtifactChange};
+use belljar_protocol::{Artifact, ArtifactChange, MimeType};
 
 use super::LiveRun;
 use super::session::keep_file;
@@ -66,17 +66,9 @@ const MOST_NAME: usize = 200;
 fn file_name(marker: &str, media_type: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = marker.chars().map(plain).collect();
-    let kind = media_type.split(';').next().unwrap_or_default().trim();
-    let ending = match kind {
-        "image/png" => "png",
-        "image/jpeg" => "jpg",
-        "image/svg+xml" => "svg",
-        "application/pdf" => "pdf",
-        "text/html" => "html",
-        "text/csv" => "csv",
-        kind if kind.starts_with("text/") => "txt",
-        _ => "bin",
-    };
+    let known = MimeType::named(media_type).and_then(MimeType::extension);
+    let unknown = if is_text(media_type) { "txt" } else { "bin" };
+    let ending = known.unwrap_or(unknown);
     let name: String = name.trim_matches('-').chars().take(MOST_NAME).collect();
     format!("{name}.{ending}")
 }

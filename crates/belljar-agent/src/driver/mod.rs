@@ -5,6 +5,7 @@ mod branches;
 mod bridge;
 mod cell;
 mod control;
+mod error;
 mod kept;
 mod parent;
 mod perform;
@@ -15,19 +16,17 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use belljar_journal::{AppendError, Journal, NewEvent, RunId, StorageFault, Timestamp};
+use belljar_journal::{AppendError, Journal, NewEvent, RunId, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::Instrument as _;
 
-use crate::run::{
-    BRANCH, Decision, DecisionError, EVENT_VERSION, Effect, Ending, Misfit, Run, RunEvent,
-    cut_middle,
-};
+use crate::run::{Decision, EVENT_VERSION, Effect, Ending, Run, RunEvent, cut_middle};
 use crate::{ModelFault, ModelRequest, ReplyEvent};
 
 pub use agent::{Agent, RunsDirectory, artifacts_directory};
 use control::ControlRequest;
 pub use control::{Control, Steering};
+pub use error::RunError;
 use session::{RunSession, sync_artifacts};
 pub use trace::{CONTENT_TARGET, METRIC_TARGET};
 
@@ -36,76 +35,6 @@ pub const FILE_BYTES: u64 = 256 << 20;
 
 /// How much is kept of the answer of a run whose last event is too large.
 const MOST_LAST_ANSWER: usize = 256 << 10;
-
-/// Why a run can't continue. Mistakes of the model or the code are part of the run instead.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The journal can't be read or written.
-    #[error(transparent)]
-    Journal(#[from] belljar_journal::Error),
-    /// An event could not be appended.
-    #[error(transparent)]
-    Append(#[from] AppendError),
-    /// The journal's events are not those of a run.
-    #[error(transparent)]
-    Misfit(#[from] Misfit),
-    /// An event of the journal can't be read.
-    #[error("event {seq} of the run cannot be read: {source}")]
-    Event {
-        /// Its number.
-        seq: u64,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// The run was written by a newer Belljar.
-    #[error(
-        "the run was made by a newer Belljar: its events have version {version}\nhint: update Belljar"
-    )]
-    Newer {
-        /// The version.
-        version: u32,
-    },
-    /// Another process drives the run.
-    #[error("the run `{0}` is driven by another process\nhint: wait for that process, or stop it")]
-    Driven(RunId),
-    /// The run may try alternatives, and a tool of the host has the name of the tool for that.
-    #[error("a run with branches cannot have a tool of the name `{BRANCH}`")]
-    ToolNamedBranch,
-    /// The run has no such step, or it is not completed.
-    #[error("the run has no completed step {0}")]
-    NoStep(u32),
-    /// A person's decision is refused.
-    #[error(transparent)]
-    Decision(#[from] DecisionError),
-    /// A session failed, or could not be started.
-    #[error(transparent)]
-    Session(#[from] belljar_sandbox::Error),
-    /// A file can't be read or written.
-    #[error("`{path}`: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        source: std::io::Error,
-    },
-}
-
-impl RunError {
-    /// The storage fault behind this error, if it is one: the run can be resumed later.
-    pub fn storage_fault(&self) -> Option<StorageFault> {
-        match self {
-            Self::Journal(error) | Self::Append(AppendError::Journal(error)) => {
-                error.storage_fault()
-            }
-            Self::File { source, .. } => StorageFault::from_io(source),
-            Self::Session(belljar_sandbox::Error::Io { source, .. }) => {
-                StorageFault::from_io(source)
-            }
-            _ => None,
-        }
-    }
-}
 
 /// What an observer of a run receives.
 #[derive(Debug)]
@@ -348,6 +277,9 @@ impl LiveRun {
         });
         let sent = sent.instrument(span.clone());
         tokio::pin!(sent);
+        let left = self.run.budget().time_left(&self.run.spent());
+        let time_up = tokio::time::sleep(left.unwrap_or_default());
+        tokio::pin!(time_up);
         let sent = loop {
             tokio::select! {
                 biased;
@@ -358,6 +290,16 @@ impl LiveRun {
                     self.take_decision(None, wanted, listener).await?;
                 }
                 () = control.stopped() => return Ok(()),
+                // Nothing can be done with a reply.
+                () = &mut time_up, if left.is_some() => {
+                    let event = RunEvent::Replied {
+                        step,
+                        took_ms: millis(started),
+                        cost: None,
+                        reply: Box::default(),
+                    };
+                    return self.record(&[event], listener).await;
+                }
             }
         };
         while let Ok(event) = told.try_recv() {
@@ -402,9 +344,8 @@ impl LiveRun {
         match self.record(&[ended], listener).await {
             Err(RunError::Append(AppendError::EventTooLarge { .. })) => {
                 ending.not_kept_more += (ending.artifacts.len() + ending.not_kept.len()) as u64;
-                if let Some(answer) = &mut ending.answer {
-                    cut_middle(answer, MOST_LAST_ANSWER, self.run.language());
-                }
+                let texts = ending.answer.iter_mut().chain(&mut ending.last_output);
+                texts.for_each(|text| cut_middle(text, MOST_LAST_ANSWER, self.run.language()));
                 let small = Ending {
                     evidence: Vec::new(),
                     artifacts: Vec::new(),

@@ -3,14 +3,13 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use serde_json::Value;
 use tracing::Instrument as _;
 
 use super::cell::CellEnd;
 use super::{Listener, LiveRun, RunError, millis, trace};
 use crate::dialect::PYTHON;
 use crate::run::{Call, CallResult, RunEvent, cut_middle};
-use crate::tool::{COMPUTE, Computed, PLAN, READ_FILE, ReadFile, read};
+use crate::tool::{Tool, ToolContext, ToolOutput, find_tool};
 
 impl LiveRun {
     /// Performs the calls of a step: cells one after the other, the rest at the same time.
@@ -34,7 +33,8 @@ impl LiveRun {
                 .map(|(place, _)| RunEvent::CallStarted { step, call: *place })
                 .collect();
             self.record(&begun, listener).await?;
-            if others.iter().any(|(_, call)| call.tool == READ_FILE) {
+            let mut tools = others.iter().filter_map(|(_, call)| find_tool(&call.tool));
+            if tools.any(Tool::needs_session) {
                 self.ensure_session(listener).await?;
             }
             let work = others.iter().map(async |(place, call)| {
@@ -157,29 +157,20 @@ impl LiveRun {
     async fn other(&self, step: u32, place: u32, call: &Call) -> CallResult {
         let started = Instant::now();
         let language = self.run.language();
-        let result = match call.tool.as_str() {
-            PLAN => {
-                let mut plan = self.run.plan().clone();
-                match plan.call(&call.arguments) {
-                    Ok(update) => Ok((update.text(language), None)),
-                    Err(fault) => Err(fault.to_string()),
-                }
-            }
-            COMPUTE => self.compute(call).await,
-            READ_FILE => match serde_json::from_value::<ReadFile>(call.arguments.clone()) {
-                Ok(wanted) => {
-                    let contents = self.session.get(&wanted.file_path);
-                    read(&wanted, contents.as_deref()).map(|text| (text, None))
-                }
-                Err(error) => Err(format!("Error: {error}")),
-            },
-            other => match self.run.direct(call) {
-                Some(tool) => self.call_directly(tool, step, place, call).await,
-                None => Err(format!("There is no tool `{other}`.")),
-            },
+        let session = self.session.live();
+        let context = ToolContext {
+            state: &self.run.tools,
+            language,
+            session: session.as_deref(),
+            evaluator: self.agent.evaluator.as_ref(),
+        };
+        let result = match (find_tool(&call.tool), self.run.direct(call)) {
+            (Some(tool), _) => tool.perform(&call.arguments, context).await,
+            (None, Some(tool)) => self.call_directly(tool, step, place, call).await,
+            (None, None) => Err(format!("There is no tool `{}`.", call.tool)),
         };
         let failed = result.is_err();
-        let (mut text, value) = result.unwrap_or_else(|text| (text, None));
+        let ToolOutput { mut text, value } = result.unwrap_or_else(ToolOutput::from);
         if let Some(start) = self.run.start() {
             cut_middle(&mut text, start.result_bytes(), language);
         }
@@ -189,22 +180,6 @@ impl LiveRun {
             value,
             cell: None,
             took_ms: millis(started),
-        }
-    }
-
-    async fn compute(&self, call: &Call) -> Result<(String, Option<Value>), String> {
-        let Some(evaluator) = &self.agent.evaluator else {
-            return Err("There is no tool for expressions here; use `python`.".into());
-        };
-        let code = call.code().unwrap_or_default();
-        let last = self.run.computations().last_result.as_ref();
-        let computed = evaluator.evaluate(code, last).await;
-        let computed =
-            computed.map_err(|error| format!("The expression could not be evaluated: {error}"))?;
-        let text = computed.text();
-        match computed {
-            Computed::Value { value, .. } => Ok((text, value)),
-            Computed::Error { .. } => Err(text),
         }
     }
 }

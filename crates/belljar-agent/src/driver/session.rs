@@ -1,7 +1,6 @@
 //! The session of a run: started when it is first needed, saved after each cell, loaded when the
 //! run resumes.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -123,7 +122,8 @@ impl RunSession {
         // Those of another session, whose cells have the same numbers.
         self.keep_snapshot(0);
         let session = self.fresh(run).await?;
-        let note = (run.last_cell() > 0).then(|| words_lost(run.manifest(), language));
+        let note =
+            (run.last_cell() > 0).then(|| language.prompts().session_lost(&names(run.manifest())));
         Ok((session, note, 0))
     }
 
@@ -149,7 +149,7 @@ impl RunSession {
             && let Ok((session, report)) = self.engine.load(&kept, self.options.clone()).await
         {
             let missing = missing(&report);
-            let note = (!missing.is_empty()).then(|| words_not_kept(&missing, language));
+            let note = (!missing.is_empty()).then(|| language.prompts().names_not_kept(&missing));
             return Ok((session, note, report.cells));
         }
         let session = self.fresh(run).await?;
@@ -162,7 +162,9 @@ impl RunSession {
         // What a person approved there was for one use, and that was it.
         let asks = |cell: &String| run.approvals().ask_for_code(cell).is_some();
         if code.iter().any(asks) {
-            let note = words_not_run_again(&parent.manifest, language);
+            let note = language
+                .prompts()
+                .session_not_run_again(&names(&parent.manifest));
             return Ok((session, Some(note), 0));
         }
         let mut cells = 0;
@@ -170,7 +172,11 @@ impl RunSession {
             let outcome = session.run(cell.as_str()).await?;
             if outcome.state == Fate::Lost {
                 let session = self.fresh(run).await?;
-                return Ok((session, Some(words_lost(&parent.manifest, language)), 0));
+                return Ok((
+                    session,
+                    Some(language.prompts().session_lost(&names(&parent.manifest))),
+                    0,
+                ));
             }
             cells = outcome.cell;
         }
@@ -312,11 +318,6 @@ impl RunSession {
         }
     }
 
-    /// The contents of a file of the workspace, if it is there.
-    pub(super) fn get(&self, path: &str) -> Option<Vec<u8>> {
-        self.live.as_ref()?.get(path).ok()
-    }
-
     /// Copies artifacts out of the session. The list keeps those that still exist and are on disk
     /// now; those that could not be kept are noted, and the run ends nonetheless. After the death
     /// of a host, the session is loaded for it.
@@ -367,10 +368,7 @@ fn cap(text: &mut String, session: &Session, outcome: &Outcome, start: &Start) {
     let kept = !lost && session.put(&name, text.as_bytes()).is_ok();
     cut_middle(text, most, start.language);
     if kept {
-        let _ = match start.language {
-            Language::English => write!(text, "\n[all of it is in the file {name}]"),
-            Language::Chinese => write!(text, "\n[完整内容在文件 {name} 中]"),
-        };
+        text.push_str(&start.language.prompts().all_in_file(&name));
     }
 }
 
@@ -482,72 +480,16 @@ fn missing(report: &LoadReport) -> Vec<String> {
     missing.collect()
 }
 
-fn words_not_kept(missing: &[String], language: Language) -> String {
-    match language {
-        Language::English => format!(
-            "These names of the earlier run were not kept: {}.",
-            missing.join(", ")
-        ),
-        Language::Chinese => format!("较早任务中的以下名称没有保留：{}。", missing.join("、")),
-    }
-}
-
 fn words_run_again(cells: usize, language: Language) -> String {
-    match (cells, language) {
-        (0, Language::English) => {
-            "The session is a new one: the earlier run has left no variables, and of its files only those that its task came with.".into()
-        }
-        (_, Language::English) => format!(
-            "The session of the earlier run was made again by running its {cells} cells again. What depends on time or chance may differ."
-        ),
-        (0, Language::Chinese) => "会话是新的：较早的任务没有留下变量，文件只有任务自带的。".into(),
-        (_, Language::Chinese) => format!(
-            "较早任务的会话已通过重新运行其 {cells} 个单元重建。依赖时间或随机数的内容可能不同。"
-        ),
-    }
-}
-
-fn words_not_run_again(manifest: &[NameInfo], language: Language) -> String {
-    let held = names(manifest);
-    match language {
-        Language::English => format!(
-            "The session is a new one: a person must approve code of the earlier run each time it runs, so its cells were not run again. All variables are gone, and of the files only those that the task came with are there. It held: {held}"
-        ),
-        Language::Chinese => format!(
-            "会话是新的：较早任务的代码每次运行都须经人批准，因此没有重新运行其单元。所有变量都已丢失，文件只剩任务自带的。之前有：{held}"
-        ),
+    match cells {
+        0 => language.prompts().session_new.to_owned(),
+        _ => language.prompts().session_run_again(cells),
     }
 }
 
 fn words_loaded(missing: &[String], language: Language) -> String {
-    match (missing.is_empty(), language) {
-        (true, Language::English) => {
-            "The host was restarted. The session was loaded again: all variables and files are there; threads, open files and connections are not.".into()
-        }
-        (false, Language::English) => format!(
-            "The host was restarted. The session was loaded again; these names did not come back: {}. Threads, open files and connections are gone.",
-            missing.join(", ")
-        ),
-        (true, Language::Chinese) => {
-            "主机重新启动。会话已重新载入：变量和文件都在；线程、打开的文件和连接不在。".into()
-        }
-        (false, Language::Chinese) => format!(
-            "主机重新启动。会话已重新载入；以下名称没有恢复：{}。线程、打开的文件和连接已丢失。",
-            missing.join("、")
-        ),
-    }
-}
-
-fn words_lost(manifest: &[NameInfo], language: Language) -> String {
-    let held = names(manifest);
-    match language {
-        Language::English => format!(
-            "The session was lost and a new one was started: all variables are gone, and of the files only those that the task came with are there. It held: {held}"
-        ),
-        Language::Chinese => {
-            format!(
-                "会话已丢失，并启动了新的会话：所有变量都已丢失，文件只剩任务自带的。之前有：{held}"
-            )
-        }
+    match missing {
+        [] => language.prompts().session_loaded.to_owned(),
+        _ => language.prompts().session_loaded_without(missing),
     }
 }

@@ -70,6 +70,7 @@ pub(super) fn driven(span: &Span, run: &Run, end: &Result<(), RunError>) {
         (Ok(()), Some(reason)) => {
             let word = match reason {
                 ExitReason::Answered => "answered",
+                ExitReason::Unverified { .. } => "unverified",
                 ExitReason::ModelFailed { .. } => "model_failed",
                 ExitReason::NotUnderstood => "not_understood",
                 ExitReason::Repetition => "repetition",
@@ -96,6 +97,7 @@ pub(super) fn tell(event: &RunEvent) {
             let Approval { id, subject, .. } = &**approval;
             let subject = match subject {
                 Subject::Cell { .. } => "cell",
+                Subject::Command { .. } => "command",
                 Subject::Call { .. } => "call",
             };
             tracing::event!(

@@ -1,27 +1,24 @@
-//! Which answers are accepted, and the best answer when a run has to end.
+//! Which answers are accepted, and what a run has when it ends without one.
 
 use serde_json::json;
 
 use super::budget::ExitReason;
-use super::event::{Ending, Start};
-use super::evidence::{Source, evidence, unseen};
-use super::machine::{Call, CallState, Effect, Run, Step};
+use super::checks::{self, Answered};
+use super::doubt::Doubt;
+use super::event::Ending;
+use super::evidence::{Evidence, Seen, Sources, evidence};
+use super::machine::{AskedAgain, Call, CallState, Effect, Run, Step};
 use super::words;
 use crate::dialect::{ANSWER, Action};
 
 /// How often an answer is refused because no output shows it.
 const MOST_SENT_BACK: usize = 3;
 
-/// Extensions of files that tasks ask for.
-const MADE: [&str; 12] = [
-    "png", "jpg", "svg", "pdf", "csv", "tsv", "json", "xlsx", "parquet", "html", "md", "txt",
-];
-
 /// How often the same answer is refused.
 const INSISTING: usize = 2;
 
 impl Run {
-    /// Refuses an answer whose values were seen nowhere.
+    /// Sends a doubtful answer back. One that is repeated is accepted, as unverified.
     pub(super) fn judge_answer(&mut self) {
         let (Some(start), Some(step)) = (&self.start, self.steps.last()) else {
             return;
@@ -29,28 +26,31 @@ impl Run {
         let Some(answer) = answer_of(step) else {
             return;
         };
-        // Who insists is believed, unless the code has failed since.
         let before = self.sent_back.iter().filter(|said| *said == answer.text);
         let insists = before.count() == INSISTING && !self.last_call_failed;
-        let last = self.budget.steps <= self.spent.steps;
+        let last = self.budget.exceeded_by(&self.spent).is_some();
         if insists || last || self.sent_back.len() >= MOST_SENT_BACK {
             return;
         }
-        let found = evidence(answer.text, &self.sources(), &start.task);
-        let unseen = unseen(&found);
-        let note = if self.outputs.is_empty() {
-            words::answer_without_code(start.language)
-        } else if self.last_call_failed {
-            words::answer_after_failure(start.language)
-        } else if !unseen.is_empty() {
-            words::answer_unseen(&unseen, &start.task, start.language)
-        } else if let (Some(file), None) = (self.missing_file(start), &self.asked_for_file) {
-            let note = words::no_such_file(&file, start.language);
-            self.asked_for_file = Some(file);
-            note
-        } else if start.review && !self.reviewed {
-            self.reviewed = true;
-            words::review(&start.task, start.language)
+        let texts = start.language.prompts();
+        let doubts = self.doubts(answer.text);
+        let values = doubts.iter().filter_map(|doubt| match doubt {
+            Doubt::Unseen { value } | Doubt::WrittenInCode { value } => Some(value.as_str()),
+            _ => None,
+        });
+        let values: Vec<&str> = values.collect();
+        let note = if doubts.contains(&Doubt::NothingRun) {
+            texts.answer_without_code.to_owned()
+        } else if doubts.contains(&Doubt::LastCallFailed) {
+            texts.answer_after_failure.to_owned()
+        } else if !values.is_empty() {
+            words::answer_unseen(&values, &start.task, start.language)
+        } else if !doubts.is_empty() && !self.asked_again.contains(&AskedAgain::Doubts) {
+            self.asked_again.push(AskedAgain::Doubts);
+            words::answer_doubted(&doubts, &start.task, start.language)
+        } else if start.review && !self.asked_again.contains(&AskedAgain::Review) {
+            self.asked_again.push(AskedAgain::Review);
+            texts.review(&start.task)
         } else {
             return;
         };
@@ -72,24 +72,65 @@ impl Run {
         }
     }
 
-    /// A missing file that the task names.
-    fn missing_file(&self, start: &Start) -> Option<String> {
-        let ends = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;:，。；：、（）《》".contains(c);
-        let names = start
-            .task
-            .split(ends)
-            .map(|name| name.trim_end_matches('.'));
-        let made = |name: &str| {
-            let file = name.rsplit('/').next().unwrap_or(name);
-            let mut paths = self.artifacts.keys().map(String::as_str);
-            paths.any(|path| path == file || path.ends_with(&format!("/{file}")))
-                || start.files.iter().any(|given| given.name == file)
+    /// What is doubtful about an answer.
+    fn doubts(&self, answer: &str) -> Vec<Doubt> {
+        let Some(start) = &self.start else {
+            return Vec::new();
         };
-        let mut files = names.filter(|name| {
-            let extension = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
-            extension.is_some_and(|(_, extension)| MADE.contains(&extension))
-        });
-        files.find(|name| !made(name)).map(str::to_owned)
+        if self.outputs.is_empty() {
+            return vec![Doubt::NothingRun];
+        }
+        let mut doubts = Vec::new();
+        if self.last_call_failed && !checks::is_founded_refusal(answer, &self.outputs) {
+            doubts.push(Doubt::LastCallFailed);
+        }
+        let evidence = self.evidence(answer);
+        let unfounded = evidence
+            .iter()
+            .filter(|found| found.is_unfounded() && !found.is_file());
+        doubts.extend(unfounded.map(|found| {
+            let value = found.value.clone();
+            match found.seen {
+                Some(Seen::Code { .. }) => Doubt::WrittenInCode { value },
+                _ => Doubt::Unseen { value },
+            }
+        }));
+        doubts.extend(checks::doubts(&Answered {
+            task: &start.task,
+            files: &start.files,
+            answer,
+            evidence: &evidence,
+            sources: &self.outputs,
+            exists: &|name| self.has_file(name),
+            has_more: start.parent.is_some() || !start.granted.is_empty(),
+        }));
+        doubts
+    }
+
+    fn evidence(&self, answer: &str) -> Vec<Evidence> {
+        let start = self.start.as_ref();
+        let sources = Sources {
+            outputs: &self.outputs,
+            task: start.map_or("", |start| &start.task),
+            exists: &|name| self.has_file(name),
+            has_data: start.is_some_and(|start| !start.files.is_empty()),
+        };
+        evidence(answer, &sources)
+    }
+
+    /// Whether the run was given a file of this name, or made one.
+    fn has_file(&self, name: &str) -> bool {
+        let given = self.start.iter().flat_map(|start| &start.files);
+        let given = given.map(|file| file.name.as_str());
+        let made = self.artifacts.keys().map(String::as_str);
+        let name = name.trim_start_matches("./");
+        let file = name.rsplit('/').next().unwrap_or(name);
+        // In a text without spaces the words before it seem to belong to it.
+        let is_it = |path: &str| {
+            let known = path.rsplit('/').next().unwrap_or(path);
+            known == file || !file.is_ascii() && file.ends_with(known)
+        };
+        given.chain(made).any(is_it)
     }
 
     /// The answer of the last step, unless it was refused.
@@ -100,47 +141,47 @@ impl Run {
         Some(answer.text.to_owned())
     }
 
-    fn sources(&self) -> Vec<Source<'_>> {
-        let sources = self.outputs.iter().map(|(step, cell, text)| Source {
-            step: *step,
-            cell: *cell,
-            text,
-        });
-        sources.collect()
+    /// The end of a run with an answer.
+    pub(super) fn finish_with(&self, answer: String) -> Effect {
+        let doubts = self.doubts(&answer);
+        let reason = if doubts.is_empty() {
+            ExitReason::Answered
+        } else {
+            ExitReason::Unverified { doubts }
+        };
+        Effect::Finish(Box::new(Ending {
+            evidence: self.evidence(&answer),
+            answer: Some(answer),
+            ..self.ending_for(reason)
+        }))
     }
 
+    /// The end of a run without an answer: it has the last output of a successful cell. An answer that
+    /// was just sent back is still one, unless a person stopped the run.
     pub(super) fn finish(&self, reason: ExitReason) -> Effect {
-        Effect::Finish(Box::new(self.ending_with(reason, self.best_answer())))
-    }
-
-    /// The best answer when the run has to end: a refused answer, or the last output of a
-    /// successful cell.
-    fn best_answer(&self) -> Option<String> {
-        if let Some(answer) = self.steps.last().and_then(answer_of) {
-            return Some(answer.text.to_owned());
+        let answer = self.steps.last().and_then(answer_of);
+        if let Some(answer) = answer.filter(|_| reason != ExitReason::Stopped) {
+            return self.finish_with(answer.text.to_owned());
         }
-        let output = self
-            .steps
-            .iter()
-            .rev()
-            .flat_map(|step| step.calls.iter().rev())
-            .find_map(|call| {
-                let result = call.result().filter(|result| !result.failed)?;
-                let output = result.cell.as_ref()?.output.trim();
-                (!output.is_empty()).then(|| output.to_owned())
-            });
-        output.or_else(|| self.sent_back.last().cloned())
+        let calls = self.steps.iter().rev();
+        let mut calls = calls.flat_map(|step| step.calls.iter().rev());
+        let last_output = calls.find_map(|call| {
+            let result = call.result().filter(|result| !result.failed)?;
+            let output = result.cell.as_ref()?.output.trim();
+            (!output.is_empty()).then(|| output.to_owned())
+        });
+        Effect::Finish(Box::new(Ending {
+            last_output,
+            ..self.ending_for(reason)
+        }))
     }
 
-    pub(super) fn ending_with(&self, reason: ExitReason, answer: Option<String>) -> Ending {
-        let task = self.start.as_ref().map_or("", |start| &start.task);
-        let evidence = answer
-            .as_deref()
-            .map(|text| evidence(text, &self.sources(), task));
+    fn ending_for(&self, reason: ExitReason) -> Ending {
         Ending {
             reason,
-            evidence: evidence.unwrap_or_default(),
-            answer,
+            answer: None,
+            last_output: None,
+            evidence: Vec::new(),
             artifacts: self.artifacts.values().cloned().collect(),
             not_kept: Vec::new(),
             not_kept_more: 0,

@@ -9,8 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::risk::{Capability, Earlier, Finding, Risk, risk};
+use super::risk::{Capability, Earlier, Finding, Risk, command_risk, risk};
 use crate::tool::{GrantedTool, ToolEffects};
+
+/// What a view of a command has as its tool.
+const RUN_COMMAND: &str = "run_command";
 
 /// When approval is needed, from the weakest to the strictest.
 #[derive(
@@ -104,13 +107,23 @@ impl Approvals {
         }
     }
 
+    /// The approval that a command needs, if any: the same as Python code that starts it.
+    pub fn ask_for_command(&self, command: ShellCommand) -> Option<Approval> {
+        if self.never_asks_for_code() {
+            return None;
+        }
+        let risk = command_risk(&command.command);
+        self.ask_for_cell(&risk)
+            .then(|| Approval::of_command(command, risk))
+    }
+
     /// Never ask again for what this approval needed.
     pub fn allow(&mut self, subject: &Subject) {
         match subject {
             Subject::Call { tool, .. } => {
                 self.tools.insert(tool.clone(), Policy::Never);
             }
-            Subject::Cell { risk, .. } => {
+            Subject::Cell { risk, .. } | Subject::Command { risk, .. } => {
                 if self.policy == Policy::Always {
                     self.policy = Policy::Risky;
                 }
@@ -178,7 +191,7 @@ impl From<StoredApproval> for Approval {
 /// The view of what is to be approved: complete, with deceptive characters escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShownSubject {
-    /// The tool, for a call.
+    /// The tool, for a call; `run_command` for a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Its capabilities.
@@ -193,6 +206,15 @@ impl ShownSubject {
     fn new(subject: &Subject) -> Self {
         match subject {
             Subject::Cell { code, risk } => Self::from_cell(code, risk),
+            Subject::Command { command, risk } => {
+                let head = command.head();
+                let mut shown = Self::from_cell(&format!("{head}{}", command.command), risk);
+                for finding in &mut shown.findings {
+                    finding.line += u32::try_from(head.lines().count()).unwrap_or(0);
+                }
+                shown.tool = Some(RUN_COMMAND.to_owned());
+                shown
+            }
             Subject::Call {
                 tool, arguments, ..
             } => {
@@ -241,6 +263,14 @@ pub enum Subject {
         /// Its capabilities.
         risk: Risk,
     },
+    /// That a command runs, outside of a run.
+    Command {
+        /// All of it.
+        #[serde(flatten)]
+        command: ShellCommand,
+        /// Its capabilities.
+        risk: Risk,
+    },
     /// That a tool is called: by code which runs, or by the model itself.
     Call {
         /// Its number among the calls of the cell, from 1; 0 for a call of the model.
@@ -252,7 +282,50 @@ pub enum Subject {
     },
 }
 
+/// A command, as a person decides on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShellCommand {
+    /// The line for the shell.
+    pub command: String,
+    /// Where it starts; `None`: in the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// Its standard input; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+}
+
+impl ShellCommand {
+    /// Lines of ours before the line for the shell, if it needs some: what it would otherwise not show, and a mark where it
+    /// could pass for them. Two commands never look the same.
+    fn head(&self) -> String {
+        let mut head = String::new();
+        if let Some(directory) = &self.directory {
+            let _ = writeln!(head, "directory: {}", Value::from(directory.as_str()));
+        }
+        if let Some(input) = &self.input {
+            let _ = writeln!(head, "input: {}", Value::from(input.as_str()));
+        }
+        let ours = ["directory:", "input:", "command:"];
+        if !head.is_empty() || ours.iter().any(|mark| self.command.starts_with(mark)) {
+            head.push_str("command:\n");
+        }
+        head
+    }
+}
+
 impl Approval {
+    pub(crate) fn of_command(command: ShellCommand, risk: Risk) -> Self {
+        StoredApproval {
+            id: "0.0".into(),
+            step: 0,
+            call: 0,
+            hash: hash_of_command(&command),
+            subject: Subject::Command { command, risk },
+        }
+        .into()
+    }
+
     pub(crate) fn of_cell(step: u32, call: u32, code: &str, risk: Risk) -> Self {
         let code = code.to_owned();
         StoredApproval {
@@ -288,8 +361,13 @@ impl Approval {
     pub(crate) fn call_number(&self) -> Option<u32> {
         match self.subject {
             Subject::Call { number, .. } => Some(number).filter(|number| *number > 0),
-            Subject::Cell { .. } => None,
+            Subject::Cell { .. } | Subject::Command { .. } => None,
         }
+    }
+
+    /// Whether it is for exactly this command.
+    pub fn is_for_command(&self, command: &ShellCommand) -> bool {
+        self.hash == hash_of_command(command)
     }
 
     /// Whether it is for exactly this code.
@@ -302,6 +380,7 @@ impl Approval {
         self.hash
             == match &self.subject {
                 Subject::Cell { code, .. } => hash_of_code(code),
+                Subject::Command { command, .. } => hash_of_command(command),
                 Subject::Call {
                     tool, arguments, ..
                 } => hash_of_call(tool, arguments),
@@ -359,6 +438,14 @@ pub enum DecisionError {
 
 pub(crate) fn hash_of_code(code: &str) -> String {
     hash(&["cell", code])
+}
+
+fn hash_of_command(command: &ShellCommand) -> String {
+    // Plain values can always be written as JSON.
+    hash(&[
+        "command",
+        &serde_json::to_string(command).unwrap_or_default(),
+    ])
 }
 
 pub(crate) fn hash_of_call(tool: &str, arguments: &Map<String, Value>) -> String {
@@ -470,6 +557,105 @@ mod tests {
         assert_eq!(is_for("import os\nos.system('ls' )"), Some(false));
     }
 
+    fn command(line: &str) -> ShellCommand {
+        ShellCommand {
+            command: line.into(),
+            ..ShellCommand::default()
+        }
+    }
+
+    /// A command needs the approval of code that starts processes, whatever it is.
+    #[test]
+    fn commands_are_asked_for_as_code_that_starts_processes() {
+        let risky = Approvals {
+            policy: Policy::Risky,
+            ..Approvals::default()
+        };
+        for line in [
+            "true",
+            "",
+            "ls \"$x\" '\\'",
+            "# requires: x",
+            "echo 1\n\"); x = (\"",
+            "\u{0}",
+        ] {
+            assert_eq!(Approvals::default().ask_for_command(command(line)), None);
+            let approval = risky.ask_for_command(command(line)).expect(line);
+            assert!(approval.is_for_command(&command(line)) && approval.holds());
+            let Subject::Command { risk, .. } = &approval.subject else {
+                panic!("{approval:?}");
+            };
+            assert!(
+                risk.capabilities().contains(&Capability::Processes),
+                "{line}"
+            );
+        }
+        // Once processes are allowed, so are commands, but no more of them than of cells.
+        let mut allowed = risky.clone();
+        let asked = risky.ask_for_command(command("ls")).unwrap();
+        allowed.allow(&asked.subject);
+        assert_eq!(allowed.ask_for_command(command("make")), None);
+        assert_eq!(allowed.ask_for_code("import os\nos.system('make')"), None);
+        assert!(
+            allowed
+                .ask_for_code("import os\nos.system('pip install x')")
+                .is_some()
+        );
+        assert!(allowed.ask_for_command(command("pip install x")).is_some());
+    }
+
+    /// Attack L5: directory and input are part of what is shown and of what is approved.
+    #[test]
+    fn l5_a_command_is_shown_whole() {
+        let always = Approvals {
+            policy: Policy::Always,
+            ..Approvals::default()
+        };
+        let whole = ShellCommand {
+            command: "sh".into(),
+            directory: Some("a\nb".into()),
+            input: Some("rm -r .\n".into()),
+        };
+        let shows = |command: &ShellCommand| {
+            let approval = always.ask_for_command(command.clone()).unwrap();
+            let line = usize::try_from(approval.shown.findings[0].line).unwrap();
+            assert_eq!(line, approval.shown.rows.len());
+            let rows = approval
+                .shown
+                .rows
+                .iter()
+                .map(belljar_protocol::ShownRow::text);
+            rows.collect::<Vec<_>>().join("\n")
+        };
+        let text = "directory: \"a\\nb\"\ninput: \"rm -r .\\n\"\ncommand:\nsh";
+        assert_eq!(shows(&whole), text);
+        assert_eq!(shows(&command("sh")), "sh");
+        // A line that looks like another command with its directory and input.
+        let approval = always.ask_for_command(command(text)).unwrap();
+        assert_eq!(approval.shown.rows[0].text(), "command:");
+        for other in [
+            ShellCommand {
+                input: None,
+                ..whole.clone()
+            },
+            ShellCommand {
+                directory: None,
+                ..whole.clone()
+            },
+            ShellCommand {
+                command: "sh ".into(),
+                ..whole.clone()
+            },
+        ] {
+            assert!(
+                !always
+                    .ask_for_command(whole.clone())
+                    .unwrap()
+                    .is_for_command(&other)
+            );
+        }
+    }
+
     #[test]
     fn a_hash_is_of_one_thing_alone() {
         let arguments = |text: &str| serde_json::from_str(text).unwrap_or_default();
@@ -477,6 +663,7 @@ mod tests {
             hash_of_code(""),
             hash_of_code("a"),
             hash_of_code("a "),
+            hash_of_command(&command("a")),
             hash_of_call("a", &Map::new()),
             hash_of_call("a{}", &Map::new()),
             hash_of_call("a", &arguments(r#"{"x": 1}"#)),

@@ -115,33 +115,16 @@ impl Branches {
         let given = arguments.get("alternatives").and_then(Value::as_array);
         let given = given.map(Vec::as_slice).unwrap_or_default();
         let (many, most) = (given.len(), self.most);
-        match language {
-            _ if u32::try_from(many).is_ok_and(|many| (1..=most).contains(&many)) => Ok(given),
-            Language::English => Err(format!(
-                "from 1 to {most} alternatives can be tried, not {many}"
-            )),
-            Language::Chinese => Err(format!("可尝试 1 到 {most} 个候选值，不能是 {many} 个")),
+        if u32::try_from(many).is_ok_and(|many| (1..=most).contains(&many)) {
+            Ok(given)
+        } else {
+            Err(language.prompts().branch_count(most, many))
         }
     }
 
     /// The text for the model.
     pub(super) fn text(&self, language: Language) -> String {
-        let (most, check) = (self.most, &self.check);
-        match language {
-            Language::English => format!(
-                "Where it is not clear which way is right, `x = tools.{BRANCH}([a, b])` tries up to {most} values: \
-                 for each, the rest of the cell runs in a copy of the session, and the first is given with which \
-                 this is true at the end: `{check}`. If it is so with none, it is an error that says what came of \
-                 each. Call it without `await` and threads. After it, in the same cell, call no other tools, and \
-                 name files without `/workspace/`.\n"
-            ),
-            Language::Chinese => format!(
-                "不确定哪种做法正确时，`x = tools.{BRANCH}([a, b])` 可尝试最多 {most} 个值：\
-                 对每个值，单元的其余部分在会话的副本中运行，返回第一个使以下条件在结束时成立的值：`{check}`。\
-                 如果都不成立，则报错并说明每个值的结果。调用时不要用 `await` 或线程。\
-                 在同一单元中，调用之后不要再调用其他工具，文件名不要带 `/workspace/`。\n"
-            ),
-        }
+        language.prompts().branches(BRANCH, self.most, &self.check)
     }
 }
 
@@ -181,78 +164,40 @@ pub(crate) fn exception_line(exception: &ExceptionInfo) -> String {
 
 /// Why the rest of a cell did not end well in a branch.
 pub(crate) fn branch_failed(outcome: &Outcome, language: Language) -> String {
-    let english = language == Language::English;
+    let texts = language.prompts();
     match (&outcome.cause, &outcome.exception) {
-        (Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms }, _) if english => {
-            format!("it was stopped after {limit_ms} ms")
-        }
         (Cause::WallTime { limit_ms } | Cause::CpuTime { limit_ms }, _) => {
-            format!("运行 {limit_ms} 毫秒后被停止")
+            texts.branch_stopped(*limit_ms)
         }
-        (Cause::Memory { .. }, _) if english => "it used up the memory".into(),
-        (Cause::Memory { .. }, _) => "内存用尽".into(),
-        (Cause::OutputLimit { .. }, _) if english => "it wrote too much".into(),
-        (Cause::OutputLimit { .. }, _) => "输出过多".into(),
-        (Cause::Signal { name, .. }, _) if english => format!("{name} ended it"),
-        (Cause::Signal { name, .. }, _) => format!("被 {name} 终止"),
-        (Cause::Exit { code }, _) if english => format!("it exited with {code}"),
-        (Cause::Exit { code }, _) => format!("以 {code} 退出"),
+        (Cause::Memory { .. }, _) => texts.branch_memory.to_owned(),
+        (Cause::OutputLimit { .. }, _) => texts.branch_output.to_owned(),
+        (Cause::Signal { name, .. }, _) => texts.branch_signal(name),
+        (Cause::Exit { code }, _) => texts.branch_exit(*code),
         (Cause::Protocol { detail }, _) => visible(detail).into_owned(),
         (_, Some(exception)) => exception_line(exception),
-        _ if english => "it did not come to its end".into(),
-        _ => "没有运行到结尾".into(),
+        _ => texts.branch_unfinished.to_owned(),
     }
 }
 
 /// Why the check did not accept a branch.
 pub(crate) fn check_failed(outcome: &Outcome, language: Language) -> String {
-    match (&outcome.exception, language) {
-        (Some(e), Language::English) if e.type_name == "AssertionError" && e.value.is_empty() => {
-            "the check is false".into()
+    let texts = language.prompts();
+    match &outcome.exception {
+        Some(e) if e.type_name == "AssertionError" && e.value.is_empty() => {
+            texts.check_false.to_owned()
         }
-        (Some(e), Language::Chinese) if e.type_name == "AssertionError" && e.value.is_empty() => {
-            "条件不成立".into()
-        }
-        (_, Language::English) => format!("the check failed: {}", branch_failed(outcome, language)),
-        (_, Language::Chinese) => format!("条件出错：{}", branch_failed(outcome, language)),
+        _ => texts.check_failed(&branch_failed(outcome, language)),
     }
 }
 
 /// The message for code if no alternative was accepted.
 pub(crate) fn none_accepted(branches: &[Branch], language: Language) -> String {
-    let mut text = String::from(match language {
-        Language::English => "no alternative was accepted",
-        Language::Chinese => "没有候选值被接受",
-    });
+    let mut text = language.prompts().none_accepted.to_owned();
     for branch in branches {
         let why = branch.why.as_deref().unwrap_or_default();
         let _ = write!(text, "\n- {}: {why}", branch.alternative);
     }
     text
-}
-
-/// The message for code if its session can't be forked.
-pub(crate) fn not_forked(why: &str, language: Language) -> String {
-    match language {
-        Language::English => format!(
-            "nothing was tried: {why}. Call `tools.{BRANCH}` without `await` and threads, while no other call is open"
-        ),
-        Language::Chinese => format!(
-            "没有尝试：{why}。调用 `tools.{BRANCH}` 时不要用 `await` 或线程，也不要有其他未完成的调用"
-        ),
-    }
-}
-
-/// The message for code in a branch that calls a tool.
-pub(crate) fn no_calls_in_branch(language: Language) -> &'static str {
-    match language {
-        Language::English => {
-            "in a branch no tools can be called, nor branches tried: call them before `tools.branch`, or in the next cell"
-        }
-        Language::Chinese => {
-            "在分支中不能调用工具，也不能再分支：请在 `tools.branch` 之前或在下一个单元中调用"
-        }
-    }
 }
 
 #[cfg(test)]

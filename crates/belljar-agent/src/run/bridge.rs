@@ -1,10 +1,9 @@
 //! Approvals of a run, and calls by the code of its cells.
 
+mod cell_call;
 mod words;
 
 use belljar_journal::BlobRef;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_call, hash_of_code};
 use super::branches::{BRANCH, Branches};
@@ -14,31 +13,7 @@ use super::risk::Earlier;
 use crate::dialect::PYTHON;
 use crate::tool::GrantedTool;
 
-pub(crate) use words::{call_lost, calls_used_up};
-
-/// A call of a tool that the code of the running cell has made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CellCall {
-    /// The tool.
-    pub tool: String,
-    /// The arguments.
-    pub arguments: Map<String, Value>,
-    /// Its state.
-    pub state: CellCallState,
-}
-
-/// The state of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum CellCallState {
-    /// A person was asked.
-    Asked,
-    /// A person has approved it; it was not begun.
-    Approved,
-    /// It is performed.
-    Begun,
-    /// It has its answer.
-    Answered(ToolAnswer),
-}
+pub use cell_call::{CellCall, CellCallState};
 
 impl Run {
     /// The pending approvals.
@@ -131,7 +106,9 @@ impl Run {
             return Err(DecisionError::Changed);
         }
         match (&asked.subject, decision) {
-            (Subject::Call { .. }, Decision::Edit { .. }) => Err(DecisionError::NotCode),
+            (Subject::Call { .. } | Subject::Command { .. }, Decision::Edit { .. }) => {
+                Err(DecisionError::NotCode)
+            }
             _ => Ok(asked),
         }
     }
@@ -283,6 +260,7 @@ impl Run {
                 });
                 waits.ok_or("for a cell that does not wait")?;
             }
+            Subject::Command { .. } => return Err("for a command, which runs don't have"),
             Subject::Call { number: 0, .. } => {
                 let call = self.call(approval.step, approval.call).cloned();
                 let call = call.filter(|call| call.state == CallState::Waiting);
@@ -315,15 +293,15 @@ impl Run {
         if *decision == (Decision::Accept { rest_of_run: true }) {
             self.approvals.allow(&asked.subject);
         }
-        let language = self.language();
+        let texts = self.language().prompts();
         if let Some(number) = asked.call_number() {
             let Ok(made) = self.cell_call(number) else {
                 return;
             };
             made.state = match decision {
                 Decision::Accept { .. } => CellCallState::Approved,
-                Decision::Edit { .. } | Decision::Reject => refused(words::call_rejected(language)),
-                Decision::Feedback { text } => refused(words::call_feedback(text, language)),
+                Decision::Edit { .. } | Decision::Reject => refused(texts.call_rejected.to_owned()),
+                Decision::Feedback { text } => refused(texts.call_feedback(text)),
             };
             return;
         }
@@ -333,23 +311,23 @@ impl Run {
         };
         match decision {
             Decision::Feedback { text } if is_call => {
-                call.state = CallState::refused(words::call_feedback(text, language));
+                call.state = CallState::refused(texts.call_feedback(text));
             }
             Decision::Reject if is_call => {
-                call.state = CallState::refused(words::call_rejected(language));
+                call.state = CallState::refused(texts.call_rejected.to_owned());
             }
             Decision::Accept { .. } => call.approved = Some(asked.hash.clone()),
             Decision::Edit { code } => {
                 call.arguments["code"] = code.clone().into();
                 call.approved = Some(hash_of_code(code));
-                self.add_note(&words::cell_edited(code, language));
+                self.add_note(&texts.cell_edited(code));
             }
             Decision::Feedback { text } => {
-                call.state = CallState::refused(words::cell_feedback(text, language));
+                call.state = CallState::refused(texts.cell_feedback(text));
                 self.hold_back_after(asked);
             }
             Decision::Reject => {
-                call.state = CallState::refused(words::cell_rejected(language));
+                call.state = CallState::refused(texts.cell_rejected.to_owned());
                 self.hold_back_after(asked);
             }
         }
@@ -357,12 +335,12 @@ impl Run {
 
     /// Cells that come after one that was not approved may rest on it.
     fn hold_back_after(&mut self, asked: &Approval) {
-        let language = self.language();
+        let texts = self.language().prompts();
         let place = usize::try_from(asked.call).unwrap_or(usize::MAX);
         if let Some(step) = self.steps.last_mut() {
             let later = step.calls.iter_mut().skip(place + 1);
             for call in later.filter(|call| call.state == CallState::Waiting) {
-                call.state = CallState::refused(words::cell_held_back(language));
+                call.state = CallState::refused(texts.cell_held_back.to_owned());
             }
         }
         self.undecided.retain(|other| other.step != asked.step);

@@ -1,8 +1,12 @@
 //! Budgets of runs, and why runs end.
 
+use std::time::Duration;
+
 use belljar_protocol::Language;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::doubt::Doubt;
 
 /// The budget of a run. The first part that is used up ends it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -97,8 +101,13 @@ impl Spent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ExitReason {
-    /// The model answered.
+    /// The model answered, and no check found a doubt.
     Answered,
+    /// The model answered, and kept to an answer that is not proven.
+    Unverified {
+        /// Why not.
+        doubts: Vec<Doubt>,
+    },
     /// The request to the model failed.
     ModelFailed {
         /// Why.
@@ -115,6 +124,30 @@ pub enum ExitReason {
     },
     /// The caller ended it.
     Stopped,
+}
+
+impl ExitReason {
+    /// It in words, without the error of the model's server: that is for the operator.
+    pub fn text(&self, language: Language) -> String {
+        let texts = &language.texts().run;
+        match self {
+            Self::Answered => texts.reason_answered.to_owned(),
+            Self::Unverified { .. } => texts.reason_unverified.to_owned(),
+            Self::ModelFailed { .. } => texts.reason_model_failed.to_owned(),
+            Self::NotUnderstood => texts.reason_not_understood.to_owned(),
+            Self::Repetition => texts.reason_repetition.to_owned(),
+            Self::Budget { part } => texts.reason_budget(&format!("{part:?}").to_lowercase()),
+            Self::Stopped => texts.reason_stopped.to_owned(),
+        }
+    }
+
+    /// What is doubtful about the answer; nothing, if there is none.
+    pub fn doubts(&self) -> &[Doubt] {
+        match self {
+            Self::Unverified { doubts } => doubts,
+            _ => &[],
+        }
+    }
 }
 
 /// A part of a [`Budget`].
@@ -150,6 +183,17 @@ impl Budget {
         }
     }
 
+    /// The rest of the time, if it is limited.
+    pub(crate) fn time_left(&self, spent: &Spent) -> Option<Duration> {
+        let limit = Duration::from_secs(self.seconds?);
+        Some(limit.saturating_sub(Duration::from_millis(spent.model_ms + spent.tool_ms)))
+    }
+
+    /// The rest of the tokens, if they are limited.
+    pub(crate) fn tokens_left(&self, spent: &Spent) -> Option<u64> {
+        Some(self.tokens?.saturating_sub(spent.tokens()))
+    }
+
     /// The part that is used up, if one is.
     pub fn exceeded_by(&self, spent: &Spent) -> Option<BudgetPart> {
         let seconds = (spent.model_ms + spent.tool_ms) / 1000;
@@ -179,21 +223,11 @@ impl Budget {
                 .is_some_and(|most| (spent.model_ms + spent.tool_ms) / 1000 >= most / 10 * 8)
             || self.money.is_some_and(|most| spent.money >= most * 0.8)
             || spent.calls >= self.calls / 10 * 8;
-        match (left, language) {
-            (1, Language::English) => {
-                Some("This is your last step: give your answer now, as good as you have it.".into())
-            }
-            (1, Language::Chinese) => Some("这是最后一步：请现在给出你目前最好的答案。".into()),
-            (2..=3, Language::English) => Some(format!(
-                "{left} steps are left: run the code that shows the answer, or give the answer."
-            )),
-            (2..=3, Language::Chinese) => Some(format!(
-                "还剩 {left} 步：请运行能显示答案的代码，或给出答案。"
-            )),
-            (_, Language::English) if short => {
-                Some("The budget is nearly used up: come to your answer soon.".into())
-            }
-            (_, Language::Chinese) if short => Some("预算即将用完：请尽快给出答案。".into()),
+        let texts = language.prompts();
+        match left {
+            1 => Some(texts.last_step.to_owned()),
+            2..=3 => Some(texts.steps_left(left)),
+            _ if short => Some(texts.budget_nearly_used.to_owned()),
             _ => None,
         }
     }

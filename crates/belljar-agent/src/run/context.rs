@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use belljar_protocol::Language;
+use belljar_protocol::{Language, bytes_left_out};
 
 use super::event::Start;
 use super::machine::{Call, Run, Step};
 use super::words;
 use crate::dialect::{ANSWER, Action, Dialect, PYTHON};
-use crate::tool::COMPUTE;
+use crate::tool::find_tool;
 use crate::{
     Message, ModelRequest, Part, ToolCall, ToolSpec, estimate_request_tokens, estimate_tokens,
 };
@@ -56,16 +56,29 @@ impl Run {
     pub(crate) fn request(&self, start: &Start) -> ModelRequest {
         let mut request = self.uncut(start, self.collapsed);
         self.cut_to_fit(start, &mut request);
+        let left = self.reply_budget(&request);
+        let left = left.and_then(|tokens| u32::try_from(tokens).ok());
+        if let (Some(most), Some(left)) = (&mut request.max_tokens, left) {
+            *most = left.min(*most);
+        }
         request
     }
 
-    /// What it started with, without a tool that was taken away since (EXP-5).
+    /// Tokens that the budget leaves for the reply, if it limits them.
+    pub(super) fn reply_budget(&self, request: &ModelRequest) -> Option<u64> {
+        let left = self.budget.tokens_left(&self.spent)?;
+        Some(left.saturating_sub(self.tokens(estimate_request_tokens(request))))
+    }
+
+    /// What it started with, without tools that were taken away since (EXP-5).
     pub(super) fn offered<'a>(&self, start: &'a Start) -> Cow<'a, Start> {
-        if !self.computations().given_up() {
+        let withdrawn =
+            |name: &String| find_tool(name).is_some_and(|tool| tool.is_withdrawn(&self.tools));
+        if !start.tools.iter().any(withdrawn) {
             return Cow::Borrowed(start);
         }
         let mut start = start.clone();
-        start.tools.retain(|tool| tool != COMPUTE);
+        start.tools.retain(|name| !withdrawn(name));
         Cow::Owned(start)
     }
 
@@ -140,6 +153,7 @@ impl Run {
         let (old, live) = self.steps.split_at(collapsed.min(self.steps.len()));
         if !old.is_empty() {
             let plan = self
+                .tools
                 .plan
                 .tree
                 .as_ref()
@@ -153,7 +167,7 @@ impl Run {
         self.tell_taken_back(collapsed + live.len(), &mut talk);
         let failures = self.failures_in_a_row();
         if failures >= MANY_FAILURES {
-            let planned = self.plan.tree.is_some();
+            let planned = self.tools.plan.tree.is_some();
             talk.user(words::keeps_failing(failures, planned, start.language));
         }
         if let Some(reminder) = self.budget.reminder(&self.spent(), start.language) {
@@ -236,16 +250,11 @@ pub(crate) fn cut_middle(text: &mut String, most: usize, language: Language) {
     if text.len() <= most {
         return;
     }
-    let left_out = text.len() - most;
-    let mark = match language {
-        Language::English => format!("\n[… {left_out} bytes left out …]\n"),
-        Language::Chinese => format!("\n[… 省略 {left_out} 字节 …]\n"),
-    };
-    let head = most * 2 / 3;
-    let tail = text[text.ceil_char_boundary(text.len() - (most - head))..].to_owned();
-    text.truncate(text.floor_char_boundary(head));
-    text.push_str(&mark);
-    text.push_str(&tail);
+    let head = text.floor_char_boundary(most * 2 / 3);
+    let tail = text.ceil_char_boundary(text.len() - (most - most * 2 / 3));
+    let bytes = bytes_left_out(&text[head..tail]);
+    let mark = language.prompts().bytes_left_out(bytes);
+    text.replace_range(head..tail, &mark);
 }
 
 /// A conversation that is being put together. Messages of one side that follow each other are one:

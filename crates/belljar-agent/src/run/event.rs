@@ -198,6 +198,10 @@ pub struct Start {
     /// The language of prompts and messages.
     #[serde(default)]
     pub language: Language,
+    /// The version of the prompts in that language, set when the run starts. Other prompts may lead to
+    /// other requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<String>,
     /// The budget.
     pub budget: Budget,
     /// The context window: tokens of a conversation and its reply together.
@@ -351,9 +355,12 @@ pub struct CellResult {
 pub struct Ending {
     /// Why.
     pub reason: ExitReason,
-    /// The answer, or the best there is.
+    /// The answer; its reason says whether it is unverified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// The last output of a successful cell, if there is no answer. It is not an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_output: Option<String>,
     /// The evidence for the values in it.
     #[serde(default)]
     pub evidence: Vec<Evidence>,

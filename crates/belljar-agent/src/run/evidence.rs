@@ -1,9 +1,14 @@
 //! Evidence: where the values of an answer come from.
 
+use belljar_protocol::Language;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A number or a quoted text in an answer.
+use super::constants::constants;
+use super::number::{Decimal, numbers};
+
+/// A number, a quoted text or the name of a file in an answer. It shows where a value comes from, not
+/// that it is right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// As it stands in the answer.
@@ -32,35 +37,83 @@ pub enum Seen {
     },
     /// In the task itself.
     Task,
+    /// It is a file that the run made, or was given.
+    File,
+    /// Only in an output whose code has it as a constant: it was written, not computed.
+    Code {
+        /// The step.
+        step: u32,
+        /// The cell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cell: Option<u32>,
+    },
 }
 
 /// Something that was seen before the answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Source {
     pub(crate) step: u32,
     pub(crate) cell: Option<u32>,
-    pub(crate) text: &'a str,
+    pub(crate) text: String,
+    /// The code that printed it; empty for a tool.
+    pub(crate) code: String,
+    pub(crate) failed: bool,
+}
+
+impl Evidence {
+    /// It in one line.
+    pub fn text(&self, language: Language) -> String {
+        let (texts, value) = (&language.texts().run, &self.value);
+        match &self.seen {
+            Some(Seen::Output {
+                step,
+                cell,
+                rounded,
+                ..
+            }) => {
+                let rounded = if *rounded { texts.rounded } else { "" };
+                match cell {
+                    Some(cell) => texts.printed_by_cell(value, *cell, rounded),
+                    None => texts.result_of_step(value, *step, rounded),
+                }
+            }
+            Some(Seen::Task) => texts.given_in_task(value),
+            Some(Seen::File) => texts.file_of_run(value),
+            Some(Seen::Code { step, cell }) => texts.written_in_code(value, cell.unwrap_or(*step)),
+            None => texts.seen_nowhere(value),
+        }
+    }
+
+    /// Whether the value is the name of a file.
+    pub(super) fn is_file(&self) -> bool {
+        file_names(&self.value) == [self.value.as_str()]
+    }
 }
 
 /// The most values that are searched, and the longest line that is quoted.
 const MOST: usize = 50;
 const LINE: usize = 160;
 
-/// For each number and each quoted text of an answer, the newest output that has it.
-pub(crate) fn evidence(answer: &str, sources: &[Source<'_>], task: &str) -> Vec<Evidence> {
+/// What the values of an answer are looked for in.
+pub(crate) struct Sources<'a> {
+    pub(crate) outputs: &'a [Source],
+    pub(crate) task: &'a str,
+    /// Whether a file of this name exists, or was made.
+    pub(crate) exists: &'a dyn Fn(&str) -> bool,
+    /// Whether results come from data: then a constant of the code is none.
+    pub(crate) has_data: bool,
+}
+
+/// For each number, each quoted text and each file of an answer, the newest output that has it.
+pub(crate) fn evidence(answer: &str, sources: &Sources<'_>) -> Vec<Evidence> {
     let mut found: Vec<Evidence> = Vec::new();
     for value in values(&without_markers(answer)) {
         if found.len() >= MOST || found.iter().any(|other| other.value == value.text) {
             continue;
         }
-        let seen = sources
-            .iter()
-            .rev()
-            .find_map(|source| value.seen_in(source))
-            .or_else(|| value.stands_in(task).map(|_| Seen::Task));
         found.push(Evidence {
             value: value.text.to_owned(),
-            seen,
+            seen: value.seen_in(sources),
         });
     }
     found
@@ -78,45 +131,85 @@ fn without_markers(answer: &str) -> String {
     plain
 }
 
-/// Values of an answer that were seen nowhere, and that a reader would take for results. Small
-/// numbers count things ("the 3 largest") more often than they are results.
-pub(crate) fn unseen(evidence: &[Evidence]) -> Vec<&str> {
-    evidence
-        .iter()
-        .filter(|value| value.seen.is_none())
-        .map(|value| value.value.as_str())
-        .filter(|value| value.len() > 1)
-        .collect()
+impl Evidence {
+    /// Whether nothing computed the value, and a reader would take it for a result. Small numbers count
+    /// things ("the 3 largest") more often than they are results.
+    pub(super) fn is_unfounded(&self) -> bool {
+        matches!(self.seen, None | Some(Seen::Code { .. })) && self.value.len() > 1
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Value<'a> {
     text: &'a str,
-    number: bool,
+    kind: ValueKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValueKind {
+    Text,
+    File,
+    /// As it stands, or of numbers that become it when their point is moved by this.
+    Number {
+        shift: i32,
+    },
 }
 
 impl Value<'_> {
-    fn seen_in(&self, source: &Source<'_>) -> Option<Seen> {
-        let (line, rounded) = self.stands_in(source.text)?;
-        let mut line: String = line.trim().chars().take(LINE).collect();
-        line.truncate(line.trim_end().len());
-        Some(Seen::Output {
-            step: source.step,
-            cell: source.cell,
-            line,
-            rounded,
-        })
+    fn seen_in(&self, sources: &Sources<'_>) -> Option<Seen> {
+        if self.kind == ValueKind::File && (sources.exists)(self.text) {
+            return Some(Seen::File);
+        }
+        let mut written = None;
+        for source in sources.outputs.iter().rev() {
+            let Some((line, rounded)) = self.stands_in(&source.text, &source.code) else {
+                continue;
+            };
+            if self.is_written_in(source, sources.has_data) {
+                let (step, cell) = (source.step, source.cell);
+                written = written.or(Some(Seen::Code { step, cell }));
+                continue;
+            }
+            let mut line: String = line.trim().chars().take(LINE).collect();
+            line.truncate(line.trim_end().len());
+            return Some(Seen::Output {
+                step: source.step,
+                cell: source.cell,
+                line,
+                rounded,
+            });
+        }
+        match self.kind {
+            // What the task names need not exist.
+            ValueKind::File => None,
+            _ if self.stands_in(sources.task, "%").is_some() => Some(Seen::Task),
+            _ => written,
+        }
+    }
+
+    /// Whether a source shows it only because its code says it.
+    fn is_written_in(&self, source: &Source, has_data: bool) -> bool {
+        match self.kind {
+            ValueKind::Text => false,
+            ValueKind::File => source.code.contains(self.text),
+            ValueKind::Number { .. } => {
+                let wanted = Decimal::parse(self.text);
+                let is_same = |constant: &String| Decimal::parse(constant) == wanted;
+                // Small numbers are in any code.
+                has_data && self.text.len() > 1 && constants(&source.code).iter().any(is_same)
+            }
+        }
     }
 
     /// The line that has it, and whether only after rounding; the exact one is preferred.
-    fn stands_in<'t>(&self, text: &'t str) -> Option<(&'t str, bool)> {
-        if !self.number {
+    fn stands_in<'t>(&self, text: &'t str, code: &str) -> Option<(&'t str, bool)> {
+        let ValueKind::Number { shift } = self.kind else {
             return text
                 .lines()
                 .find(|line| line.contains(self.text))
                 .map(|line| (line, false))
                 .or_else(|| text.contains(self.text).then_some((text, false)));
-        }
+        };
         let wanted = Decimal::parse(self.text)?;
         let mut rounded = None;
         for line in text.lines() {
@@ -124,11 +217,18 @@ impl Value<'_> {
                 let Some(number) = Decimal::parse(number) else {
                     continue;
                 };
-                if number == wanted {
-                    return Some((line, false));
-                }
-                if rounded.is_none() && number.rounds_to(&wanted) {
-                    rounded = Some((line, true));
+                // A fraction is no percentage, unless something says so.
+                let is_percentage =
+                    code.contains('%') || code.contains("100") || line.contains('%');
+                let as_it_is = shift != PERCENT || !wanted.is_fraction() || is_percentage;
+                let shifted = (shift != 0).then(|| number.clone().shifted(shift));
+                for number in as_it_is.then_some(number).into_iter().chain(shifted) {
+                    if number == wanted {
+                        return Some((line, false));
+                    }
+                    if rounded.is_none() && number.rounds_to(&wanted) {
+                        rounded = Some((line, true));
+                    }
                 }
             }
         }
@@ -136,41 +236,80 @@ impl Value<'_> {
     }
 }
 
+/// The shift of a fraction that is written as a percentage.
+const PERCENT: i32 = 2;
+
+/// The shift that the words after a number stand for.
+fn shift_of(after: &str) -> i32 {
+    const SCALES: [(&str, i32); 9] = [
+        ("%", PERCENT),
+        ("％", PERCENT),
+        ("percent", PERCENT),
+        ("thousand", -3),
+        ("million", -6),
+        ("billion", -9),
+        ("万", -4),
+        ("百万", -6),
+        ("亿", -8),
+    ];
+    let after = after.trim_start().to_lowercase();
+    let scale = SCALES.iter().find(|(word, _)| after.starts_with(word));
+    scale.map_or(0, |(_, shift)| *shift)
+}
+
 fn values(answer: &str) -> Vec<Value<'_>> {
-    let mut found: Vec<(usize, Value<'_>)> = quoted(answer)
-        .into_iter()
-        .map(|text| {
-            (
-                offset(answer, text),
-                Value {
-                    text,
-                    number: false,
-                },
-            )
-        })
-        .collect();
-    let spans: Vec<(usize, usize)> = found
-        .iter()
-        .map(|(at, v)| (*at, at + v.text.len()))
-        .collect();
-    let numbers = numbers(answer).into_iter().map(|text| (text, true));
-    let codes = tokens(answer).into_iter().map(|text| (text, false));
-    for (text, number) in numbers.chain(codes) {
+    let files = file_names(answer).into_iter();
+    let files = files.map(|text| (text, ValueKind::File));
+    let texts = quoted(answer).into_iter().map(|(_, text)| text);
+    let texts = texts.filter(|text| (1..=200).contains(&text.len()) && !text.contains('\n'));
+    let texts = texts.map(|text| (text, ValueKind::Text));
+    let numbers = numbers(answer).into_iter().map(|text| {
+        let after = &answer[offset(answer, text) + text.len()..];
+        let shift = shift_of(after);
+        (text, ValueKind::Number { shift })
+    });
+    let codes = tokens(answer).into_iter();
+    let codes = codes.map(|text| (text, ValueKind::Text));
+    let mut found: Vec<(usize, Value<'_>)> = Vec::new();
+    // What stands within an earlier kind belongs to it.
+    for (text, kind) in files.chain(texts).chain(numbers).chain(codes) {
         let at = offset(answer, text);
-        if !spans.iter().any(|(from, to)| (*from..*to).contains(&at)) {
-            found.push((at, Value { text, number }));
+        let is_free = |(from, value): &(usize, Value<'_>)| {
+            at + text.len() <= *from || from + value.text.len() <= at
+        };
+        if found.iter().all(is_free) {
+            found.push((at, Value { text, kind }));
         }
     }
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, value)| value).collect()
 }
 
+/// Extensions of files that tasks ask for.
+const EXTENSIONS: [&str; 12] = [
+    "png", "jpg", "svg", "pdf", "csv", "tsv", "json", "xlsx", "parquet", "html", "md", "txt",
+];
+
+/// Names of files in a text.
+pub(super) fn file_names(text: &str) -> Vec<&str> {
+    let ends =
+        |c: char| c.is_whitespace() || "\"'`()[]{}<>,;:*，。；：、（）《》“”「」".contains(c);
+    let names = text
+        .split(ends)
+        .map(|name| name.trim_end_matches(['.', '!', '?']));
+    let is_file = |name: &&str| {
+        let extension = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
+        extension.is_some_and(|(_, extension)| EXTENSIONS.contains(&extension))
+    };
+    names.filter(is_file).collect()
+}
+
 fn offset(whole: &str, part: &str) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
-/// Short texts in quotes, of any kind.
-fn quoted(text: &str) -> Vec<&str> {
+/// Texts in quotes of any kind, and where they begin.
+pub(super) fn quoted(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (open, close) in [
         ('"', '"'),
@@ -179,21 +318,20 @@ fn quoted(text: &str) -> Vec<&str> {
         ('「', '」'),
         ('\'', '\''),
     ] {
-        let mut rest = text;
-        while let Some(start) = rest.find(open) {
-            let before = rest[..start].chars().next_back();
-            let inner = &rest[start + open.len_utf8()..];
+        let mut from = 0;
+        while let Some(start) = text[from..].find(open).map(|at| from + at) {
+            let inner = start + open.len_utf8();
+            let before = text[..start].chars().next_back();
             // An apostrophe stands within a word.
             if open == '\'' && before.is_some_and(char::is_alphanumeric) {
-                rest = inner;
+                from = inner;
                 continue;
             }
-            let Some(end) = inner.find(close) else { break };
-            let value = &inner[..end];
-            if (1..=200).contains(&value.len()) && !value.contains('\n') {
-                found.push(value);
-            }
-            rest = &inner[end + close.len_utf8()..];
+            let Some(end) = text[inner..].find(close).map(|at| inner + at) else {
+                break;
+            };
+            found.push((inner, &text[inner..end]));
+            from = end + close.len_utf8();
         }
     }
     found
@@ -210,146 +348,35 @@ fn tokens(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Numbers as they are written: signs, separators, fractions, exponents.
-fn numbers(text: &str) -> Vec<&str> {
-    let bytes = text.as_bytes();
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        let starts = bytes[at].is_ascii_digit()
-            && (at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_'));
-        if !starts {
-            at += 1;
-            continue;
-        }
-        let mut end = at;
-        while end < bytes.len() {
-            let next = bytes.get(end + 1).copied().unwrap_or(b' ');
-            let goes_on = match bytes[end] {
-                b'0'..=b'9' => true,
-                b'.' => next.is_ascii_digit() && !text[at..end].contains('.'),
-                b',' | b'_' => {
-                    let three = &bytes[end + 1..bytes.len().min(end + 4)];
-                    let after = bytes.get(end + 4).copied().unwrap_or(b' ');
-                    three.len() == 3
-                        && three.iter().all(u8::is_ascii_digit)
-                        && !after.is_ascii_digit()
-                        && !text[at..end].contains('.')
-                }
-                b'e' | b'E' => {
-                    next.is_ascii_digit()
-                        || (matches!(next, b'+' | b'-')
-                            && bytes.get(end + 2).is_some_and(u8::is_ascii_digit))
-                }
-                b'+' | b'-' => matches!(bytes[end - 1], b'e' | b'E'),
-                _ => false,
-            };
-            if !goes_on {
-                break;
-            }
-            end += 1;
-        }
-        // A word that begins with digits is no number.
-        if !bytes.get(end).is_some_and(u8::is_ascii_alphabetic) {
-            let negative = at > 0
-                && bytes[at - 1] == b'-'
-                && !(at > 1 && (bytes[at - 2].is_ascii_alphanumeric() || bytes[at - 2] == b')'));
-            let from = if negative { at - 1 } else { at };
-            found.push(&text[from..end]);
-        }
-        at = end.max(at + 1);
-        while at < bytes.len() && (bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_') {
-            at += 1;
-        }
-    }
-    found
-}
-
-/// A number as its digits say, of any length.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Decimal {
-    negative: bool,
-    whole: String,
-    fraction: String,
-}
-
-impl Decimal {
-    fn parse(text: &str) -> Option<Self> {
-        let plain: String = text.chars().filter(|c| !matches!(c, ',' | '_')).collect();
-        let plain = if plain.contains(['e', 'E']) {
-            let value: f64 = plain.parse().ok()?;
-            if !value.is_finite() || value.abs() > 1e300 {
-                return None;
-            }
-            format!("{value}")
-        } else {
-            plain
-        };
-        let (negative, digits) = match plain.strip_prefix('-') {
-            Some(digits) => (true, digits),
-            None => (false, plain.as_str()),
-        };
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        let whole = whole.trim_start_matches('0').to_owned();
-        let fraction = fraction.trim_end_matches('0').to_owned();
-        Some(Self {
-            negative: negative && !(whole.is_empty() && fraction.is_empty()),
-            whole,
-            fraction,
-        })
-    }
-
-    /// Whether it has more digits than `other`, and becomes it when they are rounded off.
-    fn rounds_to(&self, other: &Self) -> bool {
-        let places = other.fraction.len();
-        if self.negative != other.negative || self.fraction.len() <= places {
-            return false;
-        }
-        let mut digits: Vec<u8> = self
-            .whole
-            .bytes()
-            .chain(self.fraction.bytes().take(places))
-            .collect();
-        let up = self.fraction.as_bytes()[places] >= b'5';
-        if up {
-            let mut at = digits.len();
-            loop {
-                if at == 0 {
-                    digits.insert(0, b'1');
-                    break;
-                }
-                at -= 1;
-                if digits[at] == b'9' {
-                    digits[at] = b'0';
-                } else {
-                    digits[at] += 1;
-                    break;
-                }
-            }
-        }
-        let wanted = other.whole.bytes().chain(other.fraction.bytes());
-        let digits: Vec<u8> = digits.into_iter().skip_while(|d| *d == b'0').collect();
-        digits == wanted.skip_while(|d| *d == b'0').collect::<Vec<u8>>()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn look(answer: &str, output: &str) -> Vec<(String, Option<bool>)> {
-        let sources = [Source {
+        look_at(answer, output, "")
+    }
+
+    fn look_at(answer: &str, output: &str, code: &str) -> Vec<(String, Option<bool>)> {
+        let outputs = [Source {
             step: 1,
             cell: Some(1),
-            text: output,
+            text: output.into(),
+            code: code.into(),
+            failed: false,
         }];
-        evidence(answer, &sources, "the task says 77")
+        let sources = Sources {
+            outputs: &outputs,
+            task: "the task says 77",
+            exists: &|name| name == "made.png",
+            has_data: true,
+        };
+        evidence(answer, &sources)
             .into_iter()
             .map(|found| {
                 let rounded = match found.seen {
                     Some(Seen::Output { rounded, .. }) => Some(rounded),
-                    Some(Seen::Task) => Some(false),
-                    None => None,
+                    Some(Seen::Task | Seen::File) => Some(false),
+                    Some(Seen::Code { .. }) | None => None,
                 };
                 (found.value, rounded)
             })
@@ -393,6 +420,51 @@ mod tests {
         assert_eq!(found, expected);
         assert_eq!(look("It is jvEgm4RSGJ5m", "x")[0].1, None);
         assert!(look("plain words only", "").is_empty());
+    }
+
+    #[test]
+    fn percentages_and_large_numbers_are_found_by_what_they_mean() {
+        for (answer, output, code, expected) in [
+            ("41.7 %", "0.41666", "m()", Some(true)),
+            ("41.67%", "41.67", "x * 100", Some(false)),
+            ("0.42%", "0.41666", "m()", None),
+            ("0.42%", "0.42%", "m()", Some(false)),
+            ("1.72 million", "1724590", "", Some(true)),
+            ("12.3万", "123000", "", Some(false)),
+            ("1.72", "1724590", "", None),
+        ] {
+            let found = look_at(answer, output, code);
+            assert_eq!(found[0].1, expected, "{answer} in {output}");
+        }
+    }
+
+    #[test]
+    fn a_constant_of_the_code_is_no_result() {
+        assert_eq!(
+            look_at("42.3", "It is 42.3", "a = 42.3\nprint(a)")[0].1,
+            None
+        );
+        assert_eq!(look_at("42.3", "42.3", "print(x.mean())")[0].1, Some(false));
+        assert_eq!(look_at("100", "100", "print(n * 100)")[0].1, Some(false));
+    }
+
+    #[test]
+    fn files_are_found_by_their_names() {
+        assert_eq!(
+            look("It is in made.png.", "")[0],
+            ("made.png".into(), Some(false))
+        );
+        assert_eq!(look("It is in `made.png`.", "").len(), 1);
+        assert_eq!(
+            look("See 2024-report.csv", "")[0],
+            ("2024-report.csv".into(), None)
+        );
+        let listed = look_at("The largest is b.pdf", "b.pdf 12", "print(files)");
+        assert_eq!(listed[0].1, Some(false));
+        assert_eq!(
+            look_at("Saved as b.pdf", "saved b.pdf", "print('saved b.pdf')")[0].1,
+            None
+        );
     }
 
     proptest::proptest! {

@@ -1,6 +1,7 @@
 //! A run as a pure state machine: events in, effects out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use belljar_journal::BlobRef;
 use belljar_protocol::{Artifact, Language, NameInfo};
@@ -10,17 +11,21 @@ use serde_json::Value;
 
 use super::approval::{Approval, Approvals, Policy};
 use super::bridge::CellCall;
-use super::budget::{Budget, ExitReason, Spent};
+use super::budget::{Budget, BudgetPart, ExitReason, Spent};
+use super::call_history::CallHistory;
 use super::event::{CallResult, Ending, RunEvent, Start};
-use super::repetition::CallHistory;
+use super::evidence::Source;
 use super::risk::Earlier;
 use super::{gate, words};
 use crate::dialect::{Action, PYTHON, RawToolCall, ReplyParts};
-use crate::tool::{COMPUTE, Computations, PLAN, Plan};
+use crate::tool::{Computations, Plan, ToolState, find_tool};
 use crate::{Finish, Mending, ModelRequest, Reply};
 
 /// Replies in a row that could not be understood, before the run ends.
 const MOST_MISUNDERSTOOD: u32 = 4;
+
+/// A request is not sent if the budget leaves fewer tokens than this for its reply.
+const LEAST_REPLY: u64 = 16;
 
 /// The most text of outputs that is kept to look for values of the answer.
 const KEPT_OUTPUT: usize = 64 << 10;
@@ -145,6 +150,15 @@ pub struct Step {
     pub understood: bool,
 }
 
+/// Why a model is asked again for its answer, each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum AskedAgain {
+    /// Doubts about the answer as a whole.
+    Doubts,
+    /// A second derivation.
+    Review,
+}
+
 /// The journal has an event that contradicts the events before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the journal is inconsistent: `{kind}` cannot come {when}")]
@@ -160,7 +174,6 @@ pub struct Run {
     pub(crate) steps: Vec<Step>,
     /// How many of the steps are in the conversation only as a summary.
     pub(crate) collapsed: usize,
-    pub(crate) plan: Plan,
     pub(crate) manifest: Vec<NameInfo>,
     /// Tokens that the server counts for each that we estimate: at least 1.
     pub(crate) token_ratio: f64,
@@ -169,9 +182,10 @@ pub struct Run {
     /// The current budget.
     pub(super) budget: Budget,
     pub(super) spent: Spent,
-    computations: Computations,
+    #[serde(flatten)]
+    pub(crate) tools: ToolState,
     pub(super) call_history: CallHistory,
-    pub(super) outputs: Vec<(u32, Option<u32>, String)>,
+    pub(super) outputs: Vec<Source>,
     pub(super) artifacts: BTreeMap<String, Artifact>,
     misunderstood: u32,
     /// Replies that needed mending, and those that could not be mended.
@@ -199,10 +213,8 @@ pub struct Run {
     pub(super) last_call_failed: bool,
     /// The last code that was refused unrun.
     held_back: Option<String>,
-    /// A missing file that the model was asked for.
-    pub(super) asked_for_file: Option<String>,
-    /// Whether the model was asked for a second derivation of its answer.
-    pub(super) reviewed: bool,
+    /// Why the model was asked again for its answer.
+    pub(super) asked_again: Vec<AskedAgain>,
     failed: Option<String>,
     stopped: bool,
     ended: Option<Ending>,
@@ -259,7 +271,7 @@ impl Run {
 
     /// Its plan.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.tools.plan
     }
 
     /// How often a reply had to be mended, and how often that failed.
@@ -274,7 +286,7 @@ impl Run {
 
     /// The last result of a computation.
     pub fn computations(&self) -> &Computations {
-        &self.computations
+        &self.tools.computations
     }
 
     /// The last manifest of its session.
@@ -338,15 +350,17 @@ impl Run {
                 .map(|(place, call)| (place, call.clone()))
                 .collect();
             if !calls.is_empty() {
+                if self.budget.time_left(&self.spent) == Some(Duration::ZERO) {
+                    let part = BudgetPart::Seconds;
+                    return self.finish(ExitReason::Budget { part });
+                }
                 return Effect::Perform {
                     step: step.number,
                     calls,
                 };
             }
             if let Some(answer) = self.accepted() {
-                return Effect::Finish(Box::new(
-                    self.ending_with(ExitReason::Answered, Some(answer)),
-                ));
+                return self.finish_with(answer);
             }
         }
         if self.misunderstood >= MOST_MISUNDERSTOOD {
@@ -355,9 +369,15 @@ impl Run {
         if let Some(part) = self.budget.exceeded_by(&self.spent) {
             return self.finish(ExitReason::Budget { part });
         }
+        let request = Box::new(self.request(start));
+        let left = self.reply_budget(&request);
+        if left.is_some_and(|tokens| tokens < LEAST_REPLY) {
+            let part = BudgetPart::Tokens;
+            return self.finish(ExitReason::Budget { part });
+        }
         Effect::AskModel {
             step: self.asked + 1,
-            request: Box::new(self.request(start)),
+            request,
         }
     }
 
@@ -623,21 +643,11 @@ impl Run {
                     .insert(artifact.path.clone(), artifact.clone());
             }
         }
-        match call.tool.as_str() {
-            PLAN => {
-                // Its text is in the conversation already; here it becomes the plan.
-                let _ = self.plan.call(&call.arguments);
-            }
-            COMPUTE => {
-                let before = self.computations.given_up();
-                let value = result.value.clone();
-                self.computations.remember(value, result.failed);
-                if self.computations.given_up() && !before {
-                    let note = self.computations.given_up_words(self.language());
-                    self.add_note(&note);
-                }
-            }
-            _ => {}
+        let language = self.language();
+        let note = find_tool(&call.tool)
+            .and_then(|tool| tool.remember(&mut self.tools, &call.arguments, result, language));
+        if let Some(note) = note {
+            self.add_note(&note);
         }
         let output = result
             .cell
@@ -646,17 +656,20 @@ impl Run {
         let number_of_cell = result.cell.as_ref().map(|cell| cell.number);
         let output = &output[..output.floor_char_boundary(KEPT_OUTPUT)];
         if !(result.failed && result.cell.is_none()) {
-            self.outputs
-                .push((number, number_of_cell, output.to_owned()));
+            let code = call.code().filter(|_| call.tool == PYTHON);
+            self.outputs.push(Source {
+                step: number,
+                cell: number_of_cell,
+                text: output.to_owned(),
+                code: code.unwrap_or_default().to_owned(),
+                failed: result.failed,
+            });
         }
-        while self.outputs.len() > 1
-            && self
-                .outputs
-                .iter()
-                .map(|(_, _, text)| text.len())
-                .sum::<usize>()
-                > 16 * KEPT_OUTPUT
-        {
+        let size = |outputs: &[Source]| -> usize {
+            let sizes = outputs.iter().map(|one| one.text.len() + one.code.len());
+            sizes.sum()
+        };
+        while self.outputs.len() > 1 && size(&self.outputs) > 16 * KEPT_OUTPUT {
             self.outputs.remove(0);
         }
         self.notice_repetition(number, call, result);

@@ -10,21 +10,29 @@ mod approval;
 mod branches;
 mod bridge;
 mod budget;
+mod call_history;
+mod checks;
+mod constants;
 mod context;
+mod doubt;
 mod event;
 mod evidence;
 mod gate;
 mod machine;
+mod number;
 mod repetition;
 mod risk;
 mod timing;
 mod tools_text;
 mod words;
 
-pub use approval::{Approval, Approvals, Decision, DecisionError, Policy, ShownSubject, Subject};
+pub use approval::{
+    Approval, Approvals, Decision, DecisionError, Policy, ShellCommand, ShownSubject, Subject,
+};
 pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
 pub use budget::{Budget, BudgetPart, ExitReason, Raise, Spent};
+pub use doubt::{Computation, Doubt};
 pub use event::{
     CallResult, CellResult, EVENT_VERSION, Ending, NotKept, Parent, RunEvent, Start, TaskFile,
     ToolAnswer,
@@ -34,9 +42,6 @@ pub use machine::{Call, Effect, Misfit, Run, Step};
 pub use risk::{Capability, Finding, Risk, risk};
 pub use timing::{RepeatedCall, StepTiming, Timing};
 
-pub(crate) use branches::{
-    branch_failed, check_failed, exception_line, no_calls_in_branch, none_accepted, not_forked,
-};
-pub(crate) use bridge::{call_lost, calls_used_up};
+pub(crate) use branches::{branch_failed, check_failed, exception_line, none_accepted};
 pub(crate) use context::cut_middle;
 pub(crate) use words::{names, parent as parent_words};

@@ -16,6 +16,7 @@ mod calls;
 mod earlier;
 mod eval;
 mod files;
+mod finding;
 mod known;
 mod look;
 mod reach;
@@ -25,7 +26,6 @@ mod target;
 mod value;
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use ruff_python_ast::Mod;
 use ruff_python_ast::visitor::Visitor as _;
@@ -38,68 +38,9 @@ use look::Look;
 use scope::Scopes;
 
 pub(crate) use earlier::Earlier;
+pub use finding::{Capability, Finding};
 
-/// The minor version of Python whose modules are known.
-const NEWEST: u8 = 14;
-
-/// The most characters of a literal that a finding shows, and of a path.
-const SHOWN: usize = 60;
-
-/// A capability of code.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Capability {
-    /// It reads or lists files.
-    FilesRead,
-    /// It creates or changes files.
-    FilesWritten,
-    /// It uses the network.
-    Network,
-    /// It starts processes or sends signals to them.
-    Processes,
-    /// It deletes files or their contents.
-    Deletions,
-    /// It installs packages.
-    Installs,
-    /// Its effects can't be seen from its code.
-    Unknown,
-}
-
-impl Capability {
-    /// Whether the policy `risky` asks for it.
-    pub fn is_risky(self) -> bool {
-        !matches!(self, Self::FilesRead | Self::FilesWritten)
-    }
-}
-
-impl fmt::Display for Capability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FilesRead => "files_read",
-            Self::FilesWritten => "files_written",
-            Self::Network => "network",
-            Self::Processes => "processes",
-            Self::Deletions => "deletions",
-            Self::Installs => "installs",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
-/// A place in the code that shows a capability.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-pub struct Finding {
-    /// The line, counted from 1 by line feeds.
-    pub line: u32,
-    /// The capability.
-    pub capability: Capability,
-    /// The code there: the function by its full name, and the text that it is given.
-    pub what: String,
-}
+use finding::{NEWEST, SHOWN};
 
 /// The capabilities of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -129,6 +70,19 @@ pub fn risk(code: &str) -> Risk {
     Earlier::default().risk(code)
 }
 
+/// The capabilities of a line for the shell: those of Python code that runs it. So a command is never judged safer than a
+/// cell that does the same.
+pub(super) fn command_risk(line: &str) -> Risk {
+    // A string of JSON is one of Python.
+    let line = serde_json::Value::from(line);
+    let mut risk = risk(&format!("import os\nos.system({line})"));
+    risk.imports.clear();
+    for finding in &mut risk.findings {
+        finding.line = 1;
+    }
+    risk
+}
+
 impl Earlier {
     /// The capabilities of a cell that follows the known ones.
     pub(crate) fn risk(&self, code: &str) -> Risk {
@@ -155,6 +109,7 @@ impl Earlier {
             if let Some(error) = parsed.errors().first() {
                 let at = error.location.start().to_usize();
                 look.find(Capability::Unknown, "code that is not Python", at);
+                look.commands(code);
             }
             let learned = look.scopes.learned(look.written);
             (first_of_each(look.findings), look.imports, learned)

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::budget::Spent;
+use super::call_history;
 use super::event::RunEvent;
 use super::machine::{Call, Misfit, Run};
-use super::repetition;
 
 /// What a run used, step by step; also in steps that were rolled back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -91,7 +91,7 @@ impl Timing {
                     }
                     let call = usize::try_from(*call).ok().and_then(|at| calls.get(at));
                     let Some(call) = call else { continue };
-                    let key = repetition::key(&call.tool, &call.arguments, &result.text);
+                    let key = call_history::key(&call.tool, &call.arguments, &result.text);
                     let repeated = repeats.entry(key).or_insert_with(|| RepeatedCall {
                         tool: call.tool.clone(),
                         arguments: call.arguments.clone(),

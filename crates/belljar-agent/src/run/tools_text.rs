@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use belljar_protocol::texts::PromptTexts;
 use belljar_protocol::{Language, ToolStub, plain, visible};
 use belljar_sandbox::ToolSignature;
 
@@ -22,47 +23,27 @@ pub(crate) fn tools_text(tools: &[ToolStub], language: Language) -> String {
     if tools.is_empty() {
         return String::new();
     }
-    let mut text = String::from(match language {
-        Language::English => {
-            "The module `tools`, which is there without an import, has functions of the host:\n"
-        }
-        Language::Chinese => "模块 `tools` 无需导入即可使用，其中有主机提供的函数：\n",
-    });
+    let texts = language.prompts();
+    let mut text = texts.tools_module.to_owned();
     if tools.len() > DESCRIBED {
-        names(&tools, language, &mut text);
+        names(&tools, texts, &mut text);
     } else {
         for (stub, signature) in &tools {
             let _ = write!(text, "- {}", shown_signature(signature));
             let sentence = first_sentence(&stub.description);
             if !sentence.is_empty() {
-                let colon = match language {
-                    Language::English => ": ",
-                    Language::Chinese => "：",
-                };
-                let _ = write!(text, "{colon}{}", line(sentence, SENTENCE));
+                text.push_str(texts.tools_colon);
+                text.push_str(&line(sentence, SENTENCE));
             }
             text.push('\n');
         }
     }
-    text.push_str(match language {
-        Language::English => {
-            "Call one as `tools.NAME(...)`: it blocks and gives a Python value. Several at once: \
-             `await asyncio.gather(tools.a(...), tools.b(...))`; in code with `await`, await every \
-             call.\n\
-             Work with the results in Python and print only what matters, not all of them. A result \
-             that shows as ⟦…⟧ stays with the host: write that mark into the answer where it belongs.\n"
-        }
-        Language::Chinese => {
-            "用 `tools.NAME(...)` 调用：调用会阻塞，返回 Python 值。同时调用多个：\
-             `await asyncio.gather(tools.a(...), tools.b(...))`；代码中用了 `await` 时，每个调用都要 await。\n\
-             在 Python 中处理结果，只打印重要的内容，不要全部打印。显示为 ⟦…⟧ 的结果保存在主机上：请把该标记写入答案中相应的位置。\n"
-        }
-    });
+    text.push_str(texts.tools_calling);
     text
 }
 
 /// Names alone, those with the same first word on one line.
-fn names(tools: &[(&ToolStub, ToolSignature)], language: Language, text: &mut String) {
+fn names(tools: &[(&ToolStub, ToolSignature)], texts: &PromptTexts, text: &mut String) {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (_, signature) in tools {
         let name = signature.identifier();
@@ -87,17 +68,10 @@ fn names(tools: &[(&ToolStub, ToolSignature)], language: Language, text: &mut St
         }
     }
     let more = tools.len() - told;
-    let _ = match (language, more) {
-        (_, 0) => Ok(()),
-        (Language::English, more) => writeln!(text, "- and {more} more: `dir(tools)`"),
-        (Language::Chinese, more) => writeln!(text, "- 另有 {more} 个：`dir(tools)`"),
-    };
-    text.push_str(match language {
-        Language::English => {
-            "`help(tools.NAME)` tells what one does and takes: look before the first call.\n"
-        }
-        Language::Chinese => "`help(tools.NAME)` 显示函数的作用和参数：首次调用前请先查看。\n",
-    });
+    if more > 0 {
+        text.push_str(&texts.tools_more(more));
+    }
+    text.push_str(texts.tools_help);
 }
 
 /// Up to the first full stop before another sentence, or the end of the line.

@@ -6,6 +6,8 @@
 //! whole program. The child goes behind walls before it reads, and is killed if it is late. Why so, and
 //! what was tried: `docs/adr/0015-expressions-in-a-child.md`.
 
+pub(super) mod tool;
+
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -24,10 +26,9 @@ use ruff_python_ast::{Mod, Stmt};
 use rustix::process::Signal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::ToolSpec;
 use crate::dialect::parse_here;
 
 /// The tool's name.
@@ -118,49 +119,9 @@ impl Computations {
 
     /// The message for the model when that happens.
     pub(crate) fn given_up_words(&self, language: Language) -> String {
-        let Self { calls, errors, .. } = self;
-        match language {
-            Language::English => format!(
-                "`{COMPUTE}` is taken away: {errors} of {calls} expressions were errors. Use `python` instead."
-            ),
-            Language::Chinese => format!(
-                "`{COMPUTE}` 已停用：{calls} 个表达式中有 {errors} 个出错。请改用 `python`。"
-            ),
-        }
-    }
-
-    /// The description of the tool for a model (EXP-4).
-    pub fn spec(language: Language) -> ToolSpec {
-        let english = language == Language::English;
-        let pick = |words: [&'static str; 2]| words[usize::from(!english)];
-        ToolSpec {
-            name: COMPUTE.into(),
-            description: pick([
-                "Evaluates one Python expression exactly, at once. Use it whenever characters, digits \
-                 or order must be right: reversing, slicing, counting or splitting strings, \
-                 arithmetic, sorting. No statements, imports, files or network. `math` is there; \
-                 `last_result` is the value of the call before. Example: 'a,b,c'.split(',')[1]",
-                "立即精确计算一个 Python 表达式。凡是字符、数字或顺序必须准确时都应使用：字符串的反转、切片、计数、分割，算术，排序。\
-                 不能使用语句、导入、文件和网络。可以直接使用 `math`；`last_result` 是上一次调用的值。例如：'a,b,c'.split(',')[1]",
-            ])
-            .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "tool_call_purpose": { "type": "string", "description": pick([
-                        "Why this tool is called now.",
-                        "工具调用的目的，即调用该工具的具体场景或问题。",
-                    ]) },
-                    "code": { "type": "string", "description": pick([
-                        "One Python expression.", "一个 Python 表达式。",
-                    ]) },
-                    "description": { "type": "string", "description": pick([
-                        "What it computes.", "计算的内容。",
-                    ]) },
-                },
-                "required": ["code"],
-            }),
-        }
+        language
+            .prompts()
+            .compute_taken_away(COMPUTE, self.errors, self.calls)
     }
 }
 

@@ -1,6 +1,7 @@
-//! Tools for a model. One definition of a tool yields its description for the model, the schema of
-//! its arguments and its name.
+//! Tools for a model. A [`Tool`] owns its name, its description, the schema of its arguments, its
+//! implementation, and where users can choose it. To add one, write its file and add it to [`TOOLS`].
 
+mod api;
 mod compute;
 mod host;
 mod plan;
@@ -11,30 +12,42 @@ use belljar_protocol::{Language, plain};
 
 use crate::ToolSpec;
 
+pub use api::{Surface, Tool, ToolContext, ToolOutput, ToolState};
 pub use compute::{COMPUTE, Computations, Computed, Evaluator, serve_computation};
 pub use host::{Given, GrantedTool, HostTool, Invocation, ToolEffects};
 pub use plan::{
     PLAN, Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, Task, TaskStatus,
 };
 pub use read_file::READ_FILE;
-pub(crate) use read_file::{ReadFile, read};
+
+/// All tools that a run can have besides `python` and `answer`.
+pub const TOOLS: &[&dyn Tool] = &[
+    &compute::tool::Compute,
+    &plan::tool::PlanTool,
+    &read_file::ReadFileTool,
+];
+
+/// The tool that the model knows by this name.
+pub fn find_tool(name: &str) -> Option<&'static dyn Tool> {
+    TOOLS.iter().copied().find(|tool| tool.name() == name)
+}
+
+/// The tools that users can choose there.
+pub fn tools_on(surface: Surface) -> impl Iterator<Item = &'static dyn Tool> {
+    let tools = TOOLS.iter().copied();
+    tools.filter(move |tool| tool.surfaces().contains(&surface))
+}
 
 /// The tools of these names, after `python` and `answer`, which every run has, and before those of the
-/// host that the model can call by itself. The place where tools are registered.
+/// host that the model can call by itself.
 pub(crate) fn specs(
     names: &[String],
     granted: &[GrantedTool],
     language: Language,
 ) -> Vec<ToolSpec> {
     let mut specs = vec![python::spec(language), python::answer_spec(language)];
-    for name in names {
-        specs.extend(match name.as_str() {
-            COMPUTE => Some(Computations::spec(language)),
-            PLAN => Some(Plan::spec(language)),
-            READ_FILE => Some(read_file::spec(language)),
-            _ => None,
-        });
-    }
+    let chosen = names.iter().filter_map(|name| find_tool(name));
+    specs.extend(chosen.map(|tool| tool.spec(language)));
     for tool in granted {
         specs.extend(tool.direct_name().map(|name| ToolSpec {
             name,
@@ -43,13 +56,4 @@ pub(crate) fn specs(
         }));
     }
     specs
-}
-
-/// What every tool asks for.
-fn purpose(language: Language) -> serde_json::Value {
-    let description = match language {
-        Language::English => "Why this tool is called now.",
-        Language::Chinese => "工具调用的目的，即调用该工具的具体场景或问题。",
-    };
-    serde_json::json!({ "type": "string", "description": description })
 }

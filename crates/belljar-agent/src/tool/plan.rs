@@ -5,6 +5,7 @@
 //! model gets back. A task without an id keeps the one that its name had, so that leaving ids out
 //! does not make every task new.
 
+pub(super) mod tool;
 mod tree;
 mod words;
 
@@ -13,9 +14,8 @@ use std::collections::BTreeMap;
 use belljar_protocol::Language;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::ToolSpec;
 use tree::{changes, check, give_ids, ready, statistics, walk};
 
 /// The tool's name.
@@ -67,19 +67,14 @@ impl TaskStatus {
     }
 
     fn word(self, language: Language) -> &'static str {
-        match (self, language) {
-            (Self::Pending, Language::English) => "pending",
-            (Self::Processing, Language::English) => "processing",
-            (Self::Completed, Language::English) => "completed",
-            (Self::Failed, Language::English) => "failed",
-            (Self::Retry, Language::English) => "retry",
-            (Self::Skipped, Language::English) => "skipped",
-            (Self::Pending, Language::Chinese) => "待执行",
-            (Self::Processing, Language::Chinese) => "正在执行",
-            (Self::Completed, Language::Chinese) => "执行成功",
-            (Self::Failed, Language::Chinese) => "执行失败",
-            (Self::Retry, Language::Chinese) => "重试",
-            (Self::Skipped, Language::Chinese) => "已跳过",
+        let texts = language.prompts();
+        match self {
+            Self::Pending => texts.task_pending,
+            Self::Processing => texts.task_processing,
+            Self::Completed => texts.task_completed,
+            Self::Failed => texts.task_failed,
+            Self::Retry => texts.task_retry,
+            Self::Skipped => texts.task_skipped,
         }
     }
 }
@@ -273,43 +268,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The description of the tool for a model.
-    pub fn spec(language: Language) -> ToolSpec {
-        let english = language == Language::English;
-        let description = if english {
-            "Keep your plan: call it first, before other tools, and again whenever a task's status \
-             changes or tasks are added. Send the whole tree each time. You get back what changed, \
-             the plan as a checklist, statistics, and the tasks that are ready. Rather add tasks and \
-             change their status than remove them. Dependencies are names of tasks."
-        } else {
-            "必须调用作为计划推理过程的思考与记录，然后再调用其他工具；任务状态变化或新增任务时再次调用。每次发送完整的计划树。\
-             返回变更总结、Markdown 清单、状态统计和可执行的任务。宜增加任务、修改状态，不要删除任务节点。依赖用任务名称表示。"
-        };
-        let purpose = if english {
-            "Why this tool is called now."
-        } else {
-            "工具调用的目的，即调用该工具的具体场景或问题。"
-        };
-        let mut tree = schemars::schema_for!(PlanTree).to_value();
-        let definitions = tree.as_object_mut().and_then(|tree| {
-            tree.remove("$schema");
-            tree.remove("$defs")
-        });
-        ToolSpec {
-            name: PLAN.into(),
-            description: description.into(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "tool_call_purpose": { "type": "string", "description": purpose },
-                    "recursive_plan_tree": tree,
-                },
-                "required": ["tool_call_purpose", "recursive_plan_tree"],
-                "$defs": definitions,
-            }),
-        }
-    }
-
     /// Takes the arguments of a call. Unknown members are left out.
     pub fn call(&mut self, arguments: &Value) -> Result<PlanUpdate, PlanFault> {
         let tree = ["recursive_plan_tree", "current_plan_tree"]

@@ -1,10 +1,11 @@
 //! `read_file`: a text file of the workspace, with the rules of scenario S15.
 
 use belljar_protocol::Language;
+use futures_util::future::{BoxFuture, FutureExt as _, ready};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::purpose;
+use super::api::{Surface, Tool, ToolContext, ToolOutput, purpose};
 use crate::ToolSpec;
 
 /// The tool's name.
@@ -12,9 +13,9 @@ pub const READ_FILE: &str = "read_file";
 
 /// The arguments of a call.
 #[derive(Debug, Deserialize)]
-pub(crate) struct ReadFile {
+struct ReadFile {
     #[serde(alias = "path", alias = "file")]
-    pub(crate) file_path: String,
+    file_path: String,
     #[serde(default = "utf8")]
     encoding: String,
     #[serde(default = "one", deserialize_with = "number")]
@@ -31,47 +32,68 @@ fn one() -> f64 {
 
 /// A number, also one that was written as text.
 fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    match serde_json::Value::deserialize(from)? {
-        serde_json::Value::String(text) => text.trim().parse().ok(),
+    match Value::deserialize(from)? {
+        Value::String(text) => text.trim().parse().ok(),
         value => value.as_f64(),
     }
     .ok_or_else(|| serde::de::Error::custom("`max_size_mb` must be a number"))
 }
 
-pub(super) fn spec(language: Language) -> ToolSpec {
-    let (description, path, encoding, size) = match language {
-        Language::English => (
-            "Reads a text file of the working directory. Of a file over the size limit it tells the \
-             size and the number of lines only.",
-            "Path relative to the working directory.",
-            "How the text is encoded: utf-8, latin-1, ascii or utf-16.",
-            "The largest file that is read, in megabytes.",
-        ),
-        Language::Chinese => (
-            "读取工作目录中的文本文件。文件超过大小限制时只返回大小和行数。",
-            "相对于工作目录的路径。",
-            "文本编码：utf-8、latin-1、ascii 或 utf-16。",
-            "读取的最大文件大小（MB）。",
-        ),
-    };
-    ToolSpec {
-        name: READ_FILE.into(),
-        description: description.into(),
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "tool_call_purpose": purpose(language),
-                "file_path": { "type": "string", "description": path },
-                "encoding": { "type": "string", "default": "utf-8", "description": encoding },
-                "max_size_mb": { "type": "number", "default": 1, "description": size },
-            },
-            "required": ["file_path"],
-        }),
+/// The tool.
+#[derive(Debug)]
+pub(super) struct ReadFileTool;
+
+impl Tool for ReadFileTool {
+    fn name(&self) -> &'static str {
+        READ_FILE
+    }
+
+    fn surfaces(&self) -> &'static [Surface] {
+        &[Surface::Cli, Surface::Http]
+    }
+
+    fn needs_session(&self) -> bool {
+        true
+    }
+
+    fn spec(&self, language: Language) -> ToolSpec {
+        let texts = language.prompts();
+        ToolSpec {
+            name: READ_FILE.into(),
+            description: texts.read_file_tool.into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "tool_call_purpose": purpose(language),
+                    "file_path": { "type": "string", "description": texts.read_file_path },
+                    "encoding": { "type": "string", "default": "utf-8", "description": texts.read_file_encoding },
+                    "max_size_mb": { "type": "number", "default": 1, "description": texts.read_file_size },
+                },
+                "required": ["file_path"],
+            }),
+        }
+    }
+
+    fn perform<'a>(
+        &'a self,
+        arguments: &'a Value,
+        context: ToolContext<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, String>> {
+        let read = match serde_json::from_value::<ReadFile>(arguments.clone()) {
+            Ok(wanted) => {
+                let contents = context
+                    .session
+                    .and_then(|session| session.get(&wanted.file_path).ok());
+                read(&wanted, contents.as_deref()).map(ToolOutput::from)
+            }
+            Err(error) => Err(format!("Error: {error}")),
+        };
+        ready(read).boxed()
     }
 }
 
 /// The text for the model: that of the file, or why not. `Err` is a failure of the call.
-pub(crate) fn read(call: &ReadFile, contents: Option<&[u8]>) -> Result<String, String> {
+fn read(call: &ReadFile, contents: Option<&[u8]>) -> Result<String, String> {
     let path = &call.file_path;
     let Some(bytes) = contents else {
         return Err(format!("Error: File '{path}' does not exist"));

@@ -68,7 +68,7 @@ impl Driven {
 fn code_of(asked: &Approval) -> &str {
     match &asked.subject {
         Subject::Cell { code, .. } => code,
-        Subject::Call { .. } => panic!("{asked:?}"),
+        Subject::Command { .. } | Subject::Call { .. } => panic!("{asked:?}"),
     }
 }
 

@@ -323,6 +323,9 @@ async fn nothing_of_branches_is_left() {
         code("got = tools.branch([1, 2, 3, 4, 5, 6, 7, 11])\ntime.sleep(0.3)\nprint('got', got)"),
         code("wait = tools.branch([9, 9])\ntime.sleep(wait)"),
         answer("It got 11."),
+        answer("It got 11."),
+        answer("It got 11."),
+        answer("It got 11."),
     ]);
     // Without copies of the session, so that what is left is what was left.
     let agent = desk.agent().await.session_options(SessionOptions {

@@ -306,7 +306,7 @@ async fn a_thousand_calls_survive_restarts_exactly_once() {
     // It dies again in the middle of the rest.
     die_after(live, 20).await;
     let live = agent_with(&desk, &world).await.resume(&id).await.unwrap();
-    let run = drive_accepting(live).await;
+    let run = Box::pin(drive_accepting(live)).await;
     assert_eq!(answer_of(&run), "The total is 1234500.");
     let done = world.done();
     assert_eq!(done.len(), MANY as usize, "each call was performed");

@@ -1,11 +1,15 @@
 //! When a run is reminded, taken back, sent on, or ended.
 
-use belljar_agent::{Budget, BudgetPart, ExitReason, Mending, RunEvent};
+use std::time::{Duration, Instant};
+
+use belljar_agent::{Budget, BudgetPart, Doubt, Evidence, ExitReason, Mending, RunEvent, Seen};
+use belljar_sandbox::protocol::Language;
 use belljar_test_model::{Scripted, ScriptedModel};
 
 use crate::support::{Desk, answer, answer_of, code, drive, start};
 
-/// An answer whose value stands in no output is sent back; one that repeats itself is taken.
+/// An answer whose value stands in no output is sent back; one that repeats itself is taken as
+/// unverified.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_rests_on_nothing_is_sent_back() {
     let desk = Desk::new([
@@ -16,7 +20,14 @@ async fn an_answer_that_rests_on_nothing_is_sent_back() {
         answer("It is 42."),
     ]);
     let run = desk.run(start("What is six times seven?")).await;
-    assert_eq!(answer_of(&run), "It is 4242.", "who insists is believed");
+    assert_eq!(answer_of(&run), "It is 4242.", "who insists is heard");
+    let doubts = vec![Doubt::Unseen {
+        value: "4242".into(),
+    }];
+    assert_eq!(
+        run.ending().unwrap().reason,
+        ExitReason::Unverified { doubts }
+    );
     let desk = Desk::new([
         answer("It is 41."),
         code("print(6 * 7)"),
@@ -30,6 +41,73 @@ async fn an_answer_that_rests_on_nothing_is_sent_back() {
     assert!(
         talk.contains("`43` stands in it, but in no output"),
         "{talk}"
+    );
+}
+
+/// The same number three times, and nothing was run: it is not proven by that.
+#[tokio::test(flavor = "multi_thread")]
+async fn insisting_proves_nothing() {
+    let revenue = || answer("The revenue is 99887.");
+    let desk = Desk::new([revenue(), revenue(), revenue()]);
+    let run = desk.run(start("What is the revenue?")).await;
+    let ending = run.ending().unwrap();
+    let doubts = vec![Doubt::NothingRun];
+    assert_eq!(ending.reason, ExitReason::Unverified { doubts });
+    assert_eq!(ending.answer.as_deref(), Some("The revenue is 99887."));
+    assert_eq!(ending.evidence[0].seen, None);
+    let line = ending.evidence[0].text(Language::English);
+    assert_eq!(line, "99887: seen nowhere");
+}
+
+/// What a check of the whole finds goes back once, in the run's language; a mended answer is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_doubt_goes_back_once() {
+    for (language, said) in [
+        (Language::English, "sums nothing up"),
+        (Language::Chinese, "没有求和"),
+    ] {
+        let row = "import csv\nrows = list(csv.DictReader(open('a.csv')))\nprint(rows[0]['n'])";
+        let desk = Desk::new([
+            code(row),
+            answer("The total is 12."),
+            code("print(sum(int(row['n']) for row in rows))"),
+            answer("The total is 42."),
+        ]);
+        let agent = desk.agent().await;
+        let mut task = belljar_agent::Start {
+            language,
+            ..start("What is the total of n?")
+        };
+        let file = agent.file("a.csv", b"n\n12\n30\n".to_vec()).await;
+        task.files.push(file.unwrap());
+        let run = drive(agent.start(task).await.unwrap()).await;
+        let ending = run.ending().unwrap();
+        assert_eq!(ending.reason, ExitReason::Answered, "{ending:?}");
+        assert_eq!(answer_of(&run), "The total is 42.");
+        let said_to_model = desk.last_conversation();
+        assert!(said_to_model.contains(said), "{said_to_model}");
+    }
+}
+
+/// Evidence says where a value comes from, and that this is all it says.
+#[test]
+fn evidence_shows_origin() {
+    let found = Evidence {
+        value: "4980.0".into(),
+        seen: Some(Seen::Output {
+            step: 2,
+            cell: Some(1),
+            line: "4980.0".into(),
+            rounded: false,
+        }),
+    };
+    assert_eq!(
+        found.text(Language::English),
+        "4980.0: printed by cell 1 (shows origin, not correctness)"
+    );
+    assert_eq!(
+        found.text(Language::Chinese),
+        "4980.0：由单元 1 打印（说明来源，不说明正确）"
     );
 }
 
@@ -88,6 +166,7 @@ async fn a_gate_before_the_run() {
         answer("42"),
         answer("42"),
         answer("42"),
+        answer("42"),
     ]);
     let run = desk.run(start("What is six times seven?")).await;
     assert_eq!(answer_of(&run), "42");
@@ -100,7 +179,7 @@ async fn a_gate_before_the_run() {
     assert!(talk.contains("NameError: name 'sevens'"), "{talk}");
 }
 
-/// A file that the task names and that nothing made is asked for, once.
+/// A file that the task requests and that nothing made is asked for, once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_the_task_is_made() {
     let task = "Write the product of 6 and 7 to `out/product.txt`, and tell it.";
@@ -113,16 +192,28 @@ async fn a_file_of_the_task_is_made() {
     let run = desk.run(start(task)).await;
     assert_eq!(answer_of(&run), "42");
     assert_eq!(run.ending().unwrap().artifacts.len(), 1);
-    assert!(desk.last_conversation().contains("names `out/product.txt`"));
-    let desk = Desk::new([
+    assert!(
+        desk.last_conversation()
+            .contains("there is no file `out/product.txt`")
+    );
+    let insisting = [
         code("print(6 * 7)"),
         answer("42"),
         answer("42"),
         answer("43"),
-    ]);
-    let run = desk.run(start("Unlike in notes.md, tell 6 times 7.")).await;
-    assert_eq!(answer_of(&run), "42", "who repeats the answer is believed");
+    ];
+    let desk = Desk::new(insisting);
+    let run = desk.run(start(task)).await;
+    let file = "out/product.txt".into();
+    let doubts = vec![Doubt::FileMissing { file }];
+    assert_eq!(
+        run.ending().unwrap().reason,
+        ExitReason::Unverified { doubts }
+    );
     assert_eq!(desk.model.requests().len(), 3);
+    let desk = Desk::new([code("print(6 * 7)"), answer("42")]);
+    let run = desk.run(start("Unlike in notes.md, tell 6 times 7.")).await;
+    assert_eq!(run.ending().unwrap().reason, ExitReason::Answered);
 }
 
 /// Who is asked for other code and runs the same again loses sight of it.
@@ -162,7 +253,8 @@ async fn repetition_is_taken_back_and_ends_the_run() {
     let run = drive(live).await;
     let ending = run.ending().unwrap();
     assert_eq!(ending.reason, ExitReason::Repetition, "{ending:?}");
-    assert!(ending.answer.as_deref().unwrap().contains("stuck 1"));
+    assert_eq!(ending.answer, None);
+    assert!(ending.last_output.as_deref().unwrap().contains("stuck 1"));
     let events = desk.events(&id).await;
     let back: Vec<_> = events
         .iter()
@@ -190,7 +282,7 @@ async fn repetition_is_taken_back_and_ends_the_run() {
     );
 }
 
-/// Every part of the budget ends a run, with the best answer there is.
+/// Every part of the budget ends a run, with its last output, which is no answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn budgets_end_a_run() {
     let numbered = || {
@@ -233,14 +325,56 @@ async fn budgets_end_a_run() {
             .await;
         let ending = run.ending().unwrap();
         assert_eq!(ending.reason, ExitReason::Budget { part });
-        assert!(
-            ending.answer.as_deref().unwrap().starts_with("result"),
-            "{ending:?}"
-        );
+        assert_eq!(ending.answer, None);
+        let output = ending.last_output.as_deref().unwrap();
+        assert!(output.starts_with("result"), "{ending:?}");
         if part == BudgetPart::Steps {
             assert!(desk.last_conversation().contains("This is your last step"));
         }
     }
+}
+
+/// The time of a run bounds its cells and its requests while they run.
+#[tokio::test(flavor = "multi_thread")]
+async fn time_is_up_while_something_runs() {
+    let slow_cell = code("import time\nprint('begun', flush=True)\ntime.sleep(50)");
+    let slow_model = answer("Late.").slow_first_byte(Duration::from_secs(50));
+    for reply in [slow_cell, slow_model] {
+        let desk = Desk::new([reply, answer("42")]);
+        let mut task = start("Wait.");
+        task.budget.seconds = Some(1);
+        let live = desk.agent().await.start(task).await.unwrap();
+        let started = Instant::now();
+        let run = drive(live).await;
+        let took = started.elapsed();
+        let part = BudgetPart::Seconds;
+        assert_eq!(run.ending().unwrap().reason, ExitReason::Budget { part });
+        let spent = run.spent();
+        assert!(spent.model_ms + spent.tool_ms < 10_000, "{spent:?}");
+        assert!(took < Duration::from_secs(40), "{took:?}");
+        assert_eq!(desk.model.requests().len(), 1);
+    }
+}
+
+/// A request that the budget of tokens can't pay is not sent, and a reply gets no more than the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_does_not_fit_is_not_sent() {
+    let desk = Desk::new([answer("42")]);
+    let mut task = start("Six times seven?");
+    task.budget.tokens = Some(100);
+    let run = desk.run(task.clone()).await;
+    let part = BudgetPart::Tokens;
+    assert_eq!(run.ending().unwrap().reason, ExitReason::Budget { part });
+    assert_eq!(desk.model.requests().len(), 0);
+    assert_eq!(run.spent().tokens(), 0);
+
+    let desk = Desk::new([code("print(6 * 7)"), answer("42")]);
+    task.budget.tokens = Some(900);
+    desk.run(task).await;
+    let most = desk.model.requests()[0].json()["max_tokens"]
+        .as_u64()
+        .unwrap();
+    assert!((16..1024).contains(&most), "{most}");
 }
 
 /// Replies that can't be understood get a repair request; four in a row end the run (AGT-2, AGT-6).

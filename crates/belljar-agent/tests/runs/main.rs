@@ -8,6 +8,7 @@
 mod approvals;
 mod branches;
 mod bridge;
+mod corpus;
 mod data_scenarios;
 mod direct;
 mod emergency;

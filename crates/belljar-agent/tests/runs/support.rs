@@ -102,6 +102,7 @@ pub(crate) fn start(task: &str) -> Start {
         model: "llamacpp/scripted".into(),
         dialect: Dialect::FencedCode,
         language: Language::English,
+        prompts: None,
         budget: Budget::default(),
         context_window: 16_384,
         max_tokens: 1024,

@@ -11,6 +11,7 @@ import time
 
 from belljar_guest import displays, plots_bridge
 from belljar_guest.errors import cut, describe, remember
+from belljar_guest.rewrite import lines_of, rewrite
 from belljar_guest.state import STATE, guarded, limited
 
 _compile = compile
@@ -73,7 +74,7 @@ class Cells:
         self._awaited_line = None
         try:
             remember(filename, code)
-            body, last, quiet = self._compile(code, filename)
+            body, last, quiet = self.compile(code, filename)
         except BaseException as error:
             # `ValueError`: null bytes or lone surrogates; nothing has run in any of these cases.
             bad_source = isinstance(error, (SyntaxError, ValueError))
@@ -86,6 +87,25 @@ class Cells:
         report = self._ending(error, filename)
         report["run_us"] = self._run_ns // 1000
         return report
+
+    def compile(self, code, filename):
+        """Statements, a last expression, and whether its value is not shown. Source that is no Python
+        is tried once more with IPython's notation in it made Python."""
+        try:
+            return self._compile(code, filename)
+        except SyntaxError:
+            python = rewrite(code)
+            if python is None:
+                raise
+        try:
+            return self._compile(python, filename)
+        except SyntaxError as error:
+            line = error.lineno
+            if type(line) is int and error.filename == filename:
+                mine, theirs = lines_of(code).split("\n"), python.split("\n")
+                if 0 < line <= len(theirs) and mine[line - 1] != theirs[line - 1]:
+                    error.text, error.offset, error.end_offset = mine[line - 1], 1, 1
+            raise error from None
 
     def _compile(self, code, filename):
         if _ends_with_statement(code):
@@ -140,29 +160,32 @@ class Cells:
         return body, last, False
 
     def _execute(self, body, last, quiet):
-        value = None
         start = _now_ns()
         try:
-            if body is not None:
-                if body.co_flags & _COROUTINE:
-                    self._await(_eval(body, self.namespace))
-                elif last is not None and last.co_flags & _COROUTINE:
-                    # It awaits in its last line alone; all of a cell that awaits runs on the loop.
-                    self._await(_execute_on_loop(body, self.namespace))
-                else:
-                    _exec(body, self.namespace)
-            if last is not None:
-                value = _eval(last, self.namespace)
-                if last.co_flags & _COROUTINE:
-                    value = self._await(value)
+            value = self.evaluate(body, last, self.namespace)
         finally:
             self._run_ns = _now_ns() - start
         if value is not None:
             self.namespace["_"] = value
             if not quiet:
-                displays.show(value)
+                displays.show(value, is_result=True)
         if plots_bridge.has_open():
             plots_bridge.show_all(displays.show)
+
+    def evaluate(self, body, last, names):
+        """Runs compiled code; returns the value of its last expression."""
+        if body is not None:
+            if body.co_flags & _COROUTINE:
+                self._await(_eval(body, self.namespace, names))
+            elif last is not None and last.co_flags & _COROUTINE:
+                # It awaits in its last line alone; all of a cell that awaits runs on the loop.
+                self._await(_execute_on_loop(body, self.namespace, names))
+            else:
+                _exec(body, self.namespace, names)
+        if last is None:
+            return None
+        value = _eval(last, self.namespace, names)
+        return self._await(value) if last.co_flags & _COROUTINE else value
 
     def _await(self, coroutine):
         """Runs a cell with a top-level `await` on the session's own event loop."""
@@ -202,8 +225,8 @@ class Cells:
         return {"end": "exception", "exception": describe(error, filename)}
 
 
-async def _execute_on_loop(body, namespace):
-    _exec(body, namespace)
+async def _execute_on_loop(body, namespace, names):
+    _exec(body, namespace, names)
 
 
 _system_exit_code = SystemExit.__dict__["code"].__get__

@@ -3,14 +3,18 @@
 from belljar_guest import BUILTINS as __builtins__
 
 import binascii
+import contextlib
+import os
 
 from belljar_guest import plots_bridge, tables
 from belljar_guest.errors import cut
 from belljar_guest.names import lookup, qualname, type_name
 from belljar_guest.state import STATE, Overtime, limited
-from belljar_guest.wire import plain, send, to_json
+from belljar_guest.streams import drain
+from belljar_guest.wire import plain, send, to_json, wait_until_read
 
 _unbase64 = binascii.a2b_base64
+_urandom = os.urandom
 
 _SECONDS = 3.0
 _MAX_TEXT = 64 << 10
@@ -19,33 +23,174 @@ _MAX_PNG = 8 << 20
 _MAX_DISPLAYS = 64
 _MAX_BYTES = 24 << 20
 _MAX_PARTS = 16
+_MAX_ID = 100
+_MAX_METADATA = 4 << 10
+# Of a cell, with those that were replaced or taken back.
+_MAX_CHANGES = 5_000
+_MAX_SENT = 128 << 20
 
 # In this order on the wire: the best representation is the last.
 _METHODS = (
+    ("_repr_pdf_", "application/pdf"),
     ("_repr_latex_", "text/latex"),
     ("_repr_markdown_", "text/markdown"),
     ("_repr_json_", "application/json"),
     ("_repr_html_", "text/html"),
     ("_repr_svg_", "image/svg+xml"),
+    ("_repr_jpeg_", "image/jpeg"),
     ("_repr_png_", "image/png"),
 )
 
 
-def display(*objects):
-    """Shows objects at once, each with all its representations."""
+class Parts(dict):
+    """The representations of one value by MIME type, in bytes; and what was said about each."""
+
+    def __init__(self):
+        self.metadata = {}
+
+
+class DisplayHandle:
+    """A display that can be changed."""
+
+    def __init__(self, display_id=None):
+        self.display_id = display_id or _urandom(16).hex()
+
+    def display(self, value, **options):
+        display(value, display_id=self.display_id, **options)
+
+    def update(self, value, **options):
+        update_display(value, display_id=self.display_id, **options)
+
+    def __repr__(self):
+        return f"<DisplayHandle display_id={self.display_id}>"
+
+
+def display(
+    *objects,
+    display_id=None,
+    metadata=None,
+    raw=False,
+    update=False,
+    clear=False,
+    include=None,
+    exclude=None,
+    transient=None,
+):
+    """Shows objects at once, each with all its representations. With `display_id` (True: a new one) a
+    handle is returned, by which the display can be changed."""
+    handle = None
+    if display_id is not None:
+        handle = DisplayHandle(None if display_id is True else str(display_id))
+        display_id = handle.display_id
+    elif update:
+        raise TypeError("display() needs a display_id to update")
+    if clear:
+        clear_output(wait=True)
     for one in objects:
-        show(one)
+        if raw:
+            publish(one, metadata, display_id, update)
+        else:
+            show(one, False, display_id, update, metadata, include, exclude)
+    return handle
 
 
-def show(value):
-    """Sends the display of one value. It never raises, but for an interrupt of the cell."""
+def update_display(value, *, display_id, **options):
+    """Changes the display with this id."""
+    display(value, display_id=display_id, update=True, **options)
+
+
+def clear_output(wait=False):
+    """Takes back what the cell has shown so far; with `wait`, once there is something new to show."""
+    if STATE.cell and not STATE.captures and _may_change(0):
+        # What was printed before is read before, and what is printed after is read after.
+        drain()
+        send({"type": "clear", "cell": STATE.cell, "nonce": STATE.nonce, "wait": bool(wait)})
+        wait_until_read(0.2)
+        STATE.displays = STATE.display_bytes = 0
+        STATE.shown.clear()
+
+
+def publish(data, metadata=None, display_id=None, update=False):
+    """Shows representations that are there already."""
+    parts = Parts()
+    _take_bundle(parts, "display", (data, metadata))
+    _send(parts, False, display_id, update)
+
+
+def formatted(value, include=None, exclude=None):
+    """The representations of a value, and their metadata."""
+    if _shows_itself(value):
+        return {}, {}
+    parts = _parts(value, include, exclude)
+    return dict(parts), parts.metadata
+
+
+def show(
+    value,
+    is_result=False,
+    display_id=None,
+    update=False,
+    metadata=None,
+    include=None,
+    exclude=None,
+):
+    """Sends the display of one value, the last one of the cell if `is_result`. It never raises, but for an interrupt of the cell."""
     if not STATE.cell:
         return  # a thread that outlived its cell
-    if STATE.displays >= _MAX_DISPLAYS:
+    if not update and STATE.displays >= _MAX_DISPLAYS:
         STATE.note(f"displays after the first {_MAX_DISPLAYS}")
         return
-    STATE.displays += 1
-    parts = {}
+    if display_id is None and _shows_itself(value):
+        return
+    parts = _parts(value, include, exclude)
+    if metadata:
+        parts.metadata.update(metadata)
+    _send(parts, is_result, display_id, update)
+
+
+class Output:
+    """A display that was captured."""
+
+    def __init__(self, parts):
+        self._parts = parts
+        self.metadata = parts.metadata
+
+    @property
+    def data(self):
+        return {
+            mime: data if _is_binary(mime) else data.decode() for mime, data in self._parts.items()
+        }
+
+    def display(self):
+        _send(self._parts, False, None, False)
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return self.data, self.metadata
+
+
+@contextlib.contextmanager
+def capturing(outputs):
+    STATE.captures.append(outputs)
+    try:
+        yield
+    finally:
+        STATE.captures.pop()
+
+
+def _shows_itself(value):
+    """Whether a value has its own way to be shown, and took it."""
+    if lookup(type(value), "_ipython_display_") is None:
+        return False
+    try:
+        value._ipython_display_()
+        return True
+    except _FAILURES as error:
+        _failed(type_name(value), "_ipython_display_", error)
+        return False
+
+
+def _parts(value, include, exclude):
+    parts = Parts()
     own_type = type_name(value)
     try:
         limited(_SECONDS, _represent, value, own_type, parts)
@@ -57,10 +202,38 @@ def show(value):
     except KeyboardInterrupt:
         if STATE.interrupted:
             raise
-    _send(parts)
+    for mime in list(parts):
+        if include and mime not in include or exclude and mime in exclude:
+            del parts[mime]
+    return parts
 
 
-def _send(parts):
+def _may_change(size):
+    STATE.changes += 1
+    STATE.sent_bytes += size
+    if STATE.changes <= _MAX_CHANGES and STATE.sent_bytes <= _MAX_SENT:
+        return True
+    STATE.note(f"displays and changes of them after {_MAX_CHANGES}, or {_MAX_SENT >> 20} MiB")
+    return False
+
+
+def _send(parts, is_result, display_id, update):
+    if not STATE.cell:
+        return
+    if STATE.captures:
+        STATE.captures[-1].append(Output(parts))
+        return
+    if not _may_change(sum(map(len, parts.values()))):
+        return
+    # One that replaces another is no further one.
+    before = STATE.shown.get(display_id) if update else None
+    if before is not None:
+        STATE.display_bytes -= before
+    elif STATE.displays >= _MAX_DISPLAYS:
+        STATE.note(f"displays after the first {_MAX_DISPLAYS}")
+        return
+    else:
+        STATE.displays += 1
     header = []
     blobs = []
     for mime, data in parts.items():
@@ -72,6 +245,22 @@ def _send(parts):
         blobs.append(data)
     if header:
         cell = {"type": "display", "cell": STATE.cell, "nonce": STATE.nonce, "parts": header}
+        if is_result:
+            cell["value"] = True
+        if display_id is not None:
+            STATE.shown[display_id] = sum(map(len, blobs))
+            cell["id"] = plain(display_id[:_MAX_ID])
+            if update:
+                cell["update"] = True
+        if parts.metadata:
+            try:
+                # As text: the host reads it once it knows how long it is.
+                metadata = to_json(parts.metadata).decode()
+                if len(metadata) > _MAX_METADATA:
+                    raise ValueError
+                cell["metadata"] = metadata
+            except (TypeError, ValueError, RecursionError):
+                STATE.note("metadata of a display that is no JSON, or too long")
         send(cell, b"".join(blobs))
 
 
@@ -109,13 +298,9 @@ def _failed(own_type, what, error):
 
 def _text(value, own_type):
     try:
-        cls = type(value)
-        if cls in (str, bytes) and len(value) > 2 * _MAX_TEXT:
-            # Not worth escaping a gigabyte to show its two ends.
-            half = _MAX_TEXT // 2
-            text = repr(value[:half]) + "[...]" + repr(value[-half:])
-        else:
-            text = repr(value)
+        if type(value) in (str, bytes) and len(value) > 2 * _MAX_TEXT:
+            return _ends(value)
+        text = repr(value)
     except _FAILURES as error:
         text = f"<{own_type} object: its repr raised {qualname(type(error))}>"
     except KeyboardInterrupt:
@@ -137,6 +322,21 @@ def _text(value, own_type):
     return data
 
 
+def _ends(value):
+    """Both ends of a long text or bytes: it is not worth escaping a gigabyte to show them."""
+    kept = _MAX_TEXT // 2
+    what = "characters" if type(value) is str else "bytes"
+    quote = 1 if type(value) is str else 2  # b'
+    data = None
+    while data is None or len(data) > _MAX_TEXT:
+        kept = kept * 3 // 4
+        mark = f"\n[... {len(value) - 2 * kept} {what} left out ...]\n"
+        text = repr(value[:kept])[:-1] + mark + repr(value[-kept:])[quote:]
+        data = text.encode("utf-8", "backslashreplace")
+    STATE.note(f"the middle of a text of {len(value)} {what}")
+    return data
+
+
 def _attempt(parts, own_type, mime, make, *args):
     try:
         made = make(*args)
@@ -151,6 +351,8 @@ def _attempt(parts, own_type, mime, make, *args):
 
 def _take_bundle(parts, own_type, bundle):
     if type(bundle) is tuple and bundle:
+        if len(bundle) > 1 and type(bundle[1]) is dict:
+            parts.metadata.update(bundle[1])
         bundle = bundle[0]
     if not isinstance(bundle, dict):
         return
@@ -160,13 +362,21 @@ def _take_bundle(parts, own_type, bundle):
                 _take(parts, own_type, mime, content)
 
 
+def _is_binary(mime):
+    if mime == "application/pdf":
+        return True
+    return mime.startswith(("image/", "audio/", "video/")) and mime != "image/svg+xml"
+
+
 def _take(parts, own_type, mime, content):
     """Adds one representation in bytes, if it is what its MIME type says and fits."""
     if type(content) is tuple and len(content) == 2:
-        content = content[0]  # data and metadata
+        content, metadata = content
+        if type(metadata) is dict and metadata:
+            parts.metadata[mime] = metadata
     if content is None or len(parts) >= _MAX_PARTS:
         return
-    binary = mime.startswith(("image/", "audio/", "video/")) and mime != "image/svg+xml"
+    binary = _is_binary(mime)
     if isinstance(content, (bytes, bytearray)):
         data = bytes(content)
     elif isinstance(content, str):

@@ -4,12 +4,13 @@ user's classes do meanwhile."""
 from belljar_guest import BUILTINS as __builtins__
 
 import linecache
+import re
 import sys
 import traceback
 
 from belljar_guest import HOME
-from belljar_guest.names import module, qualname
-from belljar_guest.state import Overtime, limited
+from belljar_guest.names import module, qualname, short_name
+from belljar_guest.state import STATE, Overtime, limited
 
 _TracebackException = traceback.TracebackException
 _StackSummary = traceback.StackSummary
@@ -42,12 +43,17 @@ def sources():
     return {filename: "".join(entry[2])[:-1] for filename, entry in _sources.items()}
 
 
+_MARK = re.compile(r"\[\.\.\. (\d{1,18}) characters left out \.\.\.\]")
+
+
 def cut(text, limit):
-    """`text` cut in the middle with a mark where it is too long."""
+    """`text` cut in the middle with a mark where it is too long. It counts what was cut before."""
     if len(text) <= limit:
         return text
     half = limit // 2 - 40
     left_out = len(text) - 2 * half
+    for mark in _MARK.finditer(text, half, len(text) - half):
+        left_out += int(mark.group(1)) - len(mark.group())
     return f"{text[:half]}\n[... {left_out} characters left out ...]\n{text[-half:]}"
 
 
@@ -61,8 +67,9 @@ def describe(error, filename, compiling=False, waiting_at=None):
     where = module(cls)
     name = qualname(cls)[:500]
     full = name if where in ("builtins", "__main__") else where[:500] + "." + name
-    value, value_ok = _ask(str, error, full)
-    shown, _ = _ask(repr, error, full)
+    value, value_ok = _ask(str, error, full, max(_MAX_TEXT, STATE.value_limit))
+    shown, _ = _ask(repr, error, full, _MAX_TEXT)
+    told = {"type": full, "name": short_name(cls)[:500], "value": value, "repr": shown}
     line = None
     try:
         line = _syntax_line(error, filename) if compiling else _last_line(error, filename)
@@ -71,7 +78,7 @@ def describe(error, filename, compiling=False, waiting_at=None):
     if line is None and waiting_at:
         text = _frame_text(filename, waiting_at, "<module>")
         text = f"Traceback (most recent call last):\n{text}{full}\n"
-        return {"type": full, "value": value, "repr": shown, "traceback": text, "line": waiting_at}
+        return {**told, "traceback": text, "line": waiting_at}
     text = None
     related = _count_related(error)
     if value_ok and related <= _MAX_RELATED:
@@ -83,22 +90,16 @@ def describe(error, filename, compiling=False, waiting_at=None):
             pass  # a hostile class, a patched traceback module, too deep: reported in our own words
     if not text:
         text = _format_simply(error, full, value, related)
-    return {
-        "type": full,
-        "value": value,
-        "repr": shown,
-        "traceback": cut(text, _MAX_TRACEBACK),
-        "line": line,
-    }
+    return {**told, "traceback": cut(text, _MAX_TRACEBACK), "line": line}
 
 
-def _ask(question, error, full):
+def _ask(question, error, full, limit):
     """`str` or `repr` of an exception, whatever its class does."""
     try:
         text = limited(1.0, question, error)
         if type(text) is not str:
             text = str.__str__(text)
-        return cut(text, _MAX_TEXT), True
+        return cut(text, limit), True
     except Overtime:
         return f"<{full}: its {question.__name__} took longer than 1 s>", False
     except KeyboardInterrupt:

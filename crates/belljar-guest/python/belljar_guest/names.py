@@ -5,6 +5,7 @@
 
 from belljar_guest import BUILTINS as __builtins__
 
+_name = type.__dict__["__name__"].__get__
 _qualname = type.__dict__["__qualname__"].__get__
 _module = type.__dict__["__module__"].__get__
 _mro = type.__dict__["__mro__"].__get__
@@ -14,6 +15,11 @@ flags = type.__dict__["__flags__"].__get__
 
 def qualname(cls):
     name = _qualname(cls)
+    return name if type(name) is str else "?"
+
+
+def short_name(cls):
+    name = _name(cls)
     return name if type(name) is str else "?"
 
 

@@ -171,12 +171,30 @@ def _table(value):
         members = _backing(value._data)
     elif len(manager.axes) == 2:
         axis = manager.axes[0]
-        members = _backing(axis._data) if id(type(axis)) in _columns else None
+        if id(type(axis)) not in _columns:
+            return None
+        labels = _arrow_labels(axis._data)
+        if labels is not None:
+            return labels
+        members = _backing(axis._data)
     else:
         members = _backing(manager.arrays[0])
     if members is None or members.dtype.kind != "O":
         return None if members is None else _array(members)
     return _first(members) if _owns(members) else None
+
+
+def _arrow_labels(data):
+    """The first of the labels that pandas keeps in Arrow's memory, if it does. Labels are never in a mapped file."""
+    arrow = _modules.get("pyarrow.lib")
+    cls = None if arrow is None else vars(arrow).get("ChunkedArray")
+    if not isinstance(cls, type) or flags(cls) & _HEAP_TYPE or id(type(data)) not in _columns:
+        return None
+    chunks = vars(data).get("_pa_array")
+    if type(chunks) is not cls:
+        return None
+    parts = [_member(one, _TEXT, 0) for one in chunks.slice(0, _MEMBERS).to_pylist()]
+    return ", ".join(parts) + (", …" if len(chunks) > _MEMBERS else "")
 
 
 def _backing(data):

@@ -18,8 +18,10 @@ from belljar_guest.cells import Cells
 from belljar_guest.checkpoints import keep, lacks
 from belljar_guest.complete import complete
 from belljar_guest.forks import fork
+from belljar_guest.inspection import completeness, inspect_at
 from belljar_guest.manifest import Manifest
 from belljar_guest.rehearsal import rehearse, settle
+from belljar_guest.shell import Shell
 from belljar_guest.state import STATE, install_signals, unshield
 from belljar_guest.streams import Streams
 from belljar_guest.tools import grant
@@ -72,6 +74,9 @@ class Session:
         self.first_main = _modules.get("__main__")
         _modules["__main__"] = self.module
         builtins.display = displays.display
+        shell = Shell(self.cells, self.streams)
+        builtins.get_ipython = shell.get_ipython
+        sys.meta_path.insert(0, shell)
         self.streams.install()
         _register_at_fork(after_in_child=_in_user_child)
 
@@ -96,6 +101,7 @@ class Session:
             if kind == "run":
                 if "packages" in request:
                     self.show_packages(request["packages"])
+                STATE.value_limit = request.get("value_limit", 0)
                 self.run(request["cell"], request["nonce"], request["code"], "busy" in request)
             elif kind == "seed":
                 send({"type": "seeded", "refused": self.seed(request["values"])})
@@ -107,6 +113,14 @@ class Session:
             elif kind == "complete":
                 start, found = complete(self.namespace, request["code"], request["cursor"])
                 send({"type": "completions", "start": start, "candidates": found})
+            elif kind == "inspect":
+                text = inspect_at(
+                    self.namespace, request["code"], request["cursor"], request["detail"] == "source"
+                )
+                send({"type": "inspected", "text": text})
+            elif kind == "is_complete":
+                status, indent = completeness(request["code"])
+                send({"type": "completeness", "status": status, "indent": indent})
             elif kind == "save":
                 times = request["name_seconds"], request["seconds"]
                 snapshot.save(self, request["limit_bytes"], *times)

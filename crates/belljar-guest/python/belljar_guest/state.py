@@ -58,6 +58,11 @@ class State:
         "notes",
         "displays",
         "display_bytes",
+        "changes",
+        "sent_bytes",
+        "shown",
+        "captures",
+        "value_limit",
     )
 
     def __init__(self):
@@ -71,6 +76,7 @@ class State:
         self.timer = None  # the user's timer, paused by `shield`
         self.checkpointing = False  # a checkpoint is being made
         self.early = 0  # a cell that was interrupted before its code could be
+        self.value_limit = 0  # characters of an exception's value that the host asked for
         self.begin(0, "")
 
     def begin(self, cell, nonce):
@@ -84,6 +90,10 @@ class State:
         self.notes = []
         self.displays = 0
         self.display_bytes = 0
+        self.changes = 0  # displays, changes of them, and outputs cleared
+        self.sent_bytes = 0
+        self.shown = {}  # bytes of displays that may change, by id
+        self.captures = []  # lists that displays go to instead, the innermost last
 
     def note(self, words):
         """Notes that something was left out of the answer."""

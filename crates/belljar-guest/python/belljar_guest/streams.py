@@ -71,11 +71,27 @@ def _switch(stream):
         return
     if _order.waited < _WAIT_PER_CELL and not _is_empty(fd):
         start = _now()
-        pause = 0.00002
-        while not _is_empty(fd) and _now() - start < _WAIT:
-            _sleep(pause)
-            pause = min(pause * 2, 0.001)
+        _drain(fd)
         _order.waited += _now() - start
+
+
+def _drain(fd):
+    start = _now()
+    pause = 0.00002
+    while not _is_empty(fd) and _now() - start < _WAIT:
+        _sleep(pause)
+        pause = min(pause * 2, 0.001)
+
+
+def drain():
+    """Waits until the host has read all that was written so far, on both streams."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass  # whatever the code has put there
+    _drain(1)
+    _drain(2)
 
 
 def _is_empty(fd):

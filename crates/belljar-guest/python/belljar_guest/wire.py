@@ -3,11 +3,14 @@
 from belljar_guest import BUILTINS as __builtins__
 
 import _thread
+import fcntl
 import json.decoder
 import json.encoder
 import os
 import select
 import struct
+import termios
+import time
 
 from belljar_guest.state import STATE, on_main_thread, release
 
@@ -18,6 +21,10 @@ _getpid = os.getpid
 _poll = select.poll
 _POLLIN = select.POLLIN
 _exit = os._exit
+_ioctl = fcntl.ioctl
+_OUTQ = termios.TIOCOUTQ
+_sleep = time.sleep
+_now = time.monotonic
 frame_lengths = struct.Struct("<II").pack
 _unpack = struct.Struct("<II").unpack_from
 _allocate_lock = _thread.allocate_lock
@@ -87,6 +94,18 @@ def send(header, blob=b""):
             _write_all(data)
     finally:
         release()
+
+
+def wait_until_read(seconds):
+    """Waits until the host has read all frames: what is printed from then on comes after them."""
+    start = _now()
+    pause = 0.00002
+    try:
+        while _ioctl(STATE.control, _OUTQ, b"\0\0\0\0") != b"\0\0\0\0" and _now() - start < seconds:
+            _sleep(pause)
+            pause = min(pause * 2, 0.001)
+    except OSError:
+        pass  # the code has closed it
 
 
 def _write_all(data):

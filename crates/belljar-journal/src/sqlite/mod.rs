@@ -46,6 +46,8 @@ const RUNS: &str = "SELECT r.id, f.seq, f.at, f.kind, f.version, f.body, \
 const REMOVE_EVENTS: &str =
     "DELETE FROM events WHERE run = (SELECT number FROM runs WHERE id = $1)";
 
+const FILE: &str = "journal.sqlite3";
+
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     path: PathBuf,
@@ -54,8 +56,12 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
+    pub(crate) fn exists(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
     pub(crate) async fn open(directory: &Path) -> Result<Self, Error> {
-        let path = directory.join("journal.sqlite3");
+        let path = directory.join(FILE);
         // One at a time turns a new file into a write-ahead log and brings the schema up to date.
         let lock = prepare(directory.to_owned(), path.clone()).await?;
         let opened = Self::open_file(path.clone()).await;

@@ -183,6 +183,32 @@ fn a_finished_stream_is_as_new() {
 }
 
 #[test]
+fn a_terminal_redraws_a_line_and_an_outcome_has_its_last_state() {
+    let bar = [
+        "\r 10%",
+        "\r 20%\r",
+        " 30%",
+        "\r 40%",
+        "\r 50%\r\n",
+        "done\r\nok",
+    ];
+    let mut stream = PlainStream::redrawing();
+    let shown: String = bar
+        .iter()
+        .map(|piece| stream.push(piece).into_owned())
+        .collect();
+    let clear = "\r\x1b[K";
+    let expected = format!(" 10%\n 20%\n 30%{clear} 40%{clear} 50%\ndone\nok");
+    assert_eq!(shown, expected);
+    assert_eq!(redrawn(&bar.concat()), " 50%\r\ndone\r\nok");
+    let mut stream = PlainStream::redrawing();
+    assert_eq!(stream.push("rm -rf /\rls\n"), "rm -rf /\nls\n");
+    assert!(matches!(redrawn("a\nb"), Cow::Borrowed(_)));
+    // Nothing is hidden by a line that is written over.
+    assert_eq!(redrawn("rm -rf /\rls      \n"), "rm -rf /\rls      \n");
+}
+
+#[test]
 fn e6_what_can_not_be_seen_in_a_name_is_shown() {
     for (name, expected) in [
         ("invoice\u{202e}fdp.exe", "invoice<U+202E>fdp.exe"),
@@ -271,5 +297,23 @@ proptest! {
         let shown = visible(&name);
         prop_assert!(!shown.chars().any(|c| c.is_control() || c == '\u{202e}'), "{shown:?}");
         prop_assert_eq!(&visible(&shown), &shown);
+    }
+}
+
+#[test]
+fn only_the_beginning_of_a_character_is_unfinished() {
+    for (bytes, expected) in [
+        (&b""[..], 0),
+        (b"a", 0),
+        (b"a\xe2", 1),
+        (b"a\xe2\x82", 2),
+        (b"\xe2\x82\xac", 0),
+        (b"\xf0\x9f\x98", 3),
+        (b"\xf0\x9f\x98\x80", 0),
+        (b"\xff", 0),
+        (b"\x82\x82\x82\x82", 0),
+        (b"\xe2\xe2", 1),
+    ] {
+        assert_eq!(unfinished(bytes), expected, "{bytes:?}");
     }
 }

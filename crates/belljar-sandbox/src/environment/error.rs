@@ -160,7 +160,7 @@ pub enum EnvironmentError {
 
     /// A module of the preload list cannot be imported.
     #[error(
-        "a module of the preload list cannot be imported, so the environment was not created: {output}\nhint: add the missing package with `--package`, or leave the module out of `--preload`"
+        "a module of the preload list cannot be imported, so the environment was not created: {output}\nhint: name the missing package, or leave the module out of `--preload`"
     )]
     Preload {
         /// The output of Python.

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::data_directory;
+use super::data::{data_directory, sha256};
 use super::probe::Report;
-use super::store::sha256;
 
 /// How many are kept: stale ones are not looked for, so now and then all are probed again.
 const MOST: usize = 200;

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::known::{recall, remember};
 use super::process::{self, Failure};
-use super::{DEFAULT_PRELOAD, EnvironmentError, LockedPackage, PythonVersion};
+use super::spec::DEFAULT_PRELOAD;
+use super::version::PythonVersion;
+use super::{EnvironmentError, LockedPackage};
 
 const SCRIPT: &str = include_str!("probe.py");
 const MARK: &str = "belljar-probe:";

@@ -18,14 +18,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+use super::data::{data_directory, sha256};
 use super::process::{self, Failure};
 use super::uv::{Uv, find_in_path};
 use super::{Environment, EnvironmentError, EnvironmentSpec, lock, name, probe};
-use crate::directory::open_to_sessions;
+use crate::permissions::open_to_sessions;
 
 /// The format of `environment.json` that is written.
 const FORMAT: u32 = 1;
@@ -91,34 +90,72 @@ impl EnvironmentStore {
         spec: &EnvironmentSpec,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Environment, EnvironmentError> {
-        name::check_name(&spec.name)?;
-        for package in &spec.packages {
-            name::check_package(package)?;
-        }
-        for module in &spec.preload {
-            name::check_module(module)?;
-        }
-        let exists = || EnvironmentError::AlreadyExists {
-            name: spec.name.clone(),
+        let is_new = |place: &Path| {
+            if place.exists() {
+                let name = spec.name.clone();
+                return Err(EnvironmentError::AlreadyExists { name });
+            }
+            Ok(())
         };
-        if self.directory.join(&spec.name).exists() {
-            return Err(exists());
-        }
+        self.build(spec, progress, is_new, Building::move_to)
+    }
+
+    /// What an environment was built from.
+    pub fn spec(&self, name: &str) -> Result<EnvironmentSpec, EnvironmentError> {
+        // Whether it can be used, and why not.
+        self.load(name)?;
+        let path = self.directory.join(name).join(RECORD);
+        let text = fs::read(&path).map_err(EnvironmentError::io("read", &path))?;
+        let record: Record = serde_json::from_slice(&text)
+            .map_err(|error| EnvironmentError::io("read", &path)(error.into()))?;
+        Ok(record.spec)
+    }
+
+    /// Builds an environment again, with other packages, in place of the one with its name. The old
+    /// one stays if the build fails. Templates that run from it keep what they have in memory, but
+    /// no new ones can start.
+    pub fn replace(
+        &self,
+        spec: &EnvironmentSpec,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Environment, EnvironmentError> {
+        let is_there = |place: &Path| match fs::symlink_metadata(place) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.not_found(&spec.name)),
+        };
+        self.build(spec, progress, is_there, |building, place| {
+            let aside = place.with_file_name(format!("{REMOVED}{}", std::process::id()));
+            fs::rename(place, &aside).map_err(EnvironmentError::io("replace", place))?;
+            if let Err(error) = building.move_to(place) {
+                fs::rename(&aside, place).map_err(EnvironmentError::io("put back", place))?;
+                return Err(error);
+            }
+            remove_all(&aside).map_err(EnvironmentError::io("remove", &aside))
+        })
+    }
+
+    /// Builds an environment aside, if its place allows it, and puts it there.
+    fn build(
+        &self,
+        spec: &EnvironmentSpec,
+        progress: &mut dyn FnMut(&str),
+        allows: impl Fn(&Path) -> Result<(), EnvironmentError>,
+        put: impl FnOnce(Building, &Path) -> Result<(), EnvironmentError>,
+    ) -> Result<Environment, EnvironmentError> {
+        check(spec)?;
+        allows(&self.directory.join(&spec.name))?;
         let uv = Uv::find()?;
         let python = find_python(spec, &uv)?;
-
         let directory = self.make_directory()?;
         let _held = hold_lock(&directory, progress)?;
         sweep(&directory);
         let place = directory.join(&spec.name);
-        if place.exists() {
-            // Another process built it meanwhile.
-            return Err(exists());
-        }
+        // Another process may have been faster.
+        allows(&place)?;
         let building = Building::start(&directory)?;
         build(spec, &uv, &python, building.path(), progress)?;
         progress("writing it to disk");
-        building.move_to(&place)?;
+        put(building, &place)?;
         load_from(&place, &spec.name)
     }
 
@@ -211,14 +248,15 @@ impl EnvironmentStore {
     }
 }
 
-/// The data directory.
-pub(crate) fn data_directory() -> Result<PathBuf, EnvironmentError> {
-    if let Some(root) = std::env::var_os("BELLJAR_DATA_DIR").filter(|root| !root.is_empty()) {
-        return Ok(root.into());
+fn check(spec: &EnvironmentSpec) -> Result<(), EnvironmentError> {
+    name::check_name(&spec.name)?;
+    for package in &spec.packages {
+        name::check_package(package)?;
     }
-    let strategy =
-        etcetera::choose_base_strategy().map_err(|_| EnvironmentError::NoDataDirectory)?;
-    Ok(strategy.data_dir().join("belljar"))
+    for module in &spec.preload {
+        name::check_module(module)?;
+    }
+    Ok(())
 }
 
 /// The interpreter to build on.
@@ -496,17 +534,6 @@ impl Environment {
     }
 }
 
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 fn write(path: &Path, content: &[u8]) -> Result<(), EnvironmentError> {
     let mut file = File::create(path).map_err(EnvironmentError::io("write", path))?;
     file.write_all(content)
@@ -517,7 +544,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), EnvironmentError> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::PythonVersion;
+    use super::super::version::PythonVersion;
     use super::*;
 
     /// A store with one environment in it, written as a build would write it.

@@ -1,6 +1,6 @@
 //! D: the driver, its process, and the template that it was forked from.
 
-use belljar_sandbox::protocol::Cause;
+use belljar_sandbox::protocol::{Cause, Event, Fate, InspectDetail};
 
 use crate::harness::{CANARY_VARIABLE, Case, Severity, parent_id};
 use crate::support::{eventually, good};
@@ -404,7 +404,7 @@ print(names("/proc/self/environ") == sorted(os.environ), names("/proc/1/environ"
     let session = case.session().await;
     assert_eq!(
         case.printed(&session, code).await,
-        "HOME LANG LC_ALL MKL_NUM_THREADS MPLBACKEND OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH PYTHONDONTWRITEBYTECODE TMPDIR\nTrue hidden\n"
+        "HOME JE_ARROW_MALLOC_CONF LANG LC_ALL MKL_NUM_THREADS MPLBACKEND OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH PYTHONDONTWRITEBYTECODE TMPDIR\nTrue hidden\n"
     );
     let outcome = case.fails(&session, leak).await;
     assert_eq!(outcome.exception.unwrap().type_name, "KeyError");
@@ -440,4 +440,89 @@ channel.detach()
     );
     good(&session, "1").await;
     case.end([session]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d15a_the_notebook_shell() {
+    let case = Case::begin(
+        "D15a",
+        Severity::Integrity,
+        "get_ipython, its methods, its magics, subprocess, the rewrite's own pattern and sys.meta_path replaced or broken, also by modules in the workspace",
+        "its own notation breaks; plain cells, values, completion and inspection do not",
+    )
+    .await;
+    let mut sessions = Vec::new();
+    for vandal in [
+        "import builtins\ndel builtins.get_ipython",
+        "shell = get_ipython()\ntype(shell).system = type(shell).run_line_magic = None\nshell.user_ns = None",
+        "import subprocess, os\nsubprocess.Popen = os.killpg = os.fork = None\nsubprocess._posixsubprocess = None",
+        "import sys\nfor module in list(sys.modules.values()):\n    if getattr(module, '__name__', '').startswith('belljar_guest.magics'): vars(module).clear()",
+        "import sys, belljar_guest.rewrite as rewrite\nrewrite._PIECE = rewrite._CELL = None",
+        "import sys\nsys.meta_path.clear()\nsys.modules.clear()",
+        "import sys\nclass Finder:\n    def find_spec(self, *_): raise SystemExit('hijacked')\nsys.meta_path.insert(0, Finder())",
+        "import codeop, inspect\ncodeop._maybe_compile = inspect.signature = inspect.getdoc = None",
+        "for name in ('subprocess', 'timeit', 'shlex', 'codeop', 'tempfile', 'signal', 'selectors'):\n    open(name + '.py', 'w').write('raise SystemExit(\"hijacked\")')",
+        "class Names(dict):\n    def __missing__(self, name): raise SystemExit('hijacked')\nget_ipython().user_ns = Names()",
+    ] {
+        let session = case.session().await;
+        let outcome = case.outcome(&session, vandal).await;
+        assert_eq!(outcome.state, Fate::Kept, "{vandal}: {outcome:#?}");
+        // Whatever this does, it ends as a cell does.
+        for code in ["!echo {1}\n%who", "%%time\n1", "x = = 1", "len?"] {
+            let outcome = case.outcome(&session, code).await;
+            assert_eq!(outcome.state, Fate::Kept, "{vandal}: {code}: {outcome:#?}");
+            assert!(
+                !matches!(outcome.cause, Cause::Protocol { .. }),
+                "{outcome:#?}"
+            );
+        }
+        let _ = session.is_complete("for x in y:").await.unwrap();
+        let documentation = InspectDetail::Documentation;
+        let _ = session.inspect("len", 3, documentation).await.unwrap();
+        session.complete("le", 2).await.unwrap();
+        let outcome = case.outcome(&session, "6 * 7").await;
+        assert_eq!(outcome.displays[0].text(), Some("42"), "{vandal}");
+        sessions.push(session);
+    }
+    case.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d15b_a_flood_of_changed_displays() {
+    let case = Case::begin(
+        "D15b",
+        Severity::HostDos,
+        "displays changed and cleared without end past the driver's limits; ids and metadata of megabytes, metadata that is nested or no object",
+        "10,000 changes and 256 MiB are read, 32 MiB become events; then, and for what is too long, the session ends",
+    )
+    .await;
+    let send = "from belljar_guest import wire\nfrom belljar_guest.state import STATE\ndef send(blob=b'', **more):\n    kind = more.pop('type', 'display')\n    wire.send({'type': kind, 'cell': STATE.cell, 'nonce': STATE.nonce, 'parts': [{'mime': 'text/plain', 'len': len(blob)}], **more}, blob)\n";
+    let mut sessions = Vec::new();
+    for flood in [
+        "for _ in range(20_000): send(b'x', id='a', update=True)",
+        "for _ in range(1000): send(b'x' * (1 << 20), id='a', update=True)",
+        "for _ in range(20_000): send(type='clear', wait=False)",
+        "for _ in range(1000): send(b'x' * (1 << 20)); send(type='clear', wait=True)",
+        "send(b'x', id='a' * (1 << 20))",
+        "send(b'x', metadata='{\"a\": \"' + 'a' * (1 << 20) + '\"}')",
+        "send(b'x', metadata='[' * 10_000)",
+        "send(b'x', metadata='[]')",
+        "send(b'x', metadata={'a': 1})",
+    ] {
+        let session = case.session().await;
+        let mut run = session.run(format!("{send}{flood}"));
+        let mut bytes = 0;
+        let outcome = loop {
+            match run.next().await.unwrap().unwrap() {
+                Event::Display(display) => bytes += display.parts[0].data.len(),
+                Event::Outcome(outcome) => break outcome,
+                _ => {}
+            }
+        };
+        let is_protocol = matches!(outcome.cause, Cause::Protocol { .. });
+        assert!(is_protocol, "{flood}: {:?}", outcome.cause);
+        assert!(bytes <= 32 << 20, "{flood}: {bytes}");
+        sessions.push(session);
+    }
+    case.end(sessions).await;
 }

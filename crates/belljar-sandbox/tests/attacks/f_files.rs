@@ -42,7 +42,10 @@ async fn f1a_paths_that_are_none() {
         "a/./b",
         "a//b",
         "/etc/passwd",
-        "/workspace/a",
+        "/workspace/../a",
+        "/workspace//a",
+        "/home/user/../../etc/passwd",
+        "~/../x",
         host,
         "a\0b",
         "\0",
@@ -56,6 +59,10 @@ async fn f1a_paths_that_are_none() {
         );
         assert!(bad_path(&session.put(path, b"x")), "{path:?}");
         assert!(bad_path(&session.delete(path)), "{path:?}");
+        assert!(bad_path(&session.delete_all(path)), "{path:?}");
+        assert!(bad_path(&session.stat(path)), "{path:?}");
+        assert!(bad_path(&session.make_directory(path)), "{path:?}");
+        assert!(bad_path(&session.rename(path, "x")), "{path:?}");
         assert!(
             bad_path(&session.list(path)),
             "{path:?}: {:?}",

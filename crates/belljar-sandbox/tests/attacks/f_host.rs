@@ -256,7 +256,7 @@ attempt("rename", os.rename, "/dev/null", "/dev/nothing")
 "#;
     assert_eq!(
         case.printed(&session, golden).await,
-        "fd /proc/self/fd\nfull 1 7\nnull 1 3\nrandom 1 8\nshm directory\nstderr /proc/self/fd/2\nstdin /proc/self/fd/0\nstdout /proc/self/fd/1\nurandom 1 9\nzero 1 5\nlink refused\ndelete refused\nrename refused\n"
+        "fd /proc/self/fd\nfull 1 7\nnull 1 3\nrandom 1 8\nshm directory\nstderr /proc/self/fd/2\nstdin /proc/self/fd/0\nstdout /proc/self/fd/1\ntty 5 0\nurandom 1 9\nzero 1 5\nlink refused\ndelete refused\nrename refused\n"
     );
     case.end([session]).await;
 }

@@ -52,6 +52,7 @@ mod i_network;
 mod j_template;
 mod l_tools;
 mod l_wheels;
+mod o_commands;
 mod oracle;
 mod record;
 #[path = "../support/mod.rs"]

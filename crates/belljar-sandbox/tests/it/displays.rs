@@ -1,6 +1,6 @@
 //! Rich outputs (ENV-4: plots without a display, Chinese text; C9: hostile representations).
 
-use belljar_sandbox::protocol::Outcome;
+use belljar_sandbox::protocol::{Event, Outcome};
 
 use crate::support::{data_session, good, session};
 
@@ -125,4 +125,141 @@ async fn hostile_representations() {
     let outcome = good(&session, "for i in range(500): display(i)").await;
     assert!(outcome.displays.len() <= 100 && !outcome.notes.is_empty());
     good(&session, "1").await;
+}
+
+/// A display with an id is changed in place; the outcome has its last state, events have each one.
+#[tokio::test]
+async fn a_display_with_an_id_can_be_changed() {
+    let session = session().await;
+    let code = "handle = display('one', display_id=True)\ndisplay('other')\nhandle.update('two')\nhandle.update('three', metadata={'text/plain': {'a': 1}})\nprint(len(handle.display_id), repr(handle)[:26])";
+    let mut run = session.run(code);
+    let (mut events, mut outcome) = (Vec::new(), None);
+    while let Some(event) = run.next().await {
+        match event.unwrap() {
+            Event::Display(display) => events.push(display),
+            Event::Outcome(ended) => outcome = Some(*ended),
+            _ => {}
+        }
+    }
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.stdout.text, "32 <DisplayHandle display_id=\n");
+    let told: Vec<_> = events
+        .iter()
+        .map(|one| (one.text().unwrap(), one.update))
+        .collect();
+    let expected = [
+        ("'one'", false),
+        ("'other'", false),
+        ("'two'", true),
+        ("'three'", true),
+    ];
+    assert_eq!(told, expected);
+    assert!(events[0].id.is_some() && events[0].id == events[3].id && events[1].id.is_none());
+    let kept: Vec<_> = outcome
+        .displays
+        .iter()
+        .map(|one| (one.text().unwrap(), one.update))
+        .collect();
+    assert_eq!(kept, [("'three'", false), ("'other'", false)]);
+    assert_eq!(outcome.displays[0].metadata["text/plain"]["a"], 1);
+    // One of an earlier cell is not there any more: the change is shown, and says what it is.
+    let outcome = good(&session, "handle.update('four')").await;
+    assert_eq!(outcome.displays[0].text(), Some("'four'"));
+    assert!(outcome.displays[0].update && outcome.displays[0].id == events[0].id);
+    let outcome = session.run("display(1, update=True)").await.unwrap();
+    assert_eq!(outcome.exception.unwrap().name, "TypeError");
+}
+
+/// Hundreds of changes are one display, and no flood.
+#[tokio::test]
+async fn a_display_that_changes_a_thousand_times_is_one() {
+    let session = session().await;
+    let code = "bar = display(0, display_id='bar')\nfor at in range(1000): bar.update('x' * 60_000 + str(at))";
+    let outcome = good(&session, code).await;
+    assert_eq!(outcome.displays.len(), 1);
+    assert!(outcome.displays[0].text().unwrap().ends_with("x999'"));
+    assert_eq!(outcome.notes, Vec::<String>::new());
+    let code = "for at in range(6000): bar.update(at)";
+    let outcome = good(&session, code).await;
+    assert_eq!(outcome.notes.len(), 1, "{:?}", outcome.notes);
+}
+
+/// What is cleared is not in the outcome: text and displays. With `wait`, only once there is more.
+#[tokio::test]
+async fn output_can_be_cleared() {
+    let session = session().await;
+    let clear = "clear = get_ipython().display_pub.clear_output\n";
+    let code = format!(
+        "{clear}for at in range(100):\n    clear(wait=True)\n    print('step', at)\n    display(at)"
+    );
+    let outcome = good(&session, &code).await;
+    assert_eq!(outcome.stdout.text, "step 99\n");
+    assert_eq!(outcome.transcript, "step 99\n");
+    assert_eq!(outcome.displays.len(), 1);
+    assert_eq!(outcome.displays[0].text(), Some("99"));
+    assert!(
+        outcome.stdout.bytes > 700,
+        "all that was written is counted"
+    );
+    let outcome = good(&session, "print('a', end='')\ndisplay(1)\nclear()").await;
+    assert_eq!(
+        (outcome.stdout.text.as_str(), outcome.displays.len()),
+        ("", 0)
+    );
+    let outcome = good(&session, "print('a')\ndisplay(1)\nclear(wait=True)").await;
+    assert_eq!(
+        (outcome.stdout.text.as_str(), outcome.displays.len()),
+        ("a\n", 1)
+    );
+}
+
+/// A progress bar is its last state, in both streams and in the transcript.
+#[tokio::test]
+async fn a_redrawn_line_is_its_last_state() {
+    let session = session().await;
+    let code = "import sys\nprint('before')\nfor at in range(0, 101, 5): print(f'\\r{at:3}%|{\"#\" * (at // 10):10}|', end='', file=sys.stderr)\nprint(file=sys.stderr)\nprint('after\\r')";
+    let outcome = good(&session, code).await;
+    assert_eq!(outcome.stderr.text, "100%|##########|\n");
+    assert_eq!(outcome.stdout.text, "before\nafter\r\n");
+    assert_eq!(outcome.transcript, "before\n100%|##########|\nafter\r\n");
+}
+
+#[tokio::test]
+async fn displays_of_other_types_and_ways() {
+    let session = session().await;
+    let code = r"
+class Photo:
+    def _repr_jpeg_(self): return b'\xff\xd8\xff', {'width': 3}
+    def _repr_pdf_(self): return b'%PDF-1.7 \xff'
+class Own:
+    def _ipython_display_(self): print('shown by itself')
+class Bad:
+    def _ipython_display_(self): raise ValueError
+    def __repr__(self): return 'bad'
+display(Photo(), Own(), Bad())
+display({'text/html': '<b>', 'application/pdf': 'JVBERg=='}, raw=True)
+display(Photo(), include=['image/jpeg'])
+";
+    let outcome = good(&session, code).await;
+    assert_eq!(outcome.stdout.text, "shown by itself\n");
+    let shown = &outcome.displays;
+    assert_eq!(shown.len(), 4);
+    let mimes = |at: usize| -> Vec<&str> {
+        shown[at]
+            .parts
+            .iter()
+            .map(|one| one.mime.as_str())
+            .collect()
+    };
+    assert_eq!(mimes(0), ["text/plain", "application/pdf", "image/jpeg"]);
+    assert_eq!(shown[0].get("image/jpeg").unwrap().data, b"\xff\xd8\xff");
+    assert_eq!(shown[0].metadata["image/jpeg"]["width"], 3);
+    assert_eq!(shown[1].text(), Some("bad"));
+    assert_eq!(shown[2].get("application/pdf").unwrap().data, b"%PDF");
+    assert_eq!(mimes(3), ["image/jpeg"]);
+    assert!(
+        outcome.notes[0].contains("_ipython_display_ of a __main__.Bad"),
+        "{:?}",
+        outcome.notes
+    );
 }

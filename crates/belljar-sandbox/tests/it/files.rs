@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use belljar_sandbox::protocol::ArtifactChange;
-use belljar_sandbox::{EntryKind, Error, Limits};
+use belljar_sandbox::{BeneathError, EntryKind, Error, Limits};
 
 use crate::support::{good, printed, session, session_with};
 
@@ -260,4 +260,74 @@ async fn a_file_on_its_way_outlives_a_restore() {
     put.await.unwrap().unwrap();
     let looked = "import os; print(x, os.path.getsize('slow'))";
     assert_eq!(printed(&session, looked).await, "1 1000000\n");
+}
+
+/// What a file is, directories, other names, and whole directories that go.
+#[tokio::test]
+async fn files_are_described_renamed_and_removed() {
+    let session = session().await;
+    session.make_directory("a/b").unwrap();
+    session.make_directory("a/b").unwrap();
+    session.put("a/b/file", b"12345").unwrap();
+    good(
+        &session,
+        "import os; os.chmod('a/b/file', 0o640); os.utime('a/b/file', (1, 1_700_000_000))",
+    )
+    .await;
+    let status = session.stat("a/b/file").unwrap();
+    assert_eq!(
+        (status.kind, status.size, status.mode),
+        (EntryKind::File, 5, 0o640)
+    );
+    let modified = status
+        .modified
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    assert_eq!(modified.as_secs(), 1_700_000_000);
+    assert_eq!(session.stat("a").unwrap().kind, EntryKind::Directory);
+    assert_eq!(session.stat("").unwrap().kind, EntryKind::Directory);
+    session.rename("a/b/file", "new/place/name").unwrap();
+    assert!(matches!(
+        session.stat("a/b/file"),
+        Err(Error::File(BeneathError::NotFound(_)))
+    ));
+    assert_eq!(session.get("new/place/name").unwrap(), b"12345");
+    assert!(session.rename("nothing", "x").is_err());
+    good(&session, "for i in range(300):\n    os.makedirs(f'many/{i % 7}/{i}'); open(f'many/{i % 7}/{i}/f', 'w').close()\nos.symlink('/etc', 'many/link')").await;
+    assert!(session.delete("many").is_err());
+    session.delete_all("many").unwrap();
+    assert_eq!(
+        printed(
+            &session,
+            "print(os.path.exists('many'), os.path.exists('/etc/passwd'))"
+        )
+        .await,
+        "False True\n"
+    );
+    assert!(session.delete_all("many").is_err());
+}
+
+/// Code in the session knows its files by absolute names; whoever is outside can use the same.
+#[tokio::test]
+async fn the_workspace_has_four_names() {
+    let session = session().await;
+    session.put("/workspace/x", b"1").unwrap();
+    for path in ["x", "/home/user/x", "~/x", "/workspace/x"] {
+        assert_eq!(session.get(path).unwrap(), b"1", "{path}");
+        session.stat(path).unwrap();
+    }
+    assert_eq!(session.list("/home/user").unwrap().entries.len(), 1);
+    assert_eq!(
+        printed(&session, "print(open('/home/user/x').read())").await,
+        "1\n"
+    );
+    for path in [
+        "/etc/passwd",
+        "/workspacex",
+        "/home/user/../x",
+        "~root/x",
+        "/tmp/x",
+    ] {
+        assert!(session.get(path).is_err(), "{path}");
+    }
 }

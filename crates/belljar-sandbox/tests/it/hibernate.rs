@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use belljar_sandbox::protocol::{CallId, Cause, Event, Fate, Outcome, Walls};
 use belljar_sandbox::{
-    Cell, Checkpoints, Engine, Error, Limits, Session, SessionOptions, SnapshotError, WhenBusy,
+    Cell, Checkpoints, DetachedSession, Engine, Error, Limits, Session, SessionOptions,
+    SnapshotError, WhenBusy,
 };
 use rustix::process::getuid;
 
@@ -181,11 +182,16 @@ async fn every_question_wakes_it() {
             .await,
         Err(Error::NoCall { .. })
     ));
+    // Its snapshot is copied.
     let place = tempfile::tempdir().unwrap();
+    let copy = place.path().join("a");
+    let report = session.snapshot(&copy).await.unwrap();
     assert!(session.is_hibernated());
-    session.snapshot(&place.path().join("a")).await.unwrap();
+    assert_eq!(report.bytes, copy.metadata().unwrap().len());
+    assert!(report.names.iter().any(|name| name.name == "seeded"));
+    let (loaded, _) = engine().load(&copy, Limits::default()).await.unwrap();
+    assert_eq!(printed(&loaded, "print(number, seeded)").await, "1 2\n");
     // Files are reached after waking.
-    hibernate_session(&session).await;
     assert!(matches!(session.put("a", b"1"), Err(Error::Hibernated)));
     assert!(matches!(session.get("a"), Err(Error::Hibernated)));
     assert!(matches!(session.list(""), Err(Error::Hibernated)));
@@ -558,4 +564,136 @@ async fn an_ended_session_leaves_no_task() {
         session.close().await.unwrap();
     }
     eventually("no more tasks than before", || tasks() <= before).await;
+}
+
+/// Leaves an engine: its snapshot outlives it, and another engine wakes the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detached_session_continues_in_another_engine() {
+    let place = tempfile::tempdir().unwrap();
+    let options = || SessionOptions {
+        hibernate_in: Some(place.path().to_owned()),
+        ..SessionOptions::default()
+    };
+    let first = engine();
+    let session = first.session_with(options()).await.unwrap();
+    good(&session, "x = 1").await;
+    session.put("file", b"2").unwrap();
+    let fork = session.fork(1).await.unwrap().remove(0);
+    good(&fork, "x = 3").await;
+    let hibernated = first.session_with(options()).await.unwrap();
+    good(&hibernated, "x = 4").await;
+    hibernate_session(&hibernated).await;
+
+    let mut detached = Vec::new();
+    for session in [&session, &fork, &hibernated] {
+        detached.push(session.detach(seconds(10.0)).await.unwrap());
+        assert!(matches!(session.run("x").await, Err(Error::Detached)));
+        assert!(matches!(session.wake().await, Err(Error::Detached)));
+        assert!(matches!(session.get("file"), Err(Error::Detached)));
+        assert!(matches!(session.hibernate().await, Err(Error::Detached)));
+        assert!(matches!(
+            session.detach(seconds(1.0)).await,
+            Err(Error::Detached)
+        ));
+    }
+    session.close().await.unwrap();
+    drop((fork, hibernated));
+    first.shutdown().await;
+    drop(first);
+    assert_eq!(place.path().read_dir().unwrap().count(), 3);
+
+    let second = engine();
+    let mut attached = Vec::new();
+    for detached in detached {
+        let session = second.attach(detached, options()).await.unwrap();
+        assert!(session.is_hibernated());
+        attached.push(session);
+    }
+    let report = attached[0].hibernate().await.unwrap();
+    assert_eq!((report.files, report.names[0].name.as_str()), (1, "x"));
+    let outcome = good(&attached[0], "print(x, open('file').read())").await;
+    assert_eq!((outcome.cell, outcome.stdout.text.as_str()), (2, "1 2\n"));
+    assert!(
+        told(&outcome)[0].ends_with(HIBERNATED),
+        "{:?}",
+        outcome.notes
+    );
+    let outcome = good(&attached[1], "import os; print(x, os.getcwd())").await;
+    assert_eq!(outcome.stdout.text, "3 /workspace\n");
+    assert!(
+        told(&outcome)
+            .iter()
+            .any(|note| note.starts_with("it was a fork"))
+    );
+    assert_eq!(printed(&attached[2], "print(x)").await, "4\n");
+    assert_eq!(place.path().read_dir().unwrap().count(), 0);
+    // One that nobody wakes leaves nothing.
+    hibernate_session(&attached[0]).await;
+    assert_eq!(place.path().read_dir().unwrap().count(), 1);
+    drop(attached);
+    assert_eq!(place.path().read_dir().unwrap().count(), 0);
+}
+
+/// What is slow to save is left out in time, and the rest is saved.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_name_does_not_cost_the_others() {
+    let place = tempfile::tempdir().unwrap();
+    let options = || SessionOptions {
+        hibernate_in: Some(place.path().to_owned()),
+        ..SessionOptions::default()
+    };
+    let engine = engine();
+    let session = engine.session_with(options()).await.unwrap();
+    let slow = "import time\nclass Slow:\n    def __reduce__(self):\n        time.sleep(9)\n        return int, ()\n\
+                first = 1\nslow = Slow()\nlast = 2";
+    good(&session, slow).await;
+    let started = Instant::now();
+    let detached = session.detach(seconds(3.0)).await.unwrap();
+    assert!(started.elapsed() < seconds(8.0), "{:?}", started.elapsed());
+    let session = engine.attach(detached, options()).await.unwrap();
+    let outcome = good(&session, "print(first, last)").await;
+    assert_eq!(outcome.stdout.text, "1 2\n");
+    let notes = told(&outcome).join("\n");
+    assert!(notes.contains("the variable `slow` is gone"), "{notes}");
+}
+
+/// Values that other packages made are not loaded; the session stays as it is, and its snapshot can be had.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_environment_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let options = || SessionOptions {
+        hibernate_in: Some(place.path().to_owned()),
+        ..SessionOptions::default()
+    };
+    let session = data_engine().session_with(options()).await.unwrap();
+    good(&session, "x = 1").await;
+    let detached = session.detach(seconds(30.0)).await.unwrap();
+    let bare = engine();
+    let session = bare.attach(detached, options()).await.unwrap();
+    let refused = session.run("x").await;
+    let Err(Error::Snapshot(SnapshotError::Packages(differences))) = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(differences.len() <= 11, "{differences:?}");
+    assert!(differences[0].ends_with("is missing"), "{differences:?}");
+    assert!(session.is_hibernated());
+    let copy = place.path().join("copy");
+    session.snapshot(&copy).await.unwrap();
+    let (loaded, report) = bare.load(&copy, Limits::default()).await.unwrap();
+    assert!(!report.packages.is_empty());
+    assert_eq!(printed(&loaded, "print(x)").await, "1\n");
+}
+
+/// A missing snapshot is an error at once, not at the first cell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_snapshot_cannot_be_attached() {
+    let detached = DetachedSession {
+        snapshot: "/nowhere".into(),
+        lost: Vec::new(),
+    };
+    let attached = engine().attach(detached, SessionOptions::default()).await;
+    assert!(
+        matches!(attached, Err(Error::Snapshot(SnapshotError::Io(_)))),
+        "{attached:?}"
+    );
 }

@@ -4,6 +4,7 @@
 
 mod cells;
 mod checkpoints;
+mod commands;
 mod compatibility;
 mod covert;
 mod displays;
@@ -14,6 +15,7 @@ mod forks_shared;
 mod forks_state;
 mod hibernate;
 mod hygiene;
+mod ipython;
 mod limits;
 mod outcomes;
 mod packages;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use belljar_sandbox::protocol::Fate;
-use belljar_sandbox::{Checkpoints, Session, SessionOptions};
+use belljar_sandbox::{Checkpoints, Command, Session, SessionOptions, TerminalSize};
 
 use crate::support::{data_engine, engine, good, inits, printed};
 
@@ -38,7 +38,7 @@ fn mounts() -> BTreeSet<String> {
             let flags: Vec<&str> = options.split(',').filter(|o| known.contains(o)).collect();
             let flags = flags.join(",");
             let is_below = |top: &&str| place.starts_with(top);
-            let own = ["/tmp", "/dev", "/proc", "/workspace", "/forks"];
+            let own = ["/tmp", "/dev", "/proc", "/workspace", "/home", "/forks"];
             mounts.insert(if place != "/" && !own.iter().any(is_below) {
                 let sealed = flags.starts_with("ro,nosuid,nodev");
                 let what = if sealed { "read-only" } else { line };
@@ -148,4 +148,52 @@ async fn g17_posture_of_forks() {
         }
     }
     assert_posture(&session, "print(posture())", lines(GOLDEN)).await;
+}
+
+/// A command, also one with a terminal, is to the kernel what a cell is, but for its descriptors and its variables.
+#[tokio::test]
+async fn g17_posture_of_commands() {
+    let session = engine().session().await.unwrap();
+    session.put("posture.py", POSTURE.as_bytes()).unwrap();
+    let code = "from posture import posture; text = posture(); open('found', 'w').write(text)";
+    let of_cells = |line: &&str| !line.starts_with("descriptor ") && !line.starts_with("variable ");
+    for terminal in [None, Some(TerminalSize::default())] {
+        let command = Command {
+            terminal,
+            ..Command::new(["python", "-c", code])
+        };
+        let command = session.spawn(command).await.unwrap();
+        let end = command.wait().await;
+        let output = command.output(0, usize::MAX);
+        assert_eq!(end.exit_code, Some(0), "{output:?}");
+        let found = String::from_utf8(session.get("found").unwrap()).unwrap();
+        let (found, mut golden) = (lines(&found), lines(GOLDEN));
+        let mut others: Vec<&str> = found.difference(&golden).copied().collect();
+        others.retain(|line| of_cells(line) && !line.starts_with("terminal "));
+        golden.retain(|line| of_cells(line) && !line.starts_with("terminal "));
+        let missing: Vec<_> = golden.difference(&found).collect();
+        assert!(
+            others.is_empty() && missing.is_empty(),
+            "new: {others:#?}\nnot there: {missing:#?}"
+        );
+        let with = |start: &str| {
+            let found = found.iter().filter(|line| line.starts_with(start));
+            found.copied().collect::<Vec<_>>()
+        };
+        let descriptors = with("descriptor ");
+        let opens = with("terminal ");
+        if terminal.is_some() {
+            let own = |line: &&str| line.ends_with(" /dev/pts/N");
+            assert_eq!(descriptors.iter().filter(|line| own(line)).count(), 3);
+            assert_eq!(opens, ["terminal 3"]);
+        } else {
+            let pipes = [
+                "descriptor 0 /dev/null",
+                "descriptor 1 pipe:[N]",
+                "descriptor 2 pipe:[N]",
+            ];
+            assert_eq!(descriptors, pipes);
+            assert_eq!(opens, ["terminal No such device or address"]);
+        }
+    }
 }

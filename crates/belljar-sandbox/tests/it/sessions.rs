@@ -399,6 +399,78 @@ async fn completion() {
     );
 }
 
+/// Keys, columns and paths, where a text is open.
+#[tokio::test]
+async fn completion_in_quotes() {
+    let session = data_session().await;
+    let code = "import os, pandas as pd\n\
+        df = pd.DataFrame({'price': [1], 'product': ['a'], 7: [0]})\n\
+        d = {'price list': df}\n\
+        os.mkdir('data'); open('data/prices.csv', 'w').close(); open('.hidden', 'w').close()\n\
+        class Trap(dict):\n    \
+            def __iter__(self): raise SystemExit\n\
+        trap = Trap(a=1)\n\
+        x = type('X', (), {'df': df})()";
+    good(&session, code).await;
+    for (typed, start, expected) in [
+        ("df['p", 4, &["price", "product"][..]),
+        ("x = df[[\"price\", \"pro", 18, &["product"]),
+        ("df.loc[:, 'pr", 11, &["price", "product"]),
+        ("d['", 3, &["price list"]),
+        ("x.df['pri", 6, &["price"]),
+        ("df.pro", 3, &["prod", "product"]),
+        ("open('da", 6, &["data/"]),
+        ("pd.read_csv('data/", 13, &["data/prices.csv"]),
+        ("open('", 6, &["data/"]),
+        ("open('.h", 6, &[".hidden"]),
+        ("open('/no/such/place/", 6, &[]),
+        ("df['price'].pri", 12, &[]),
+        ("# it's da", 7, &[]),
+        ("gar['", 5, &["data/"]),
+        ("whi", 0, &["while"]),
+    ] {
+        let (found, candidates) = session.complete(typed, typed.len()).await.unwrap();
+        assert_eq!(
+            (found, &candidates[..]),
+            (
+                start,
+                &expected.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..]
+            ),
+            "{typed}"
+        );
+    }
+    // A class of the user's is not asked.
+    let (_, candidates) = session.complete("trap['", 6).await.unwrap();
+    assert_eq!(candidates, ["data/"]);
+    good(&session, "df.shape").await;
+}
+
+/// A cut value tells how much of it is missing.
+#[tokio::test]
+async fn a_long_value_tells_how_much_was_left_out() {
+    let session = session().await;
+    for (code, left_out, what) in [
+        ("'x' * 500_000", 500_000, "characters"),
+        ("b'\\xff' * 500_000", 500_000, "bytes"),
+        ("'\\U0001f600' * 200_000", 200_000, "characters"),
+    ] {
+        let outcome = session.run(code).await.unwrap();
+        let text = outcome.displays[0].text().unwrap();
+        let (head, rest) = text.split_once("\n[... ").unwrap();
+        let (count, rest) = rest.split_once(' ').unwrap();
+        let tail = rest
+            .strip_prefix(&format!("{what} left out ...]\n"))
+            .unwrap();
+        let kept = |part: &str| part.matches(['x', '\u{1f600}']).count();
+        assert_eq!(
+            count.parse::<usize>().unwrap() + kept(head) + kept(tail),
+            left_out,
+            "{code}"
+        );
+        assert!(text.len() <= 64 << 10, "{code}: {}", text.len());
+    }
+}
+
 /// A time limit per cell does not stay with the session.
 #[tokio::test]
 async fn a_limit_is_for_one_cell() {

@@ -1,7 +1,9 @@
 //! `--walls=none`: the same sessions without any protection, and never silently.
 
-use belljar_sandbox::Engine;
 use belljar_sandbox::protocol::{Cause, Language, Status, Walls};
+use belljar_sandbox::{
+    Capability, Cell, Checkpoints, Engine, Error, OnFailure, SessionOptions, Unsupported,
+};
 
 use crate::support::{
     bare_environment, eventually, good, printed, processes_below, seconds, timed,
@@ -54,6 +56,39 @@ async fn sessions_without_walls_say_so() {
         processes_below(std::process::id()).is_empty()
     })
     .await;
+}
+
+/// What takes walls is refused by name, and the session continues.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_walls_is_refused_without_them() {
+    let engine = Engine::builder(bare_environment()).without_walls().build();
+    assert_eq!(engine.capabilities().iter().count(), 0);
+    let session = engine.session().await.unwrap();
+    good(&session, "x = 1").await;
+    let refused = |error: Error| match error {
+        Error::Unsupported(Unsupported(capability)) => capability,
+        other => panic!("{other}"),
+    };
+    let error = session.fork(1).await.unwrap_err();
+    assert_eq!(refused(error), Capability::Forks);
+    let error = session.checkpoint("a").await.unwrap_err();
+    assert_eq!(refused(error), Capability::Checkpoints);
+    let undone = Cell {
+        on_failure: OnFailure::Restore,
+        ..Cell::from("x = 2")
+    };
+    let error = session.run(undone).await.unwrap_err();
+    assert_eq!(refused(error), Capability::Checkpoints);
+    assert_eq!(printed(&session, "print(x)").await, "1\n");
+    let options = SessionOptions {
+        checkpoints: Checkpoints::Every,
+        ..SessionOptions::default()
+    };
+    let error = engine.session_with(options).await.unwrap_err();
+    assert_eq!(refused(error), Capability::Checkpoints);
+
+    let engine = Engine::builder(bare_environment()).build();
+    assert!(engine.capabilities().has(Capability::Forks));
 }
 
 /// With walls nothing is said, and the field is not even there.

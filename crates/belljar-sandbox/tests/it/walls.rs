@@ -45,7 +45,7 @@ async fn env_1_posture() {
     let environment = printed(&session, "print(sorted(os.environ))").await;
     assert_eq!(
         environment,
-        "['HOME', 'LANG', 'LC_ALL', 'MKL_NUM_THREADS', 'MPLBACKEND', 'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'TMPDIR']\n"
+        "['HOME', 'JE_ARROW_MALLOC_CONF', 'LANG', 'LC_ALL', 'MKL_NUM_THREADS', 'MPLBACKEND', 'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'TMPDIR']\n"
     );
 }
 
@@ -93,7 +93,7 @@ async fn the_host_is_not_visible() {
     std::fs::write(secret.path(), "CANARY").unwrap();
     let session = session().await;
     let path = secret.path().display();
-    assert_eq!(printed(&session, &format!("import os\nprint(os.path.exists('{path}'), os.path.exists('/home'), os.path.exists('/sys'), os.path.exists('/etc/shadow'))")).await, "False False False False\n");
+    assert_eq!(printed(&session, &format!("import os\nprint(os.path.exists('{path}'), os.listdir('/home/user'), os.path.exists('/sys'), os.path.exists('/etc/shadow'))")).await, "False [] False False\n");
     assert_eq!(
         printed(
             &session,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::UNIX_EPOCH;
 
 use axum::Json as JsonResponse;
@@ -237,6 +238,12 @@ pub(super) struct KeyView {
     created_at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_at: Option<i64>,
+    /// Expiry time, in seconds since 1970; absent for a key that does not expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<i64>,
+    /// Time of the last use, in seconds since 1970, to about a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_at: Option<i64>,
 }
 
 impl From<KeyInfo> for KeyView {
@@ -247,6 +254,8 @@ impl From<KeyInfo> for KeyView {
             scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
             created_at: key.created,
             revoked_at: key.revoked,
+            expires_at: key.expires,
+            used_at: key.used,
         }
     }
 }
@@ -280,6 +289,9 @@ pub(super) struct CreateKey {
     /// Scopes of the key: `sessions`, `runs`, `admin`.
     #[schema(min_items = 1)]
     scopes: Vec<String>,
+    /// Seconds until the key expires; never if absent.
+    #[schema(minimum = 1)]
+    lifetime_seconds: Option<u64>,
 }
 
 /// A new key.
@@ -310,9 +322,13 @@ pub(super) async fn create_key(
     if scopes.is_empty() {
         return Err(bad("a key needs at least one scope".into()));
     }
+    if asked.lifetime_seconds == Some(0) {
+        return Err(bad("`lifetime_seconds` must be at least 1".into()));
+    }
+    let lifetime = asked.lifetime_seconds.map(Duration::from_secs);
     let made = service
         .tenants
-        .create_key_by(&caller.prefix, &tenant, &scopes);
+        .create_key_by(&caller.prefix, &tenant, &scopes, lifetime);
     let key = made.await?;
     let made = JsonResponse(CreatedKey {
         key: key.text,

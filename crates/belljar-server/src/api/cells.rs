@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::sessions::{milliseconds, within};
-use super::wants_stream;
 use crate::body::{Json, Named};
-use crate::cells::{CellEnd, CellRecord};
+use crate::cell_record::{CellEnd, CellRecord};
 use crate::charged::SMALL;
 use crate::idempotency::Slot;
 use crate::problem::{Code, Problem};
+use crate::requests::wants_stream;
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
 
@@ -202,6 +202,8 @@ pub(super) async fn begin(
             OnFailureAsked::Restore => OnFailure::Restore,
         },
         answers: false,
+        installs: true,
+        exception_characters: None,
     });
     // What runs does not keep the session from being deleted.
     drop(session);

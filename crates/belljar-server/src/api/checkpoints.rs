@@ -205,11 +205,13 @@ pub(super) async fn fork(
             tenant: caller.tenant.clone(),
             options: entry.options.clone(),
             allow: entry.allow.clone(),
+            environment: entry.environment.clone(),
+            label: entry.label(),
             forked_from: Some(entry.id.clone()),
             cells: entry.last_cell(),
         };
         let fork = service.sessions.hold(fork, permit, new)?;
-        sessions.push(SessionView::from_entry(&fork, &service));
+        sessions.push(SessionView::from_entry(&fork));
     }
     Ok((StatusCode::CREATED, JsonResponse(Forks { sessions })).into_response())
 }

@@ -96,6 +96,8 @@ pub(super) struct Me {
     scopes: Vec<&'static str>,
     /// Models for runs, the default first.
     models: Vec<String>,
+    /// Environments that a session may choose, the default first.
+    environments: Vec<String>,
     /// Whether the service is in demo mode.
     demo: bool,
     /// Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions.
@@ -131,6 +133,7 @@ impl Me {
             tenant: caller.tenant.to_string(),
             scopes: caller.scopes.iter().map(|scope| scope.as_str()).collect(),
             models: runs.models.iter().map(|model| model.name.clone()).collect(),
+            environments: service.environments().map(str::to_owned).collect(),
             demo: service.demo.is_some(),
             is_admin_address,
             version: env!("CARGO_PKG_VERSION"),

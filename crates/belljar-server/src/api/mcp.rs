@@ -37,7 +37,7 @@ pub(super) async fn handle(
         service.admission.request(tenant)?
     };
     if service.is_draining() && request.method() != Method::DELETE {
-        return Err(draining());
+        return Err(Problem::draining());
     }
     let peer = request.extensions().get::<Arc<Connection>>().cloned();
     let (parts, body) = request.into_parts();
@@ -74,7 +74,7 @@ pub(super) async fn handle(
         answer = http.handle(Request::from_parts(parts, Body::from(body))) => answer,
         () = opened.stop.cancelled() => {
             let revoked = Problem::new(Code::Unauthorized, "the key was revoked meanwhile");
-            return Err(if service.is_draining() { draining() } else { revoked });
+            return Err(if service.is_draining() { Problem::draining() } else { revoked });
         }
     };
     if closes && answer.status() == StatusCode::ACCEPTED {
@@ -88,11 +88,6 @@ pub(super) async fn handle(
         Some(peer) => peer.hold(answer, permit),
         None => answer,
     })
-}
-
-fn draining() -> Problem {
-    let detail = "no new work is accepted; running work may finish";
-    Problem::new(Code::Draining, detail).after(5)
 }
 
 /// The request that a message is, read as the library reads it.

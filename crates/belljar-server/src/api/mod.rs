@@ -4,6 +4,7 @@ pub(crate) mod admin;
 mod approvals;
 mod cells;
 mod checkpoints;
+mod commands;
 mod files;
 mod login;
 mod mcp;
@@ -15,45 +16,44 @@ mod snapshots;
 mod socket;
 mod steering;
 mod steps;
+mod terminal;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Path;
-use axum::http::{HeaderMap, header};
+use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use sessions::usual_options;
-pub(crate) use socket::key_of_protocols;
-
-use crate::body::Takes;
 use crate::guard::{Hosts, authorize, guard};
 use crate::openapi::openapi;
-use crate::options::ServerOptions;
 use crate::problem::{Code, ERRORS_PAGE, Problem};
+use crate::requests::MCP;
 use crate::service::Service;
 use crate::web;
 use crate::work::work;
 
-const FILE: &str = "/v1/sessions/{id}/files/{*path}";
-/// The route of the Model Context Protocol.
-pub(crate) const MCP: &str = "/mcp";
-const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
-
 fn routes() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::new()
         .routes(routes!(sessions::list, sessions::create))
-        .routes(routes!(sessions::show, sessions::delete))
+        .routes(routes!(sessions::show, sessions::update, sessions::delete))
         .routes(routes!(sessions::manifest))
         .routes(routes!(sessions::interrupt))
         .routes(routes!(cells::list, cells::run))
         .routes(routes!(cells::show))
         .routes(routes!(cells::events))
         .routes(routes!(socket::open))
+        .routes(routes!(commands::list, commands::run))
+        .routes(routes!(commands::show, commands::kill))
+        .routes(routes!(commands::events))
+        .routes(routes!(commands::input))
+        .routes(routes!(commands::signal))
+        .routes(routes!(commands::resize))
+        .routes(routes!(terminal::open))
         .routes(routes!(checkpoints::list, checkpoints::create))
         .routes(routes!(checkpoints::forget))
         .routes(routes!(checkpoints::restore))
@@ -116,29 +116,6 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .merge(with_key)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
-}
-
-/// What the body of a route is.
-pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
-    match route {
-        FILE => Takes::File(options.session.limits.transfer_bytes),
-        // What a session may hold, files included, is in its memory.
-        FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),
-        _ => Takes::Json,
-    }
-}
-
-/// Whether the client requests an event stream.
-pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter();
-    accepted
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| {
-            let mut types = value
-                .split(',')
-                .map(|one| one.split(';').next().unwrap_or(one));
-            types.any(|one| one.trim().eq_ignore_ascii_case("text/event-stream"))
-        })
 }
 
 async fn no_route() -> Problem {

@@ -1,7 +1,7 @@
 //! Creating a run.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,12 +9,15 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json as JsonResponse};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_agent::{Approvals, Budget, PLAN, Policy, READ_FILE, Start};
+use belljar_agent::{Approvals, Budget, PLAN, Policy, Start, Surface, Tool, tools_on};
 use belljar_journal::RunId;
 use belljar_sandbox::protocol::Language;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 use tokio::io::AsyncReadExt as _;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Object, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::files::{check, with_files};
 use super::run_views::{RunView, language_schema};
@@ -57,19 +60,35 @@ pub(super) struct CreateRun {
     approvals: Option<PolicyAsked>,
     /// Tools of the host for the model, besides Python.
     #[serde(default)]
-    #[schema(max_items = 2)]
     tools: Vec<ToolAsked>,
 }
 
-/// A tool of the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum ToolAsked {
-    /// A tree of tasks, kept by the model.
-    Plan,
-    /// Reads files of the workspace as text.
-    ReadFile,
+/// A tool of the host, by its name for the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ToolAsked(&'static str);
+
+/// Names of tools in the API.
+static TOOL_NAMES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| tools_on(Surface::Http).map(Tool::api_name).collect());
+
+impl<'de> Deserialize<'de> for ToolAsked {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let given = String::deserialize(from)?;
+        let tool = tools_on(Surface::Http).find(|tool| tool.api_name() == given);
+        tool.map(|tool| Self(tool.name()))
+            .ok_or_else(|| D::Error::unknown_variant(&given, &TOOL_NAMES))
+    }
 }
+
+impl PartialSchema for ToolAsked {
+    fn schema() -> RefOr<Schema> {
+        let names = Object::builder().schema_type(Type::String);
+        let names = names.description(Some("A tool of the host."));
+        names.enum_values(Some(TOOL_NAMES.iter().copied())).into()
+    }
+}
+
+impl ToSchema for ToolAsked {}
 
 /// A file for a run: its contents, or a file of a session of the same tenant.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -159,25 +178,26 @@ pub(super) async fn create(
     if service.demo.is_some() {
         // What its examples show.
         policy = policy.or_else(|| demo::policy_of(&asked.task));
-        asked.tools.push(ToolAsked::Plan);
+        asked.tools.push(ToolAsked(PLAN));
     }
     if let Some(policy) = policy {
         check_policy(policy, &service)?;
     }
-    asked.tools.sort_unstable();
-    asked.tools.dedup();
+    let tools = tools_on(Surface::Http).map(Tool::name);
+    let tools = tools.filter(|name| asked.tools.contains(&ToolAsked(name)));
     let mut start = Start {
         task: asked.task,
         files: Vec::new(),
         model: model.name.clone(),
         dialect: model.dialect,
         language: asked.language.unwrap_or(runs.options().language),
+        prompts: None,
         budget,
         context_window: profile.context_window,
         max_tokens: model.max_tokens,
         temperature: model.temperature,
         review: model.review,
-        tools: asked.tools.into_iter().map(ToolAsked::name).collect(),
+        tools: tools.map(str::to_owned).collect(),
         packages: Vec::new(),
         granted: Vec::new(),
         branches: None,
@@ -266,16 +286,6 @@ pub(super) fn check_policy(policy: Policy, service: &Service) -> Result<(), Prob
     }
     let detail = "the policy must be at least as strict as the service's";
     Err(Problem::new(Code::PolicyTooWeak, detail))
-}
-
-impl ToolAsked {
-    fn name(self) -> String {
-        let name = match self {
-            Self::Plan => PLAN,
-            Self::ReadFile => READ_FILE,
-        };
-        name.to_owned()
-    }
 }
 
 impl From<PolicyAsked> for Policy {

@@ -35,10 +35,13 @@ pub(super) struct RunView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = reason_schema)]
     reason: Option<ExitReason>,
-    /// Answer, or the best one so far.
+    /// Answer; in state `unverified` it is not proven, and `reason` has the doubts.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
-    /// Evidence: outputs that show the values of the answer.
+    /// Last output of a run without an answer. It is not an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_output: Option<String>,
+    /// Evidence: the origin of each value of the answer, not its correctness.
     #[schema(schema_with = evidence_schema)]
     evidence: Vec<Evidence>,
     /// Files that the run made, for download.
@@ -100,8 +103,10 @@ pub(super) enum RunState {
     Running,
     /// Waiting for approval.
     Waits,
-    /// Ended with an answer.
+    /// Ended with an answer that no check doubts.
     Answered,
+    /// Ended with an answer that is not proven; `reason` says why.
+    Unverified,
     /// Ended without an answer; `reason` says why.
     Ended,
     /// Interrupted: the restarted service will resume it, or could not resume it.
@@ -161,10 +166,17 @@ fn list_of(name: &str) -> Array {
 }
 
 impl RunState {
+    pub(super) fn from_reason(reason: &ExitReason) -> Self {
+        match reason {
+            ExitReason::Answered => Self::Answered,
+            ExitReason::Unverified { .. } => Self::Unverified,
+            _ => Self::Ended,
+        }
+    }
+
     pub(super) fn from_recorded(recorded: &Recorded) -> Self {
         match recorded.run.ending() {
-            Some(ending) if ending.reason == ExitReason::Answered => Self::Answered,
-            Some(_) => Self::Ended,
+            Some(ending) => Self::from_reason(&ending.reason),
             None if !recorded.run.undecided().is_empty() => Self::Waits,
             None if recorded.was_driven => Self::Running,
             None => Self::Interrupted,
@@ -183,12 +195,13 @@ impl RunView {
         let start = run.start().cloned();
         let start = start.ok_or_else(|| Problem::internal("a run", "it has no first event"))?;
         let ending = run.ending().cloned();
-        let (mut reason, mut answer) = (None, None);
+        let (mut reason, mut answer, mut last_output) = (None, None, None);
         let (mut evidence, mut artifacts) = (Vec::new(), Vec::new());
         let (mut not_kept, mut not_kept_more) = (Vec::new(), 0);
         if let Some(ending) = ending {
             (not_kept, not_kept_more) = (ending.not_kept, ending.not_kept_more);
             (reason, answer) = (Some(ending.reason), ending.answer);
+            last_output = ending.last_output;
             (evidence, artifacts) = (ending.evidence, ending.artifacts);
         }
         Ok(Self {
@@ -208,6 +221,7 @@ impl RunView {
             waits_for: run.undecided().to_vec(),
             reason,
             answer,
+            last_output,
             evidence,
             artifacts,
             not_kept,

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use belljar_agent::{ExitReason, RunEvent, notebook, page, script};
+use belljar_agent::{RunEvent, notebook, page, script};
 use belljar_journal::RunSummary;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -83,8 +83,7 @@ async fn brief(
         .map(|start| (start.task, start.model, start.parent))
         .unwrap_or_default();
     let state = match summary.last.decode::<RunEvent>() {
-        Ok(RunEvent::Ended(ending)) if ending.reason == ExitReason::Answered => RunState::Answered,
-        Ok(RunEvent::Ended(_)) => RunState::Ended,
+        Ok(RunEvent::Ended(ending)) => RunState::from_reason(&ending.reason),
         // Few: running and waiting ones.
         _ => match service.runs.read(&caller.tenant, id.as_str()).await {
             Ok(recorded) => RunState::from_recorded(&recorded),

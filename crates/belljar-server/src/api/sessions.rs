@@ -1,7 +1,8 @@
 //! `/v1/sessions`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
@@ -10,13 +11,17 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use belljar_sandbox::protocol::NameInfo;
-use belljar_sandbox::{AllowList, Checkpoints, Limits, Network, SessionOptions, SessionUse};
+use belljar_sandbox::{
+    AllowList, Checkpoints, Limits, Network, Packages, Requirement, SessionOptions, SessionUse,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
+use utoipa::openapi::schema::{Object, Schema, SchemaType, Type};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::{Json, Named, Query};
+use crate::label::{Label, LabelChange, LabelFilter, MAX_ENTRIES, MAX_KEY, MAX_VALUE};
 use crate::node::hex;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -26,6 +31,9 @@ use crate::tenants::TenantName;
 /// Default and maximum number of entries of a page.
 const PAGE: usize = 50;
 const MAX_PAGE: usize = 200;
+
+/// Maximum number of packages that a session lists.
+const MAX_PACKAGES: usize = 100;
 
 /// Options of a new session. Omitted fields have the service's defaults.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -39,6 +47,62 @@ pub(super) struct CreateSession {
     /// Network access [default: none].
     #[serde(default)]
     network: NetworkAsked,
+    /// Packages of `# requires:` lines [default: what the service permits].
+    packages: Option<PackagesAsked>,
+    /// One of the environments that the service offers.
+    environment: Option<String>,
+    /// Name: a label, at most 100 characters.
+    #[schema(max_length = 100, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
+    name: Option<String>,
+    /// Metadata: at most 16 strings of at most 256 characters, under keys of at most 64.
+    #[schema(schema_with = metadata_schema)]
+    metadata: Option<BTreeMap<String, String>>,
+    /// Seconds after which the session ends, used or not [default: 0, never].
+    ttl_seconds: Option<u64>,
+}
+
+/// Requested changes of a session. Omitted fields stay as they are.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateSession {
+    /// Name; empty for none.
+    #[schema(max_length = 100, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
+    name: Option<String>,
+    /// Metadata, instead of all that there is.
+    #[schema(schema_with = metadata_schema)]
+    metadata: Option<BTreeMap<String, String>>,
+    /// Seconds from now after which the session ends; 0 for never.
+    ttl_seconds: Option<u64>,
+}
+
+/// Bounds of metadata, which [`Label`] checks.
+fn metadata_schema() -> Object {
+    let text = |least: usize, most: usize, pattern: &str| {
+        let text = Object::builder().schema_type(Type::String);
+        let text = text.min_length(Some(least)).max_length(Some(most));
+        text.pattern(Some(pattern.to_owned())).build()
+    };
+    let value = text(0, MAX_VALUE, "^[^\\u0000-\\u001f\\u007f-\\u009f]*$");
+    let key = text(1, MAX_KEY, "^[^=\\u0000-\\u001f\\u007f-\\u009f]+$");
+    Object::builder()
+        .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .description(Some(
+            "Metadata: at most 16 strings. A change replaces all of it.",
+        ))
+        .property_names(Some(key))
+        .additional_properties(Some(Schema::from(value)))
+        .max_properties(Some(MAX_ENTRIES))
+        .build()
+}
+
+/// Packages that a session may install.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PackagesAsked {
+    /// Names, each permitted by the service; none for no packages. Dependencies are included.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    allow: Vec<String>,
 }
 
 /// Requested limits.
@@ -103,12 +167,55 @@ pub(super) struct SessionView {
     checkpoints: CheckpointPolicy,
     /// Hosts that the session may reach.
     allow: Vec<String>,
+    packages: PackagesView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: BTreeMap<String, String>,
+    /// When the session ends by itself, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<u64>,
     /// Id of the session that this is a fork of.
     #[serde(skip_serializing_if = "Option::is_none")]
     forked_from: Option<String>,
+    /// Why a restart of the service lost the session, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_because: Option<String>,
     /// Current resource use. Only for a single, awake session; not part of the `ETag`.
     #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
     in_use: Option<UseView>,
+}
+
+/// Package policy of a session.
+#[derive(Debug, Serialize, ToSchema)]
+struct PackagesView {
+    policy: PackagePolicy,
+    /// The permitted names, if the policy is `allow`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allow: Vec<String>,
+}
+
+/// Which packages a session may install.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum PackagePolicy {
+    /// None.
+    Deny,
+    /// The listed ones.
+    Allow,
+    /// Any.
+    Any,
+}
+
+impl PackagesView {
+    fn new(packages: &Packages) -> Self {
+        let (policy, allow) = match packages {
+            Packages::Deny => (PackagePolicy::Deny, Vec::new()),
+            Packages::Any => (PackagePolicy::Any, Vec::new()),
+            Packages::Allow(names) => (PackagePolicy::Allow, names.iter().cloned().collect()),
+        };
+        Self { policy, allow }
+    }
 }
 
 /// Resource use of a session, including its checkpoints.
@@ -161,20 +268,21 @@ struct LimitsView {
 }
 
 impl SessionView {
-    pub(super) fn from_entry(entry: &SessionEntry, service: &Service) -> Self {
+    pub(super) fn from_entry(entry: &SessionEntry) -> Self {
         let limits = &entry.options.limits;
-        let created = entry.created.duration_since(UNIX_EPOCH);
+        let label = entry.label();
         Self {
             id: entry.id.clone(),
-            created_at: created.map_or(0, |since| since.as_secs()),
+            created_at: seconds(entry.created),
             state: match entry.session() {
-                Ok(session) if session.is_hibernated() => SessionState::Hibernated,
+                _ if entry.is_hibernated() => SessionState::Hibernated,
                 Ok(_) => SessionState::Awake,
                 Err(_) => SessionState::Ended,
             },
+            lost_because: entry.why_lost(),
             busy: entry.is_busy(),
             cells: entry.last_cell(),
-            environment: service.engine.environment().name().to_owned(),
+            environment: entry.environment.clone(),
             limits: LimitsView {
                 memory_bytes: limits.memory_bytes,
                 milli_cpus: limits.milli_cpus,
@@ -190,6 +298,10 @@ impl SessionView {
                 Checkpoints::Every => CheckpointPolicy::Every,
             },
             allow: entry.allow.clone(),
+            packages: PackagesView::new(&entry.options.packages),
+            name: label.name,
+            metadata: label.metadata,
+            expires_at: label.expires.map(seconds),
             forked_from: entry.forked_from.clone(),
             in_use: None,
         }
@@ -214,6 +326,21 @@ pub(super) struct PageAsked {
     limit: Option<usize>,
     /// `next_cursor` of the previous page.
     cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SessionsAsked {
+    /// Maximum number of entries.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+    /// `next_cursor` of the previous page.
+    cursor: Option<String>,
+    /// Only sessions of this name.
+    name: Option<String>,
+    /// Only sessions with this metadata: `KEY=VALUE`.
+    metadata: Option<String>,
 }
 
 impl PageAsked {
@@ -243,20 +370,26 @@ pub(super) fn no_cursor() -> Problem {
 
 /// Lists sessions, oldest first.
 #[utoipa::path(
-    get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions", params(PageAsked),
+    get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions", params(SessionsAsked),
     responses((status = 200, description = "A page of sessions.", body = SessionPage))
 )]
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
-    Query(page): Query<PageAsked>,
+    Query(asked): Query<SessionsAsked>,
 ) -> Result<JsonResponse<SessionPage>, Problem> {
+    let filter = LabelFilter::new(asked.name, asked.metadata.as_deref())?;
+    let page = PageAsked {
+        limit: asked.limit,
+        cursor: asked.cursor,
+    };
     let limit = page.limit()?;
     let after = match page.cursor()? {
         None => 0,
         Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| no_cursor())?),
     };
-    let mut found = service.sessions.list(&caller.tenant, after, limit + 1);
+    let sessions = &service.sessions;
+    let mut found = sessions.list(&caller.tenant, &filter, after, limit + 1);
     let more = found.len() > limit;
     found.truncate(limit);
     let last = found
@@ -265,7 +398,7 @@ pub(super) async fn list(
     Ok(JsonResponse(SessionPage {
         sessions: found
             .iter()
-            .map(|entry| SessionView::from_entry(entry, &service))
+            .map(|entry| SessionView::from_entry(entry))
             .collect(),
         next_cursor: last.filter(|_| more),
     }))
@@ -280,12 +413,20 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
-    Json(asked): Json<CreateSession>,
+    Json(mut asked): Json<CreateSession>,
 ) -> Result<Response, Problem> {
+    let engine = service.engine(asked.environment.as_deref())?;
+    let label = LabelChange {
+        name: asked.name.take(),
+        metadata: asked.metadata.take(),
+        ttl_seconds: asked.ttl_seconds,
+    };
+    // Its time begins with the session; here it is only checked.
+    Label::default().change(label.clone(), SystemTime::now())?;
     let (options, allow) = options(&service, &caller.tenant, asked)?;
     let permit = one_permit(&service, &caller, &options)?;
     let start = service.start_queue.acquire(&caller.tenant).await?;
-    let started = service.engine.session_with(options.clone());
+    let started = engine.session_with(options.clone());
     let session = started.instrument(tracing::info_span!("start_session"));
     let session = session.await?;
     drop(start);
@@ -293,11 +434,13 @@ pub(super) async fn create(
         tenant: caller.tenant,
         options,
         allow,
+        environment: engine.environment().name().to_owned(),
+        label: Label::default().change(label, SystemTime::now())?,
         forked_from: None,
         cells: 0,
     };
     let entry = service.sessions.hold(session, permit, new)?;
-    Ok(created(&entry, &service))
+    Ok(created(&entry))
 }
 
 /// Shows a session.
@@ -320,7 +463,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
-    let mut view = SessionView::from_entry(&entry, &service);
+    let mut view = SessionView::from_entry(&entry);
     let told = serde_json::to_vec(&view);
     let told = told.map_err(|error| Problem::internal("a session", error))?;
     let tag = format!("\"{}\"", hex(&Sha256::digest(&told)[..12]));
@@ -336,6 +479,29 @@ pub(super) async fn show(
         response.headers_mut().insert(header::ETAG, tag);
     }
     Ok(response)
+}
+
+/// Changes name, metadata or time to live of a session.
+#[utoipa::path(
+    patch, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "update_session",
+    params(("id" = String, Path, description = "The session.")),
+    request_body = UpdateSession,
+    responses((status = 200, description = "The session.", body = SessionView))
+)]
+pub(super) async fn update(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(asked): Json<UpdateSession>,
+) -> Result<JsonResponse<SessionView>, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    entry.session()?;
+    entry.relabel(LabelChange {
+        name: asked.name,
+        metadata: asked.metadata,
+        ttl_seconds: asked.ttl_seconds,
+    })?;
+    Ok(JsonResponse(SessionView::from_entry(&entry)))
 }
 
 /// Resource use of a session. The kernel counts on request, which is slow with many sessions.
@@ -422,9 +588,9 @@ pub(super) async fn interrupt(
 pub(super) struct Nothing {}
 
 /// The response to the client that started a session.
-pub(super) fn created(entry: &SessionEntry, service: &Service) -> Response {
+pub(super) fn created(entry: &SessionEntry) -> Response {
     let location = HeaderValue::try_from(format!("/v1/sessions/{}", entry.id));
-    let view = JsonResponse(SessionView::from_entry(entry, service));
+    let view = JsonResponse(SessionView::from_entry(entry));
     let mut response = (StatusCode::CREATED, view).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
@@ -444,22 +610,12 @@ pub(super) fn one_permit(
         .ok_or_else(|| Problem::internal("no session permit", "there is none"))
 }
 
-/// The options of a session that a tenant requests without options.
-pub(crate) fn usual_options(service: &Service, tenant: &TenantName) -> SessionOptions {
-    SessionOptions {
-        // Tenants never share a template.
-        tenant: Some(tenant.as_str().to_owned()),
-        disk: Some(service.admission.disk(tenant)),
-        ..service.options.session.clone()
-    }
-}
-
 fn options(
     service: &Service,
     tenant: &TenantName,
     asked: CreateSession,
 ) -> Result<(SessionOptions, Vec<String>), Problem> {
-    let mut options = usual_options(service, tenant);
+    let mut options = service.session_options(tenant);
     asked.limits.take(&mut options.limits)?;
     match asked.checkpoints {
         None => {}
@@ -483,7 +639,42 @@ fn options(
         let list = list.map_err(|error| Problem::internal("an allow-list", error))?;
         options.network = Network::Allow(list);
     }
+    if let Some(asked) = asked.packages {
+        options.packages = packages(&options.packages, &asked.allow)?;
+    }
     Ok((options, allow))
+}
+
+/// The requested packages, if the service permits each of them.
+fn packages(permitted: &Packages, asked: &[String]) -> Result<Packages, Problem> {
+    if asked.len() > MAX_PACKAGES {
+        let detail = format!("`packages.allow` must have at most {MAX_PACKAGES} names");
+        return Err(Problem::new(Code::BadBody, detail));
+    }
+    if asked.is_empty() {
+        return Ok(Packages::Deny);
+    }
+    for name in asked {
+        if !permitted.allows(name) {
+            let detail = match permitted {
+                Packages::Allow(names) => {
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    format!("the service permits {}", names.join(", "))
+                }
+                _ => "the service permits no packages".to_owned(),
+            };
+            return Err(Problem::new(Code::PackageNotAllowed, detail));
+        }
+        let requirement: Result<Requirement, _> = name.parse();
+        let is_name =
+            requirement.is_ok_and(|requirement| requirement.to_string() == requirement.name());
+        if !is_name {
+            let detail =
+                "each entry of `packages.allow` must be the name of a package, without versions";
+            return Err(Problem::new(Code::BadBody, detail));
+        }
+    }
+    Ok(Packages::allow(asked))
 }
 
 impl LimitsAsked {
@@ -537,6 +728,11 @@ pub(super) fn within(
     }
     *limit = asked;
     Ok(())
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 pub(super) fn milliseconds(time: Duration) -> u64 {

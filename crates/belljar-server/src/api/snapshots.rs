@@ -8,12 +8,13 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use belljar_journal::failpoint;
 use belljar_sandbox::SnapshotReport;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::files::attachment;
-use super::sessions::{Nothing, SessionView, created, one_permit, usual_options};
-use crate::body::{Json, Named, SNAPSHOT, Upload};
+use super::sessions::{Nothing, SessionView, created, one_permit};
+use crate::body::{Json, Named, Query, SNAPSHOT, Upload};
+use crate::label::Label;
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
 use crate::sessions::NewSession;
@@ -110,15 +111,24 @@ pub(super) async fn download(
     Ok(response)
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct LoadAsked {
+    /// One of the environments that the service offers.
+    environment: Option<String>,
+}
+
 /// Starts a session from a snapshot.
 #[utoipa::path(
-    post, path = "/v1/sessions/from-snapshot", tag = "snapshots", operation_id = "load_snapshot",
+    post, path = "/v1/sessions/from-snapshot", tag = "snapshots", operation_id = "load_snapshot", params(LoadAsked),
     request_body(content = Vec<u8>, content_type = "application/vnd.belljar.snapshot"),
     responses((status = 201, description = "The session.", body = SessionView))
 )]
 pub(super) async fn load(
     State(service): State<Arc<Service>>,
     caller: Caller,
+    Query(asked): Query<LoadAsked>,
     headers: HeaderMap,
     upload: Upload,
 ) -> Result<Response, Problem> {
@@ -127,21 +137,24 @@ pub(super) async fn load(
         let detail = format!("a snapshot has the content type `{SNAPSHOT}`");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    let options = usual_options(&service, &caller.tenant);
+    let engine = service.engine(asked.environment.as_deref())?;
+    let options = service.session_options(&caller.tenant);
     let permit = one_permit(&service, &caller, &options)?;
     let path = upload.path()?;
     let start = service.start_queue.acquire(&caller.tenant).await?;
-    let (session, report) = service.engine.load(&path, options.clone()).await?;
+    let (session, report) = engine.load(&path, options.clone()).await?;
     drop(start);
     let new = NewSession {
         tenant: caller.tenant,
         options,
         allow: Vec::new(),
+        environment: engine.environment().name().to_owned(),
+        label: Label::default(),
         forked_from: None,
         cells: report.cells,
     };
     let entry = service.sessions.hold(session, permit, new)?;
-    Ok(created(&entry, &service))
+    Ok(created(&entry))
 }
 
 /// Hibernates a session; its next use wakes it. Waits for a running cell.

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
-use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -19,16 +18,16 @@ use utoipa::IntoParams;
 
 use super::cells::{OnFailureAsked, RunCell, WhenBusyAsked, begin};
 use crate::body::{Named, Query};
-use crate::cells::{CellRecord, Position};
+use crate::cell_record::{CellRecord, Position};
+use crate::listener::Listener;
 use crate::problem::{Code, Problem, ProblemBody};
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
-use crate::streams::{KEY_CHECK, Listener, parts};
+use crate::streams::{KEY_CHECK, parts};
 
 /// The subprotocol. A browser can't send headers of its own with a WebSocket, so the key may stand in a second one, which
 /// is never answered.
-const PROTOCOL: &str = "belljar";
-const KEY: &str = "belljar.key.";
+pub(super) const PROTOCOL: &str = "belljar";
 
 /// The largest message of a client. Each socket may hold one.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -44,17 +43,6 @@ const SEND_TIME: Duration = Duration::from_mins(1);
 
 /// How long the last word may take.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
-
-/// The key among the subprotocols that a WebSocket asks for.
-pub(crate) fn key_of_protocols(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::UPGRADE)?;
-    let mut protocols = headers
-        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    protocols.find_map(|protocol| protocol.trim().strip_prefix(KEY))
-}
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -134,10 +122,7 @@ pub(super) async fn open(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
-    let upgrade = upgrade.map_err(|error| {
-        tracing::debug!(%error, "no WebSocket upgrade requested");
-        Problem::new(Code::UpgradeNeeded, "send `Upgrade: websocket`")
-    })?;
+    let upgrade = upgrade.map_err(|error| upgrade_needed(&error))?;
     let mut following = VecDeque::new();
     match (resume.cell, resume.after) {
         (Some(cell), after) => following.push_back(entry.cell(cell)?.after(after.unwrap_or(0))?),
@@ -175,7 +160,7 @@ struct Socket {
 }
 
 /// Why a socket ends.
-enum Closing {
+pub(super) enum Closing {
     Gone,
     With(u16, &'static str),
 }
@@ -190,14 +175,7 @@ enum SocketEvent {
 impl Socket {
     async fn serve(mut self, mut web: WebSocket) {
         let Err(closing) = self.talk(&mut web).await;
-        if let Closing::With(code, why) = closing {
-            let frame = CloseFrame {
-                code,
-                reason: why.into(),
-            };
-            let last = web.send(Message::Close(Some(frame)));
-            let _ = tokio::time::timeout(CLOSE_TIME, last).await;
-        }
+        close(&mut web, closing).await;
     }
 
     async fn talk(&mut self, web: &mut WebSocket) -> Result<std::convert::Infallible, Closing> {
@@ -325,7 +303,7 @@ impl Socket {
             return Err(Problem::new(Code::BadBody, detail));
         }
         if self.service.is_draining() {
-            return Err(Problem::new(Code::Draining, "no new work is accepted"));
+            return Err(Problem::draining());
         }
         if self.starting.len() + self.following.len() >= MAX_CELLS {
             let detail = format!("a socket may have at most {MAX_CELLS} unfinished cells");
@@ -375,26 +353,52 @@ impl Socket {
         }
     }
 
-    /// Sends a message. A client that does not take it, or may not any more, is cut off.
     async fn send(&mut self, web: &mut WebSocket, message: Message) -> Result<(), Closing> {
-        let began = Instant::now();
-        let mut sending = std::pin::pin!(web.send(message));
-        loop {
-            tokio::select! {
-                sent = &mut sending => {
-                    self.listener.spoke();
-                    return sent.map_err(|_| Closing::Gone);
-                }
-                () = self.service.over.cancelled() => return Err(Closing::Gone),
-                () = tokio::time::sleep(KEY_CHECK) => {
-                    // There is no use in a last word behind what is not read.
-                    if began.elapsed() > SEND_TIME || !self.listener.check_key().await {
-                        return Err(Closing::Gone);
-                    }
+        send(&mut self.listener, web, message).await
+    }
+}
+
+/// Sends a message. A client that does not take it, or may not any more, is cut off.
+pub(super) async fn send(
+    listener: &mut Listener,
+    web: &mut WebSocket,
+    message: Message,
+) -> Result<(), Closing> {
+    let began = Instant::now();
+    let over = listener.service.over.clone();
+    let mut sending = std::pin::pin!(web.send(message));
+    loop {
+        tokio::select! {
+            sent = &mut sending => {
+                listener.spoke();
+                return sent.map_err(|_| Closing::Gone);
+            }
+            () = over.cancelled() => return Err(Closing::Gone),
+            () = tokio::time::sleep(KEY_CHECK) => {
+                // There is no use in a last word behind what is not read.
+                if began.elapsed() > SEND_TIME || !listener.check_key().await {
+                    return Err(Closing::Gone);
                 }
             }
         }
     }
+}
+
+/// Closes a socket, with a last word where somebody may hear it.
+pub(super) async fn close(web: &mut WebSocket, closing: Closing) {
+    if let Closing::With(code, why) = closing {
+        let frame = CloseFrame {
+            code,
+            reason: why.into(),
+        };
+        let last = web.send(Message::Close(Some(frame)));
+        let _ = tokio::time::timeout(CLOSE_TIME, last).await;
+    }
+}
+
+pub(super) fn upgrade_needed(error: &WebSocketUpgradeRejection) -> Problem {
+    tracing::debug!(%error, "no WebSocket upgrade requested");
+    Problem::new(Code::UpgradeNeeded, "send `Upgrade: websocket`")
 }
 
 /// The next event of the cell that is read now.
@@ -402,11 +406,11 @@ async fn next(following: &mut VecDeque<Position>) -> Option<axum::body::Bytes> {
     following.front_mut()?.next().await
 }
 
-fn stops() -> Closing {
+pub(super) fn stops() -> Closing {
     Closing::With(close_code::AWAY, "the service is shutting down")
 }
 
-fn revoked() -> Closing {
+pub(super) fn revoked() -> Closing {
     Closing::With(close_code::POLICY, "the key was revoked")
 }
 

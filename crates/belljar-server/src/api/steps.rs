@@ -13,7 +13,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::{Named, Query};
-use crate::cells::without_host_paths;
+use crate::cell_record::without_host_paths;
 use crate::problem::{Code, Problem};
 use crate::runs::{Recorded, fault};
 use crate::service::{Caller, Service};

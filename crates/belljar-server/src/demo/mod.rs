@@ -2,37 +2,30 @@
 
 mod examples;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
     Dialect, Finish, Message, ModelRequest, PLAN, PYTHON, Part, Policy, Provider, Reply, ToolCall,
 };
+use belljar_sandbox::protocol::Language;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::options::OfferedModel;
-use examples::{EXAMPLES, Example, OTHER, Turn};
-
-/// What stands before a task in the first message.
-const TASK: [&str; 2] = ["Task: ", "任务："];
+use examples::{EXAMPLES, Example, OTHER, Text, Turn};
 
 /// An example task of demo mode.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExampleView {
     id: &'static str,
-    title: InLanguages,
-    task: InLanguages,
+    /// Title, by language code.
+    title: BTreeMap<&'static str, &'static str>,
+    /// Task, by language code.
+    task: BTreeMap<&'static str, &'static str>,
     files: Vec<ExampleFile>,
-}
-
-/// A text in each language.
-#[derive(Debug, Serialize, ToSchema)]
-struct InLanguages {
-    en: &'static str,
-    zh: &'static str,
 }
 
 /// A file of an example task.
@@ -45,7 +38,11 @@ struct ExampleFile {
 
 /// The example tasks of demo mode.
 pub(crate) fn views() -> Vec<ExampleView> {
-    let in_languages = |[en, zh]: [&'static str; 2]| InLanguages { en, zh };
+    let in_languages = |text: Text| {
+        let languages = Language::ALL.iter();
+        let texts = languages.map(|language| (language.code(), text(&language.texts().demo)));
+        texts.collect()
+    };
     let view = |example: &Example| ExampleView {
         id: example.id,
         title: in_languages(example.title),
@@ -80,12 +77,14 @@ pub(crate) fn model() -> OfferedModel {
     }
 }
 
-/// The example whose task this begins with, and the place of its language.
-fn known(task: &str) -> Option<(&'static Example, usize)> {
-    let mut all = EXAMPLES
-        .iter()
-        .flat_map(|example| [(example, 0), (example, 1)]);
-    all.find(|(example, language)| task.starts_with(example.task[*language]))
+/// The example whose task this begins with, and its language.
+fn known(task: &str) -> Option<(&'static Example, Language)> {
+    let mut all = EXAMPLES.iter().flat_map(|example| {
+        Language::ALL
+            .iter()
+            .map(move |language| (example, *language))
+    });
+    all.find(|(example, language)| task.starts_with((example.task)(&language.texts().demo)))
 }
 
 /// What the model says to a conversation.
@@ -100,20 +99,25 @@ fn reply(request: &ModelRequest) -> Reply {
             Message::ToolResult { parts, .. } => outputs.push(text(parts)),
         }
     }
-    let language = usize::from(task.starts_with(TASK[1]));
-    let task = task.strip_prefix(TASK[language]).unwrap_or(task);
+    // What stands before a task in the first message.
+    let before = |language: &Language| task.strip_prefix(&language.prompts().task(""));
+    let found = Language::ALL
+        .iter()
+        .find_map(|one| Some((*one, before(one)?)));
+    let (language, task) = found.unwrap_or((Language::default(), task));
     let (example, language) = known(task).unwrap_or((&OTHER, language));
+    let texts = &language.texts().demo;
     match example.turns.get(turn) {
-        Some(Turn::Code(thought, code)) => call(thought[language], PYTHON, &json!({"code": code})),
+        Some(Turn::Code(thought, code)) => call(thought(texts), PYTHON, &json!({"code": code})),
         Some(Turn::Plan(goal, tasks)) => {
             let tasks = tasks
                 .iter()
-                .map(|(name, status)| json!({"task_name": name[language], "status": status}));
-            let tree = json!({"core_goal": goal[language], "tree_nodes": tasks.collect::<Value>()});
+                .map(|(name, status)| json!({"task_name": name(texts), "status": status}));
+            let tree = json!({"core_goal": goal(texts), "tree_nodes": tasks.collect::<Value>()});
             call("", PLAN, &tree)
         }
         None => Reply {
-            text: fill(example.answer[language], &outputs),
+            text: fill((example.answer)(texts), &outputs),
             ..Reply::default()
         },
     }
@@ -166,8 +170,9 @@ mod tests {
 
     #[test]
     fn a_task_is_known_by_how_it_begins() {
-        for (example, language) in EXAMPLES.iter().flat_map(|one| [(one, 0), (one, 1)]) {
-            let task = format!("{}\n\nFiles", example.task[language]);
+        let languages = |one| Language::ALL.iter().map(move |language| (one, *language));
+        for (example, language) in EXAMPLES.iter().flat_map(languages) {
+            let task = format!("{}\n\nFiles", (example.task)(&language.texts().demo));
             let (found, in_language) = known(&task).unwrap();
             assert_eq!((found.id, in_language), (example.id, language));
             assert_eq!(policy_of(&task).is_some(), example.id == "approval");

@@ -9,8 +9,8 @@ use tokio::sync::RwLock;
 
 use super::reach::{LOOK, PATIENCE};
 use super::{Runs, fault, last_event};
+use crate::lock::lock;
 use crate::problem::{Code, Problem};
-use crate::sessions::lock;
 use crate::tenants::{TenantName, Tenants};
 
 impl Runs {

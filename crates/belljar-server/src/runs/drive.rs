@@ -18,7 +18,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use super::begin::RunPermits;
 use super::{NOT_ASKED, Runs};
 use crate::admission::Admission;
-use crate::sessions::lock;
+use crate::lock::lock;
 use crate::tenants::{Quota, TenantName};
 
 /// How much live output of replies and cells is kept while a run is running; a slower reader misses the rest.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use belljar_journal::RunId;
 
 use super::{Runs, fault};
+use crate::lock::lock;
 use crate::problem::Problem;
-use crate::sessions::lock;
 use crate::tenants::TenantName;
 
 /// How long it takes until runs that there was no permit for are tried again.

@@ -16,16 +16,17 @@ use std::sync::{Arc, Mutex};
 
 use belljar_agent::{Agent, ExitReason, Run, RunError, RunEvent, RunsDirectory, read_events};
 use belljar_journal::{Journal, RunId};
+use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
+use crate::lock::lock;
 use crate::node::random_hex;
 use crate::options::{OfferedModel, RunsOptions, ServerOptions};
 use crate::problem::{Code, Problem};
-use crate::sessions::lock;
 use crate::tenants::TenantName;
 use drive::Driven;
 pub(crate) use drive::{Hearing, count};
@@ -209,6 +210,7 @@ impl Runs {
             // Tenants never share a template.
             tenant: Some(tenant.as_str().to_owned()),
             disk: Some(self.admission.disk(tenant)),
+            set_by: SetBy::Service,
             ..self.session.clone()
         })
     }

@@ -7,6 +7,7 @@
 mod name;
 mod quota;
 mod records;
+mod sessions;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,9 @@ pub use name::{Scope, TenantName};
 pub use quota::{Amounts, Quota};
 pub use records::AuditEvent;
 pub(crate) use records::{Act, SERVICE};
+pub(crate) use sessions::{KeptSession, RequestKey, Saved};
 
+use crate::lock::lock;
 use crate::node::{make_directory, make_private_file, random_hex};
 
 /// How long a key that was looked up is believed. Another process may revoke it meanwhile.
@@ -37,11 +40,14 @@ const MAX_KNOWN: usize = 10_000;
 
 const READERS: u32 = 2;
 
-const LIST: &str =
-    "SELECT prefix, tenant, scopes, created, revoked, hash FROM keys ORDER BY created, prefix";
+/// How exactly it is known when a key was last used, in seconds: each time costs a write.
+const USE_INTERVAL: i64 = 60;
 
-const FIND: &str =
-    "SELECT prefix, tenant, scopes, created, revoked, hash FROM keys WHERE prefix = $1";
+const LIST: &str = "SELECT prefix, tenant, scopes, created, revoked, hash, expires, used FROM keys \
+                    ORDER BY created, prefix";
+
+const FIND: &str = "SELECT prefix, tenant, scopes, created, revoked, hash, expires, used FROM keys \
+                    WHERE prefix = $1";
 
 /// Error of reading or writing keys.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +99,17 @@ pub struct KeyInfo {
     pub created: i64,
     /// Revocation time, in seconds since 1970.
     pub revoked: Option<i64>,
+    /// Expiry time, in seconds since 1970; never if absent.
+    pub expires: Option<i64>,
+    /// Time of the last use, in seconds since 1970, to about a minute.
+    pub used: Option<i64>,
+}
+
+impl KeyInfo {
+    /// Whether it is neither revoked nor expired.
+    pub fn is_valid(&self) -> bool {
+        self.revoked.is_none() && self.expires.is_none_or(|expires| expires > now())
+    }
 }
 
 /// A new key, complete: it cannot be shown again.
@@ -139,9 +156,19 @@ pub struct Tenants {
     known: Mutex<HashMap<String, Known>>,
     /// By prefix. A revocation holds from the moment that it is here, whatever the disk does.
     revocations: Mutex<HashMap<String, Revocation>>,
+    /// Times of last use that are not on disk, by prefix.
+    uses: Mutex<HashMap<String, i64>>,
 }
 
 impl Tenants {
+    /// Opens `tenants.sqlite` in the data directory of a service; none if there is no such file.
+    pub async fn open_existing(data: &Path) -> Result<Option<Self>, TenantsError> {
+        if data.join("tenants.sqlite").exists() {
+            return Self::open(data).await.map(Some);
+        }
+        Ok(None)
+    }
+
     /// Opens `tenants.sqlite` in the data directory of a service, and creates both if missing.
     pub async fn open(data: &Path) -> Result<Self, TenantsError> {
         let path = data.join("tenants.sqlite");
@@ -179,6 +206,7 @@ impl Tenants {
             writer,
             known: Mutex::default(),
             revocations: Mutex::default(),
+            uses: Mutex::default(),
         })
     }
 
@@ -195,20 +223,21 @@ impl Tenants {
                 return Ok(None);
             }
             let tenant = TenantName::FIRST.parse().map_err(decode)?;
-            let key = insert(&mut transaction, SERVICE, &tenant, &Scope::ALL).await?;
+            let key = insert(&mut transaction, SERVICE, &tenant, &Scope::ALL, None).await?;
             transaction.commit().await?;
             Ok(Some(key))
         };
         made.await.map_err(|error| self.fault(error))
     }
 
-    /// Creates a key. The tenant need not have had one before.
+    /// Creates a key, valid for this time if one is given. The tenant need not have had one before.
     pub async fn create_key(
         &self,
         tenant: &TenantName,
         scopes: &[Scope],
+        lifetime: Option<Duration>,
     ) -> Result<NewKey, TenantsError> {
-        self.create_key_by(records::COMMAND_LINE, tenant, scopes)
+        self.create_key_by(records::COMMAND_LINE, tenant, scopes, lifetime)
             .await
     }
 
@@ -217,10 +246,13 @@ impl Tenants {
         actor: &str,
         tenant: &TenantName,
         scopes: &[Scope],
+        lifetime: Option<Duration>,
     ) -> Result<NewKey, TenantsError> {
+        let lifetime = lifetime.map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
+        let expires = lifetime.map(|seconds| now().saturating_add(seconds));
         let made = async {
             let mut transaction = self.write("tenants.create_key").await?;
-            let key = insert(&mut transaction, actor, tenant, scopes).await?;
+            let key = insert(&mut transaction, actor, tenant, scopes, expires).await?;
             transaction.commit().await?;
             Ok(key)
         };
@@ -331,14 +363,53 @@ impl Tenants {
         };
         let given: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
         let same: bool = given.ct_eq(&known.hash).into();
-        Ok((same && known.info.revoked.is_none()).then_some(known.info))
+        if !same || !known.info.is_valid() {
+            return Ok(None);
+        }
+        let now = now();
+        if known
+            .info
+            .used
+            .is_none_or(|used| now - used >= USE_INTERVAL)
+        {
+            lock(&self.uses).insert(known.info.prefix.clone(), now);
+        }
+        Ok(Some(known.info))
     }
 
     /// Whether a key that was good is still good.
     pub(crate) async fn is_valid(&self, prefix: &str) -> bool {
         // Where nobody can tell, nobody is let in.
         let known = self.look_up(prefix).await.ok().flatten();
-        known.is_some_and(|known| known.info.revoked.is_none())
+        known.is_some_and(|known| known.info.is_valid())
+    }
+
+    /// Writes when keys were last used.
+    pub(crate) async fn keep_uses(&self) -> Result<(), TenantsError> {
+        let uses = std::mem::take(&mut *lock(&self.uses));
+        if uses.is_empty() {
+            return Ok(());
+        }
+        let done = async {
+            let mut transaction = self.write("tenants.keep_uses").await?;
+            for (prefix, at) in &uses {
+                sqlx::query("UPDATE keys SET used = $1 WHERE prefix = $2")
+                    .bind(at)
+                    .bind(prefix)
+                    .execute(&mut *transaction)
+                    .await?;
+            }
+            transaction.commit().await
+        };
+        let done = done.await;
+        if done.is_err() {
+            // The next time tries again.
+            let mut newer = lock(&self.uses);
+            for (prefix, at) in uses {
+                newer.entry(prefix).or_insert(at);
+            }
+        }
+        done.map_err(|error| self.fault(error))
     }
 
     async fn look_up(&self, prefix: &str) -> Result<Option<Known>, TenantsError> {
@@ -411,6 +482,7 @@ async fn insert(
     actor: &str,
     tenant: &TenantName,
     scopes: &[Scope],
+    expires: Option<i64>,
 ) -> sqlx::Result<NewKey> {
     let prefix = random_hex(4).map_err(sqlx::Error::Io)?;
     let secret = random_hex(32).map_err(sqlx::Error::Io)?;
@@ -421,13 +493,14 @@ async fn insert(
     let created = now();
     let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
     sqlx::query(
-        "INSERT INTO keys (prefix, tenant, scopes, hash, created) VALUES ($1, $2, $3, $4, $5)",
+        "INSERT INTO keys (prefix, tenant, scopes, hash, created, expires) VALUES ($1, $2, $3, $4, $5, $6)",
     )
     .bind(&prefix)
     .bind(tenant.as_str())
     .bind(names.join(" "))
     .bind(hash.as_slice())
     .bind(created)
+    .bind(expires)
     .execute(&mut *connection)
     .await?;
     let act = Act {
@@ -445,6 +518,8 @@ async fn insert(
             scopes,
             created,
             revoked: None,
+            expires,
+            used: None,
         },
     })
 }
@@ -460,6 +535,8 @@ fn read(row: &SqliteRow) -> sqlx::Result<Known> {
             scopes: scopes.map_err(decode)?,
             created: row.try_get(3)?,
             revoked: row.try_get(4)?,
+            expires: row.try_get(6)?,
+            used: row.try_get(7)?,
         },
         hash: hash
             .try_into()
@@ -478,6 +555,7 @@ async fn migrate(pool: &SqlitePool) -> sqlx::Result<bool> {
     let migrations = [
         [include_str!("0001.sql"), "PRAGMA user_version = 1"],
         [include_str!("0002.sql"), "PRAGMA user_version = 2"],
+        [include_str!("0003.sql"), "PRAGMA user_version = 3"],
     ];
     for (version, statements) in (1..).zip(migrations) {
         if found < version {
@@ -487,7 +565,7 @@ async fn migrate(pool: &SqlitePool) -> sqlx::Result<bool> {
         }
     }
     transaction.commit().await?;
-    Ok(found <= 2)
+    Ok(found <= 3)
 }
 
 fn decode(why: String) -> sqlx::Error {

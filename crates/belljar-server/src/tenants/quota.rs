@@ -25,9 +25,9 @@ pub enum Quota {
     MemoryBytes,
     /// Disk use: journals and files of runs, hibernated sessions, uploads and downloads, in bytes.
     DiskBytes,
-    /// CPU time of cells per day, in milliseconds.
+    /// CPU time of cells and commands per day, in milliseconds.
     CpuMs,
-    /// Output of cells to standard output and standard error per day, in bytes.
+    /// Output of cells and commands to standard output and standard error per day, in bytes.
     OutputBytes,
     /// Network traffic sent by cells per day, in bytes.
     EgressBytes,
@@ -59,7 +59,7 @@ impl Quota {
         Self::MoneyMicros,
     ];
 
-    /// Daily quotas that cells use.
+    /// Daily quotas that cells and commands use.
     pub(crate) const OF_CELLS: [Self; 4] = [
         Self::CpuMs,
         Self::OutputBytes,

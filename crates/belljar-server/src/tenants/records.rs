@@ -289,7 +289,33 @@ fn amounts(rows: &[SqliteRow]) -> sqlx::Result<HashMap<TenantName, Amounts>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// An expired key is refused, and it is known when a valid one was last used.
+    #[tokio::test]
+    async fn a_key_expires_and_its_last_use_is_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let none = Tenants::open_existing(&directory.path().join("none")).await;
+        assert!(none.unwrap().is_none());
+        assert!(!directory.path().join("none").exists());
+        let tenants = Tenants::open(directory.path()).await.unwrap();
+        let a = "a".parse().unwrap();
+        let day = Duration::from_hours(24);
+        let valid = tenants.create_key(&a, &[], Some(day)).await.unwrap();
+        let expired = tenants.create_key(&a, &[], Some(Duration::ZERO)).await;
+        let expired = expired.unwrap();
+        assert_eq!(tenants.check(&expired.text).await.unwrap(), None);
+        assert!(!tenants.is_valid(&expired.info.prefix).await);
+        let found = tenants.check(&valid.text).await.unwrap().unwrap();
+        assert_eq!((found.expires, found.used), (valid.info.expires, None));
+        tenants.keep_uses().await.unwrap();
+        for key in tenants.keys().await.unwrap() {
+            assert_eq!(key.used.is_some(), key.prefix == valid.info.prefix);
+            assert_eq!(key.is_valid(), key.prefix == valid.info.prefix);
+        }
+    }
 
     /// Data of the first version is taken over, and what was done can't be undone by a mistake of ours.
     #[tokio::test]
@@ -297,12 +323,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let tenants = Tenants::open(directory.path()).await.unwrap();
         let a = "a".parse().unwrap();
-        tenants.create_key(&a, &[]).await.unwrap();
+        tenants.create_key(&a, &[], None).await.unwrap();
         for statement in [
             "DROP TABLE quotas",
             "DROP TABLE spent",
             "DROP TABLE audit",
             "DROP TABLE run_keys",
+            "DROP TABLE sessions",
+            "DROP TABLE request_keys",
+            "ALTER TABLE keys DROP COLUMN expires",
+            "ALTER TABLE keys DROP COLUMN used",
             "PRAGMA user_version = 1",
         ] {
             sqlx::raw_sql(statement)

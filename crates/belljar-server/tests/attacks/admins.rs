@@ -64,7 +64,7 @@ async fn n18_a_demonstration_has_no_admins() {
     // As an earlier version left it.
     let tenants = Tenants::open(data.path()).await.unwrap();
     let demo: TenantName = "demo".parse().unwrap();
-    tenants.create_key(&demo, &Scope::ALL).await.unwrap();
+    tenants.create_key(&demo, &Scope::ALL, None).await.unwrap();
     drop(tenants);
     let server = server(data.path(), options(|options| options.demo = true)).await;
     let why = serving(&server, Some("127.0.0.1:0"), async |_, admin| {

@@ -39,7 +39,7 @@ fn every_code_has_its_section_and_every_section_its_code() {
 /// References lead somewhere, and names of operations are not given twice.
 #[test]
 fn the_documents_are_whole() {
-    assert_whole(&openapi(), 46);
+    assert_whole(&openapi(), 56);
     assert_whole(&openapi_admin(), 11);
     // Few things need no key, and each has tests of its own.
     let document = openapi();
@@ -166,6 +166,10 @@ fn request(
         "run_cell" | "preview_edit" => request.json(&json!({"code": "x = 2"})),
         "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
         "put_file" => request.body("other"),
+        "run_command" => request.json(&json!({"command": "true"})),
+        "write_input" => request.json(&json!({"text": "x"})),
+        "signal_command" => request.json(&json!({"signal": "SIGINT"})),
+        "resize_terminal" => request.json(&json!({"rows": 5, "columns": 20})),
         "raise_budget" => request.json(&json!({"steps": 20})),
         "set_policy" => request.json(&json!({"approvals": "always"})),
         "follow_up_run" => request.json(&json!({"task": "Go on."})),
@@ -218,6 +222,7 @@ async fn every_route_keeps_tenants_apart() {
             path.replace("{id}", id)
                 .replace("{approval}", "1.0")
                 .replace("{cell}", "1")
+                .replace("{pid}", "1")
                 .replace("{path}", "one")
                 .replace("{name}", "one")
         };
@@ -259,7 +264,7 @@ async fn every_route_keeps_tenants_apart() {
             assert!(theirs.contains(code), "{method} {path}: {theirs}");
         }
     }
-    assert_eq!(with_ids, 37);
+    assert_eq!(with_ids, 47);
 
     // Nothing of all this has changed anything.
     assert_eq!(
@@ -292,8 +297,20 @@ async fn every_route_answers_its_owner() {
             continue;
         }
         let session = furnished(&owner).await;
+        let mut pid = Value::Null;
+        if path.contains("{pid}") {
+            let asked = json!({"argv": ["cat"], "terminal": {"rows": 5, "columns": 20}});
+            let command = owner.post(&format!("{session}/commands"), asked);
+            pid = command.json_with(201).await["pid"].clone();
+        }
+        if operation["operationId"] == "stream_command" {
+            // Its stream lasts as long as the command.
+            let command = format!("{session}/commands/{pid}");
+            owner.delete(&command).with(204).await;
+        }
         let filled = path
             .replace("{id}", session.rsplit('/').next().unwrap())
+            .replace("{pid}", &pid.to_string())
             .replace("{cell}", "1")
             .replace("{path}", "one")
             .replace("{name}", "one");

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_server::Scope;
+use belljar_sandbox::{Engine, Environment};
+use belljar_server::{Quota, Scope, ServerOptions};
 use belljar_test_model::ScriptedModel;
 use reqwest::Method;
 use serde_json::json;
 
 use crate::mcp_client::{Mcp, answer, initialize, send};
+use crate::quotas::world_of;
 use crate::runs::{offering, one_run};
-use crate::support::{Ask as _, options, taken, until_free, world, world_with};
+use crate::support::{Ask as _, bare, options, taken, until_free, world, world_with};
 
 #[tokio::test]
 async fn cells_run_with_state_over_both_revisions() {
@@ -116,6 +118,75 @@ async fn other_sites_are_refused() {
         .await;
     let request = send(&client, &initialize()).header("host", "evil.example");
     request.problem(421, "wrong_host").await;
+    world.ends().await;
+}
+
+/// A session over the protocol chooses one of the service's environments, and has its package policy.
+#[tokio::test]
+async fn options_are_those_of_the_service() {
+    let other = Environment::from_python(bare().python()).unwrap();
+    let name = other.name().to_owned();
+    let environments = vec![Engine::builder(other).build()];
+    let world = world_with(options(|options| options.environments = environments)).await;
+    let client = world.client("a").await;
+    for mcp in [Mcp::open(&client).await, Mcp::stateless(&client)] {
+        let made = mcp
+            .call("create_session", json!({"environment": name}))
+            .await;
+        let id = &made["structuredContent"]["session_id"];
+        assert!(id.is_string(), "{made:#}");
+        let refused = mcp
+            .call("create_session", json!({"environment": "none"}))
+            .await;
+        let words = refused["content"][0]["text"].as_str().unwrap();
+        assert!(
+            words.contains(&format!("there are: bare, {name}")),
+            "{words}"
+        );
+        let code = json!({"code": "# requires: humanize\n1", "session_id": id});
+        let refused = mcp.call("run_python", code).await;
+        let words = refused["content"][0]["text"].as_str().unwrap();
+        assert!(words.contains("`humanize` is not allowed"), "{words}");
+        let missing = mcp.call("run_python", json!({"code": "import yaml"})).await;
+        assert!(
+            missing
+                .to_string()
+                .contains("belljar serve --packages pyyaml"),
+            "{missing:#}"
+        );
+    }
+    world.ends().await;
+}
+
+/// Commands are there in both revisions, within the quotas of the tenant.
+#[tokio::test]
+async fn commands_count_as_cells_do() {
+    let quotas = [(Quota::OutputBytes, 10_000)];
+    let world = world_of(&quotas, ServerOptions::default()).await;
+    let client = world.client("a").await;
+    for mcp in [Mcp::open(&client).await, Mcp::stateless(&client)] {
+        let ran = mcp
+            .call("run_command", json!({"command": "echo $((6 * 7))"}))
+            .await;
+        assert_eq!(
+            ran["structuredContent"]["stdout"]["text"], "42\n",
+            "{ran:#}"
+        );
+    }
+    let mcp = Mcp::open(&client).await;
+    mcp.call("run_command", json!({"command": "head -c 20000 /dev/zero"}))
+        .await;
+    // It is counted once the command is known to have ended.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let refused = mcp.call("run_command", json!({"command": "true"})).await;
+        if refused["isError"] == true {
+            let words = refused["content"][0]["text"].as_str().unwrap();
+            assert!(words.contains("quota `output_bytes`"), "{words}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "the output is not counted");
+    }
     world.ends().await;
 }
 

@@ -102,7 +102,7 @@ impl Client {
             if shown["state"] == state {
                 return shown;
             }
-            let over = ["answered", "ended"].map(Value::from);
+            let over = ["answered", "unverified", "ended"].map(Value::from);
             assert!(!over.contains(&shown["state"]), "{shown:#}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

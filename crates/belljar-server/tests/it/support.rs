@@ -100,7 +100,11 @@ impl World {
 
     pub(crate) async fn client_with(&self, tenant: &str, scopes: &[Scope]) -> Client {
         let tenant = tenant.parse().unwrap();
-        let key = self.server.tenants().create_key(&tenant, scopes).await;
+        let key = self
+            .server
+            .tenants()
+            .create_key(&tenant, scopes, None)
+            .await;
         Client {
             address: self.address,
             http: self.http.clone(),

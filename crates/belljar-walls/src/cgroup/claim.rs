@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::sys;
 
@@ -12,6 +14,46 @@ pub(super) const HOST_LEAF: &str = "/belljar-host";
 
 /// How often processes that have just been started are moved, too.
 const MOVES: usize = 100;
+
+/// How long systemd may take for a scope.
+const SCOPE_TIME: Duration = Duration::from_secs(10);
+
+/// Has systemd move this process into a delegated scope of its own, as `systemd-run --scope -p Delegate=yes` does: that of
+/// the machine for root, that of the user for others. Says whether it did; `busctl` is part of systemd.
+pub(super) fn move_to_scope() -> bool {
+    if !Path::new("/run/systemd/system").exists() {
+        return false;
+    }
+    let before = own_cgroup();
+    let process = std::process::id().to_string();
+    let mut command = Command::new("busctl");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--user");
+    }
+    let manager = "org.freedesktop.systemd1";
+    let object = "/org/freedesktop/systemd1";
+    let interface = "org.freedesktop.systemd1.Manager";
+    command.args(["call", manager, object, interface, "StartTransientUnit"]);
+    command.args([
+        "ssa(sv)a(sa(sv))",
+        &format!("belljar-{process}.scope"),
+        "fail",
+    ]);
+    // Three properties, and no other units.
+    command.args(["3", "PIDs", "au", "1", &process, "Delegate", "b", "1"]);
+    command.args(["CollectMode", "s", "inactive-or-failed", "0"]);
+    let none = Stdio::null;
+    command.stdin(none()).stdout(none()).stderr(none());
+    if !command.status().is_ok_and(|status| status.success()) {
+        return false;
+    }
+    // It answers before it has moved the process.
+    let asked = Instant::now();
+    while own_cgroup() == before && asked.elapsed() < SCOPE_TIME {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    own_cgroup() != before
+}
 
 /// Remounts the cgroups of our own container, the last of these, which container runtimes mount read-only. Where that is
 /// refused, the first use says so.
@@ -49,7 +91,7 @@ fn is_of_container(directory: &Path) -> bool {
 }
 
 /// This process's cgroup of version 2, as it is named in its cgroup namespace.
-fn own_cgroup() -> Option<String> {
+pub(super) fn own_cgroup() -> Option<String> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(own.to_owned())

@@ -1,11 +1,12 @@
 //! Where the host has its cgroups, and which of them an engine can make its own in.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::claim::{self, HOST_LEAF};
-use super::{CgroupError, Version, refused, unique};
+use super::{CgroupError, PROCESSES, Version, refused, unique};
 
 /// Version 1 has no word for no limit, but the largest number of pages.
 const UNLIMITED: u64 = 1 << 60;
@@ -25,6 +26,19 @@ impl Hierarchies {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self::find(&mounts, &own)
+    }
+
+    /// The same, from a scope of systemd where the cgroup of this process is not ours to divide. Root could use the top
+    /// of the hierarchy, but systemd owns that.
+    pub(super) fn claimed() -> Self {
+        let found = Self::of_this_process();
+        let own = found.v2.as_ref().and_then(|candidates| candidates.first());
+        let foreign = own.is_some_and(|own| !claim::is_ours(own));
+        let v2 = matches!(found.choose(), Ok((Version::Two, _)));
+        if v2 && foreign && claim::move_to_scope() {
+            return Self::of_this_process();
+        }
+        found
     }
 
     /// Reads `/proc/self/mountinfo` and `/proc/self/cgroup`.
@@ -89,6 +103,20 @@ impl Hierarchies {
             all.extend(above.map(Path::to_owned));
         }
         all
+    }
+
+    /// Where this process joins its own cgroup of version 2; none in version 1, where joining takes no lock.
+    pub(super) fn own_join(&self, version: Version) -> Option<OwnedFd> {
+        let own = self
+            .v2
+            .as_ref()?
+            .first()
+            .filter(|_| version == Version::Two)?;
+        let in_leaf = claim::own_cgroup()?.ends_with(HOST_LEAF);
+        let leaf = if in_leaf { HOST_LEAF } else { "" };
+        let join = own.join(leaf.trim_start_matches('/')).join(PROCESSES);
+        let file = File::options().write(true).open(join).ok()?;
+        Some(file.into())
     }
 
     /// The directories to try for each controller.

@@ -9,7 +9,7 @@ mod computation;
 mod policy;
 
 use computation::COMPUTATION;
-use policy::{EMPTYING, LAST_KNOWN, POLICY};
+use policy::{EMPTYING, LAST_KNOWN, POLICY, TERMINAL};
 
 use crate::landlock::{COVERS_EMPTYING, landlock_version};
 
@@ -84,7 +84,7 @@ const THIS_ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// The program for this kernel as it takes it, for `PR_SET_SECCOMP`: eight bytes an instruction.
 pub fn seccomp_program() -> Vec<u8> {
-    let policy = session_policy(landlock_version().unwrap_or_default());
+    let policy = session_policy(landlock_version().unwrap_or_default(), false);
     compile(&policy, RETURN_ALLOW)
         .into_iter()
         .flat_map(|step| {
@@ -112,10 +112,24 @@ pub fn seccomp_works() -> bool {
     result == 0
 }
 
+/// A program for the kernel's filter machine.
+pub(crate) type Filter = Vec<libc::sock_filter>;
+
 /// The program for a process that only computes.
-pub(crate) fn computation_filter() -> Vec<libc::sock_filter> {
-    let policy: Vec<&Row> = COMPUTATION.iter().collect();
-    let program = compile(&policy, RETURN_ALLOW).into_iter();
+pub(crate) fn computation_filter() -> Filter {
+    filter(&COMPUTATION.iter().collect::<Vec<_>>())
+}
+
+/// The program for a command of a session, with a terminal or without one.
+pub(crate) fn command_filter(terminal: bool) -> Filter {
+    filter(&session_policy(
+        landlock_version().unwrap_or_default(),
+        terminal,
+    ))
+}
+
+fn filter(policy: &[&Row]) -> Filter {
+    let program = compile(policy, RETURN_ALLOW).into_iter();
     program
         .map(|step| libc::sock_filter {
             code: step.code,
@@ -126,14 +140,19 @@ pub(crate) fn computation_filter() -> Vec<libc::sock_filter> {
         .collect()
 }
 
-/// The policy of sessions, where Landlock has this version.
-fn session_policy(landlock: u32) -> Vec<&'static Row> {
-    let instead = match landlock {
-        ..COVERS_EMPTYING => EMPTYING,
-        COVERS_EMPTYING.. => &[],
+/// The policy of sessions, where Landlock has this version; or of their commands that have a terminal.
+fn session_policy(landlock: u32, terminal: bool) -> Vec<&'static Row> {
+    let mut instead: Vec<&Row> = match landlock {
+        ..COVERS_EMPTYING => EMPTYING.iter().collect(),
+        COVERS_EMPTYING.. => Vec::new(),
     };
+    if terminal {
+        instead.extend(TERMINAL);
+    }
     let kept = |row: &&Row| instead.iter().all(|other| other.number != row.number);
-    POLICY.iter().filter(kept).chain(instead).collect()
+    let mut policy: Vec<&Row> = POLICY.iter().filter(kept).collect();
+    policy.extend(instead);
+    policy
 }
 
 /// A policy as a program. `allowed` is what it returns for a call that may be made.

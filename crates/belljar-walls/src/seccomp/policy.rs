@@ -35,6 +35,45 @@ const MADVISE: [u32; 19] = [
     0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 24, 25,
 ];
 
+/// Requests of `ioctl` that ask about a descriptor, or change how a program uses it.
+#[rustfmt::skip]
+const QUESTIONS: [u32; 19] = [
+    0x5401, // TCGETS: isatty
+    0x540f, // TIOCGPGRP: shells
+    0x5411, // TIOCOUTQ, SIOCOUTQ: sockets
+    0x5413, // TIOCGWINSZ: os.get_terminal_size
+    0x541b, // FIONREAD: bytes to read
+    0x5421, // FIONBIO: socket.setblocking
+    0x5450, // FIONCLEX
+    0x5451, // FIOCLEX: os.set_inheritable
+    0x5452, // FIOASYNC
+    0x8910, // SIOCGIFNAME
+    0x8912, // SIOCGIFCONF
+    0x8913, // SIOCGIFFLAGS
+    0x8915, // SIOCGIFADDR
+    0x8927, // SIOCGIFHWADDR: uuid.getnode
+    0x8933, // SIOCGIFINDEX: socket.if_nametoindex
+    0x8000_6601, // FS_IOC_GETFLAGS, 32 bit: lsattr
+    0x8008_6601, // FS_IOC_GETFLAGS
+    0x4004_9409, // FICLONE: cp, which works without it
+    0x4020_940d, // FICLONERANGE
+];
+
+/// Requests of `ioctl` by which a shell and the programs in it drive their terminal. Not those that type keys for
+/// another program (TIOCSTI, TIOCLINUX), choose a line discipline (TIOCSETD), or take the console (TIOCCONS).
+#[rustfmt::skip]
+pub(super) const DRIVING: [u32; 16] = [
+    0x5402, 0x5403, 0x5404, // TCSETS, TCSETSW, TCSETSF: editors
+    0x5409, 0x540a, 0x540b, // TCSBRK, TCXONC, TCFLSH: tcdrain, tcflow, tcflush
+    0x540e, // TIOCSCTTY: a program that starts a session on it
+    0x5410, // TIOCSPGRP: job control
+    0x5414, // TIOCSWINSZ: stty
+    0x5422, // TIOCNOTTY: setsid
+    0x5425, // TCSBRKP: tcsendbreak
+    0x5429, // TIOCGSID: tcgetsid
+    0x802c_542a, 0x402c_542b, 0x402c_542c, 0x402c_542d, // TCGETS2, TCSETS2, TCSETSW2, TCSETSF2: newer C libraries
+];
+
 const ALLOW: Verdict = Verdict::Allow;
 
 mod numbers {
@@ -107,27 +146,7 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_sync_file_range ALLOW, "databases";
     SYS_sync Verdict::Answer(0), "nothing of a session is on a disk, and it would write out the host's";
     SYS_syncfs Verdict::Answer(0), "as sync: the descriptor may be of a directory of the host";
-    SYS_ioctl only!(ENOTTY: [1 & !0 => [
-        0x5401, // TCGETS: isatty
-        0x540f, // TIOCGPGRP: shells
-        0x5411, // TIOCOUTQ, SIOCOUTQ: sockets
-        0x5413, // TIOCGWINSZ: os.get_terminal_size
-        0x541b, // FIONREAD: bytes to read
-        0x5421, // FIONBIO: socket.setblocking
-        0x5450, // FIONCLEX
-        0x5451, // FIOCLEX: os.set_inheritable
-        0x5452, // FIOASYNC
-        0x8910, // SIOCGIFNAME
-        0x8912, // SIOCGIFCONF
-        0x8913, // SIOCGIFFLAGS
-        0x8915, // SIOCGIFADDR
-        0x8927, // SIOCGIFHWADDR: uuid.getnode
-        0x8933, // SIOCGIFINDEX: socket.if_nametoindex
-        0x8000_6601, // FS_IOC_GETFLAGS, 32 bit: lsattr
-        0x8008_6601, // FS_IOC_GETFLAGS
-        0x4004_9409, // FICLONE: cp, which works without it
-        0x4020_940d, // FICLONERANGE
-    ]]), "questions about descriptors; no terminal is driven, no keys are typed (TIOCSTI)";
+    SYS_ioctl only!(ENOTTY: [1 & !0 => QUESTIONS]), "questions about descriptors; no terminal is driven, no keys are typed (TIOCSTI)";
 
     // Files by name. Read-only mounts and Landlock decide which.
     SYS_openat ALLOW, "files";
@@ -442,4 +461,13 @@ pub(super) const EMPTYING: &[Row] = rows! {
     SYS_openat only!(EPERM: [2 & OPENING => WITHOUT_EMPTYING]), "files; who empties one opens it for writing";
     SYS_openat2 Verdict::Answer(libc::ENOSYS), "its flags are out of sight; C libraries take openat then";
     SYS_truncate Verdict::Answer(libc::EPERM), "file.truncate() works";
+};
+
+/// Rows in the place of others for commands that have a terminal.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "constants of the kernel's interface, all small and positive"
+)]
+pub(super) const TERMINAL: &[Row] = rows! {
+    SYS_ioctl only!(ENOTTY: [1 & !0 => QUESTIONS], [1 & !0 => DRIVING]), "a terminal is driven; no keys are typed (TIOCSTI)";
 };

@@ -67,7 +67,7 @@ fn interpreted(program: &[Instruction], architecture: u32, (number, arguments): 
 
 /// With the oldest Landlock that sessions start with, and with one that covers more.
 fn policies() -> [Vec<&'static Row>; 2] {
-    [LANDLOCK_FLOOR, COVERS_EMPTYING].map(session_policy)
+    [LANDLOCK_FLOOR, COVERS_EMPTYING].map(|landlock| session_policy(landlock, false))
 }
 
 /// For each row: each allowed combination of arguments, and each with one argument changed; and
@@ -278,11 +278,34 @@ fn check_by_the_kernel(policy: &[&Row]) {
     }
 }
 
+/// A command with a terminal drives it, and types nothing into it; one without a terminal does neither.
+#[test]
+fn a_terminal_is_driven_and_not_typed_into() {
+    const TIOCSTI: u64 = 0x5412;
+    const TIOCSETD: u64 = 0x5423;
+    let [plain, driving] = [false, true].map(|terminal| {
+        let policy = session_policy(COVERS_EMPTYING, terminal);
+        let program = compile(&policy, RETURN_ALLOW);
+        move |request: u64| {
+            let number = u32::try_from(libc::SYS_ioctl).unwrap();
+            let call = (number, [0, request, 0, 0, 0, 0]);
+            interpreted(&program, THIS_ARCHITECTURE, call) == RETURN_ALLOW
+        }
+    });
+    for request in policy::DRIVING.map(u64::from) {
+        assert!(driving(request) && !plain(request), "{request:#x}");
+    }
+    for request in [TIOCSTI, TIOCSETD] {
+        assert!(!driving(request) && !plain(request), "{request:#x}");
+    }
+    assert!(driving(0x5401) && plain(0x5401), "isatty");
+}
+
 /// G7: a call by the 32-bit gate ends the process, whatever it asks for.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn g7_the_32_bit_gate_is_closed() {
-    let program = compile(&session_policy(COVERS_EMPTYING), RETURN_ALLOW);
+    let program = compile(&session_policy(COVERS_EMPTYING, false), RETURN_ALLOW);
     // SAFETY: the child makes two system calls and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {

@@ -38,16 +38,17 @@ fn the_person_at_the_terminal_decides() {
         &mut at_terminal(&scratch, &model),
         &[
             ("end the run: ", "what?"),
-            ("end the run: ", "n"),
+            ("end the run: ", "r"),
             ("end the run: ", "f"),
             ("feedback: ", "Keep it."),
             ("end the run: ", "e"),
-            ("discard: ", "y"),
-            ("end the run: ", "r"),
+            ("discard: ", "a"),
+            ("end the run: ", "d"),
         ],
     );
     assert_eq!(ended.status.code(), Some(0), "{seen}");
     for part in [
+        "[`what?` is not a choice: type a letter in brackets, then press Enter]",
         "approval 2.0: run this cell?",
         "deletions: os.remove",
         "   2 │ os.remove('nothing')",

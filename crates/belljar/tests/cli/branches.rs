@@ -68,5 +68,5 @@ fn without_walls_nothing_is_tried() {
     .unwrap();
     let options = ["--walls=none", "--branches", "4", "--check", "True"];
     let ended = run(&scratch, &model, &[&options[..], &["Try."]].concat());
-    ended.says("told: nothing was tried: the session could not be forked: without walls");
+    ended.says("told: nothing was tried: the session's backend does not support forks");
 }

@@ -175,11 +175,11 @@ fn a_run_goes_by_the_settings_and_its_cost_is_told() {
     let ended = command(&["run", "--env", bare(), "Count"]).exits_with(1);
     // 2 for what is read and 1 for what is written, in each step: the second one passes 5.5.
     let ended = ended.says("tokens · cost 3.0000").says("cost 6.0000");
-    let ended = ended.says("the budget is used up (money)");
+    let ended = ended.says("the budget does not allow another step (money)");
     assert_eq!(model.requests().len(), 2, "{ended:#?}");
     let listed = command(&["runs", "list"]).exits_with(0);
     assert!(
-        listed.stdout.contains("2 steps    6.0000  Count"),
+        listed.stdout.contains("    2  6.0000  Count"),
         "{listed:#?}"
     );
     let id = listed.stdout.split_whitespace().next().unwrap();

@@ -42,6 +42,20 @@ fn exec_runs_standard_input() {
     ended.exits_with(0).prints("42\n").says_nothing();
 }
 
+/// Parquet, styled tables, progress bars and statistical plots work, in a template with one thread.
+#[test]
+fn the_default_environment_has_parquet_and_styles() {
+    default_environment();
+    let code = "import pandas as pd, seaborn as sns\nfrom tqdm import tqdm\n\
+        df = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})\n\
+        df.to_parquet('t.parquet')\n\
+        print(pd.read_parquet('t.parquet').equals(df), df.style.to_html().count('<tr>'))\n\
+        print(sum(tqdm([1, 2])), type(sns.barplot(df, x='b', y='a')).__name__)\n\
+        import matplotlib.pyplot as plt; plt.close('all')";
+    let ended = Scratch::new().belljar(&["exec", "--timeout", "120", code]);
+    ended.exits_with(0).prints("True 3\n3 Axes\n");
+}
+
 #[test]
 fn exec_uses_the_libraries_of_the_default_environment() {
     default_environment();
@@ -270,6 +284,7 @@ fn json_tells_a_failure_on_standard_output_and_in_the_exit_code() {
     assert_eq!(outcome["cause"]["kind"], "exception");
     assert_eq!(outcome["exception"]["type"], "ZeroDivisionError");
     assert_eq!(outcome["exception"]["line"], 1);
+    assert_eq!(outcome["exit_code"], 1);
     ended.says_nothing();
 }
 
@@ -281,6 +296,7 @@ fn json_tells_a_crash() {
     assert_eq!(outcome["status"], "crashed");
     assert_eq!(outcome["cause"]["name"], "SIGSEGV");
     assert_eq!(outcome["state"]["fate"], "lost");
+    assert_eq!(outcome["exit_code"], 139);
 }
 
 // exec: what a program may do to a reader

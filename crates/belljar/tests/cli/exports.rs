@@ -26,7 +26,7 @@ impl Done {
         let mut all = arguments.to_vec();
         for (name, contents) in files {
             scratch.write(name, contents);
-            all.extend(["--file", name]);
+            all.extend(["--put", name]);
         }
         let mut script: Vec<Scripted> = cells.iter().map(|cell| code(cell)).collect();
         script.push(Scripted::text("FINAL: done"));
@@ -108,7 +108,7 @@ fn a_run_on_a_table_reruns_as_a_notebook() {
             "import pandas as pd\nsales = pd.read_csv('sales.csv')\nsales['total'] = sales.amount * sales.price\nsales",
             "by = sales.groupby('product')['total'].sum().sort_values()\nprint(by)\nby.to_csv('by.csv')\nby.idxmax()",
         ],
-        &["Which product sold most?"],
+        &["Sum the sales by product."],
         &[("sales.csv", SALES)],
     );
     done.reruns(3);
@@ -219,7 +219,7 @@ fn a_page_shows_hostile_text_as_text() {
             "print('</pre><script>alert(1)</script>')",
             "class Odd:\n    def _repr_html_(self): return '<script>alert(2)</script>'\n    def _repr_mimebundle_(self, **_): return {'image/png\" onerror=\"alert(3)': 'x'}\n    def __repr__(self): return '<script>alert(6)</script>'\nOdd()",
             "raise ValueError('<script>alert(4)</script>')",
-            "print('ok')",
+            "import os\nprint('ok', bool(os.listdir()))",
         ],
         &["</title><script>alert(0)</script>"],
         &[("<img src=x onerror=alert(5)>.txt", "x")],
@@ -247,7 +247,8 @@ fn a_replay_tells_the_first_difference() {
     let done = Done::new(bare(), &["print(6 * 7)"], &["Six times seven?"], &[]);
     belljar(&done.scratch, &["runs", "replay", &done.id])
         .exits_with(0)
-        .prints("2 requests, all identical\n");
+        .prints("2 requests, all identical\n")
+        .says_nothing();
     let (from, to) = (done.scratch.path("runs"), Scratch::new());
     let copy = to.path("runs");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -258,6 +259,8 @@ fn a_replay_tells_the_first_difference() {
             let mut event: RunEvent = entry.decode().unwrap();
             if let RunEvent::Started(start) = &mut event {
                 start.task = "Six times eight?".into();
+                assert_eq!(start.prompts, Some(start.language.prompts_version()));
+                start.prompts = Some("another".into());
             }
             NewEvent::new(event.kind(), entry.version, entry.at, &event).unwrap()
         });
@@ -272,6 +275,7 @@ fn a_replay_tells_the_first_difference() {
             .arg(&copy),
     );
     let ended = belljar(&to, &["runs", "replay", &done.id]).exits_with(1);
+    let ended = ended.says("[the run was recorded with other prompts (another, now ");
     let lines: Vec<&str> = ended.stdout.lines().collect();
     let [place, then, now] = lines[..] else {
         panic!("{ended:#?}")

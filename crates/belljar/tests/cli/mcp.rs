@@ -40,6 +40,10 @@ impl Client {
             .env_remove("BELLJAR_MODEL")
             .args(["mcp", "--env", bare()])
             .args(arguments);
+        Self::start_by(scratch, command)
+    }
+
+    pub(crate) fn start_by(scratch: Scratch, mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         Self {
             input: child.stdin.take(),
@@ -284,10 +288,17 @@ fn a_session_of_another_client_is_unknown() {
     let (mut one, mut other) = (Client::open(), Client::open());
     let made = one.call("create_session", &json!({}));
     let id = made["structuredContent"]["session_id"].clone();
-    for tool in ["run_python", "close_session", "list_files", "fork_session"] {
+    for (tool, source) in [
+        ("run_python", Some("code")),
+        ("run_command", Some("command")),
+        ("background_command", None),
+        ("close_session", None),
+        ("list_files", None),
+        ("fork_session", None),
+    ] {
         let mut arguments = json!({"session_id": id});
-        if tool == "run_python" {
-            arguments["code"] = json!("1");
+        if let Some(source) = source {
+            arguments[source] = json!("1");
         }
         let result = other.call(tool, &arguments);
         assert_eq!(result["isError"], true, "{result}");

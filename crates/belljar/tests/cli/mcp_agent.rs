@@ -61,7 +61,7 @@ fn an_agent_answers_with_files_of_the_session() {
     let sum = format!("runs/{run}/sum.txt");
     for part in [
         "The sum is 42.",
-        "- 42: cell 1, step 1",
+        "- 42: printed by cell 1 (shows origin, not correctness)",
         &sum,
         &format!("run: {run} (2 steps)"),
     ] {
@@ -132,7 +132,7 @@ fn a_run_has_no_more_than_the_settings_give() {
         assert_eq!(result["structuredContent"]["steps"], steps, "{result}");
         let said = text(&result);
         assert!(
-            said.contains("[not answered: the budget is used up (steps)]"),
+            said.contains("[not answered: the budget does not allow another step (steps)]"),
             "{said}"
         );
     }
@@ -261,7 +261,8 @@ fn l9_runs_at_once_are_bounded_and_cancelled() {
     client.ends();
     let listed = belljar(&client.scratch, &["runs", "list"]).stdout;
     assert_eq!(listed.matches("  ended ").count(), 4, "{listed}");
-    assert_eq!(listed.matches("  answered ").count(), 1, "{listed}");
+    // It answered without any code.
+    assert_eq!(listed.matches("  unverified ").count(), 1, "{listed}");
 }
 
 /// Attack L9: a connection has its number of runs, and sessions of runs count as sessions.

@@ -123,6 +123,25 @@ fn environments_are_made_used_and_removed() {
     run(&["exec", "--env", "mine", code])
         .exits_with(0)
         .prints("True\n");
+    run(&["env", "create", "more", "--from", "mine", "six"])
+        .exits_with(0)
+        .says("Environment `more` is ready");
+    let code = "import sys, six; 'json' in sys.modules, six.__name__";
+    run(&["exec", "--env", "more", code])
+        .exits_with(0)
+        .prints("(True, 'six')\n");
+    run(&["env", "add", "mine", "six", "--preload", "six"])
+        .exits_with(0)
+        .says("Environment `mine` is ready");
+    let code = "import sys; 'json' in sys.modules, 'six' in sys.modules";
+    run(&["exec", "--env", "mine", code])
+        .exits_with(0)
+        .prints("(True, True)\n");
+    // A build that fails leaves the environment as it is.
+    run(&["env", "add", "mine", "six==0.0.1.nothing"]).exits_with(2);
+    run(&["exec", "--env", "mine", "import six"]).exits_with(0);
+    let ended = run(&["env", "add", "none", "six"]).exits_with(2);
+    ended.says("there is no environment `none`");
     run(&["env", "remove", "mine"])
         .exits_with(0)
         .says("Removed");
@@ -167,7 +186,7 @@ fn every_command_explains_itself() {
         ),
         (
             &["env", "create", "--help"],
-            &["--package", "--preload", "--requirements", "Examples:"],
+            &["--from", "--preload", "--requirements", "Examples:"],
         ),
         (&["env", "list", "--help"], &["--json"]),
         (
@@ -191,7 +210,7 @@ fn every_command_explains_itself() {
     scratch
         .belljar(&[])
         .exits_with(2)
-        .says("Usage: belljar <COMMAND>");
+        .says("Usage: belljar [OPTIONS] <COMMAND>");
     let ended = scratch.belljar(&["exce", "1"]).exits_with(2);
     ended.says("unrecognized subcommand 'exce'").says("exec");
 }

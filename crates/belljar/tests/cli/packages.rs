@@ -8,13 +8,14 @@ use crate::support::{BELLJAR, Ended, Scratch, bare};
 
 const CODE: &str = "# requires: alpha-one\nimport alpha_one, beta_two\nprint('here')";
 
-struct Shop {
-    scratch: Scratch,
-    python: String,
+/// A directory of wheels, which is the only index, and a data directory.
+pub(crate) struct Shop {
+    pub(crate) scratch: Scratch,
+    pub(crate) python: String,
 }
 
 impl Shop {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         bare();
         let store = EnvironmentStore::open_default().unwrap();
         let python = store.load("bare").unwrap().python().display().to_string();
@@ -37,11 +38,19 @@ impl Shop {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.prepare(arguments);
+        command.args(["--python", &self.python]);
+        command
+    }
+
+    /// The same with the Python of the data directory's environments.
+    pub(crate) fn prepare(&self, arguments: &[&str]) -> Command {
         let mut command = self.scratch.prepare(BELLJAR);
         command
             .args(arguments)
-            .args(["--python", &self.python])
             .env("BELLJAR_DATA_DIR", self.scratch.path("data"))
+            .env("BELLJAR_RUNS_DIR", self.scratch.path("runs"))
+            .env_remove("BELLJAR_MODEL")
             .env("UV_NO_INDEX", "1")
             .env("UV_FIND_LINKS", self.scratch.path("wheels"));
         command

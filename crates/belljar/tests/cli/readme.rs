@@ -1,4 +1,5 @@
-//! The examples of README.md and of the pages cli, runs, service and api of docs/, as a newcomer would run them.
+//! The examples of README.md, of the tutorials and of the pages cli, runs, service, commands and api of docs/, as a newcomer would
+//! run them.
 
 use std::fs;
 use std::path::Path;
@@ -48,8 +49,49 @@ fn the_examples_of_the_command_line_run() {
 }
 
 #[test]
+fn the_examples_of_the_shell_run() {
+    default_environment();
+    run_examples("docs/shell.md", 4);
+}
+
+#[test]
 fn the_examples_of_runs_run() {
     run_examples("docs/runs.md", 1);
+}
+
+#[test]
+fn the_first_tutorial_runs() {
+    default_environment();
+    run_examples("docs/tutorial-first-session.md", 6);
+}
+
+#[test]
+fn the_tutorial_on_embedding_runs() {
+    default_environment();
+    run_examples("docs/tutorial-embedding.md", 1);
+}
+
+#[test]
+fn the_tutorial_on_an_agent_runs() {
+    default_environment();
+    let model = ScriptedModel::start([
+        code("import pandas as pd\nprint(pd.read_csv('sales.csv').groupby('product').units.sum())"),
+        Scripted::text("FINAL: Tea sold most: 37 units."),
+    ])
+    .unwrap();
+    let variables = [
+        ("BELLJAR_BASE_URL", model.base_url()),
+        ("BELLJAR_MODEL", "ollama/qwen2.5-coder".to_owned()),
+        ("BELLJAR_RUNS_DIR", "runs".to_owned()),
+    ];
+    run_as_one("docs/tutorial-csv-agent.md", &variables);
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[test]
+fn the_tutorial_on_a_service_runs() {
+    default_environment();
+    run_as_one("docs/tutorial-team-service.md", &[]);
 }
 
 #[test]
@@ -67,7 +109,12 @@ fn the_examples_of_service_run() {
     assert_eq!(model.requests().len(), 4);
 }
 
-/// Its blocks are one session of a shell.
+#[test]
+fn the_examples_of_commands_run() {
+    crate::support::bare();
+    run_examples("docs/commands.md", 1);
+}
+
 #[test]
 fn the_requests_of_api_run() {
     crate::support::bare();
@@ -83,14 +130,8 @@ fn the_requests_of_api_run() {
         code("print(1)"),
     ])
     .unwrap();
-    let examples = examples_of("docs/api.md");
-    let script: String = examples.iter().map(|(script, _)| script.as_str()).collect();
-    let expected: String = examples
-        .iter()
-        .filter_map(|(_, expected)| expected.as_deref())
-        .collect();
     let variables = [("BELLJAR_BASE_URL", model.base_url())];
-    run_example(&script, Some(expected.as_str()), &variables);
+    run_as_one("docs/api.md", &variables);
     assert_eq!(model.requests().len(), 9);
 }
 
@@ -131,6 +172,17 @@ fn run_examples_with(page: &str, least: usize, variables: &[(&str, String)]) {
     for (script, expected) in examples {
         run_example(&script, expected.as_deref(), variables);
     }
+}
+
+/// Runs the blocks of a page as one session of a shell.
+fn run_as_one(page: &str, variables: &[(&str, String)]) {
+    let examples = examples_of(page);
+    let script: String = examples.iter().map(|(script, _)| script.as_str()).collect();
+    let expected: String = examples
+        .iter()
+        .filter_map(|(_, expected)| expected.as_deref())
+        .collect();
+    run_example(&script, Some(expected.as_str()), variables);
 }
 
 fn run_example(script: &str, expected: Option<&str>, variables: &[(&str, String)]) {

@@ -1,6 +1,6 @@
 //! `belljar repl` with a pipe.
 
-use crate::support::{Scratch, bare};
+use crate::support::{BELLJAR, Scratch, bare};
 
 #[test]
 fn repl_keeps_state_between_cells_of_a_pipe() {
@@ -71,6 +71,25 @@ fn repl_says_which_commands_there_are() {
     let ended = ended.says("no such command: `/nothing`\nhint: commands: /help, ");
     let ended = ended.says("usage: `/put PATH [NAME]`");
     ended.says("`gone.txt` does not exist in the workspace");
+}
+
+#[test]
+fn repl_speaks_the_language_of_the_settings() {
+    let scratch = Scratch::new();
+    let input = "/help\n/vars\n/nothing\n/reset\nimport os; os._exit(3)\n";
+    let chinese = ["--language", "zh", "repl", "--env", bare()];
+    let ended = scratch.feed(input, &chinese).exits_with(1);
+    assert!(ended.stdout.contains("列出变量"), "{ended:#?}");
+    let ended = ended.says("[还没有变量]").says("没有命令 `/nothing`");
+    let ended = ended.says("[新会话：").says("进程以退出码 3 结束");
+    ended.says("[会话已丢失；这是新会话");
+    scratch.write("config.toml", "language = \"zh\"\n");
+    let mut command = scratch.prepare(BELLJAR);
+    command
+        .env("BELLJAR_CONFIG", scratch.path("config.toml"))
+        .args(["exec", "--env", bare(), "import os; os._exit(3)"]);
+    let ended = scratch.finish(command.spawn().unwrap()).exits_with(3);
+    ended.says("进程以退出码 3 结束");
 }
 
 #[test]

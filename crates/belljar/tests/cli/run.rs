@@ -52,17 +52,22 @@ fn run_answers_and_runs_tell_of_it() {
     let ended = run(
         &scratch,
         &model,
-        &["--file", "numbers.txt", "Sum the numbers."],
+        &["--put", "numbers.txt", "Sum the numbers."],
     );
     let ended = ended.exits_with(0).prints("The sum is 42.\n");
-    for part in ["step 1", "sum 42", "42 — cell 1 (step 1)", "sum.txt"] {
+    for part in [
+        "step 1",
+        "sum 42",
+        "42: printed by cell 1 (shows origin, not correctness)",
+        "sum.txt",
+    ] {
         assert!(ended.stderr.contains(part), "no {part:?} in {ended:#?}");
     }
     let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
     assert!(
         listed
             .stdout
-            .contains("answered    2 steps         -  Sum the numbers."),
+            .contains("answered      2     -  Sum the numbers."),
         "{listed:#?}"
     );
     let id = listed.stdout.split_whitespace().next().unwrap().to_owned();
@@ -129,6 +134,112 @@ fn run_tells_machines_in_one_object() {
     assert_eq!(summary["spent"]["steps"], 2);
 }
 
+/// An answer that nothing proves has its own exit code, and every way out says why.
+#[test]
+fn an_unverified_answer_looks_like_one() {
+    let scratch = Scratch::new();
+    scratch.write("sales.csv", "region,amount\nNorth,10\n");
+    let chart = || {
+        let said =
+            Scripted::text("FINAL: The revenue is 99887. The chart is saved as revenue.png.");
+        ScriptedModel::react(move |_| said.clone()).unwrap()
+    };
+    let task = [
+        "--file",
+        "sales.csv",
+        "What is the revenue? Save a chart as revenue.png.",
+    ];
+    let ended = run(&scratch, &chart(), &task).exits_with(4);
+    let ended = ended.prints("The revenue is 99887. The chart is saved as revenue.png.\n");
+    for part in [
+        "── answer (unverified)",
+        "99887: seen nowhere",
+        "revenue.png: seen nowhere",
+        "[unverified: no code was run]",
+    ] {
+        assert!(ended.stderr.contains(part), "no {part:?} in {ended:#?}");
+    }
+    let json = [&["--json"][..], &task].concat();
+    let [summary] = &run(&scratch, &chart(), &json).exits_with(4).lines()[..] else {
+        panic!("no summary");
+    };
+    assert_eq!(summary["reason"]["kind"], "unverified");
+    assert_eq!(summary["reason"]["doubts"][0]["kind"], "nothing_run");
+    let id = summary["run"].as_str().unwrap();
+    let listed = belljar(&scratch, &["runs", "list"]).exits_with(0);
+    assert!(listed.stdout.contains("unverified"), "{listed:#?}");
+    for (format, parts) in [
+        (
+            "--html",
+            ["<h2>Answer (unverified)</h2>", "<p>99887: seen nowhere</p>"],
+        ),
+        (
+            "--py",
+            [
+                "# Answer (unverified): The revenue",
+                "# 99887: seen nowhere",
+            ],
+        ),
+        (
+            "--ipynb",
+            ["# Answer (unverified)", "- 99887: seen nowhere"],
+        ),
+    ] {
+        let export = belljar(&scratch, &["runs", "export", format, id]).exits_with(0);
+        for part in parts.into_iter().chain(["[unverified: no code was run]"]) {
+            assert!(export.stdout.contains(part), "no {part:?} in {export:#?}");
+        }
+    }
+}
+
+/// What a run printed last is not its answer: standard output stays empty, and exports label it.
+#[test]
+fn the_last_output_is_not_an_answer() {
+    let scratch = Scratch::new();
+    let model = || ScriptedModel::start([code("print('row', 6 * 7)")]).unwrap();
+    let ended = run(&scratch, &model(), &["--steps", "1", "Count."]).exits_with(1);
+    assert_eq!(ended.stdout, "", "{ended:#?}");
+    for part in [
+        "── last output (not an answer)\nrow 42",
+        "[not answered: the budget does not allow another step (steps)]",
+    ] {
+        assert!(ended.stderr.contains(part), "no {part:?} in {ended:#?}");
+    }
+    let json = run(&scratch, &model(), &["--json", "--steps", "1", "Count."]).exits_with(1);
+    let [summary] = &json.lines()[..] else {
+        panic!("{json:#?}");
+    };
+    assert!(summary["answer"].is_null(), "{summary:#}");
+    assert_eq!(summary["last_output"], "row 42");
+    let id = summary["run"].as_str().unwrap();
+    for format in ["--html", "--py", "--ipynb"] {
+        let export = belljar(&scratch, &["runs", "export", format, id]).exits_with(0);
+        for part in ["Not answered: the budget", "Last output (not an answer)"] {
+            assert!(export.stdout.contains(part), "no {part:?} in {export:#?}");
+        }
+    }
+}
+
+/// A budget of one second ends a cell of a minute, and one of 100 tokens sends no request.
+#[test]
+fn budgets_hold_while_a_cell_runs() {
+    let scratch = Scratch::new();
+    let model = ScriptedModel::start([code("import time\ntime.sleep(60)")]).unwrap();
+    let ended = run(&scratch, &model, &["--json", "--seconds", "1", "Wait."]).exits_with(1);
+    let [summary] = &ended.lines()[..] else {
+        panic!("{ended:#?}");
+    };
+    assert_eq!(summary["reason"]["part"], "seconds");
+    assert!(
+        summary["spent"]["tool_ms"].as_u64().unwrap() < 10_000,
+        "{summary:#}"
+    );
+    let model = ScriptedModel::start([code("print(1)")]).unwrap();
+    let ended = run(&scratch, &model, &["--json", "--tokens", "100", "Count."]).exits_with(1);
+    assert_eq!(ended.lines()[0]["spent"]["input_tokens"], 0);
+    assert_eq!(model.requests().len(), 0);
+}
+
 #[test]
 fn run_says_what_is_wrong() {
     let scratch = Scratch::new();
@@ -136,10 +247,10 @@ fn run_says_what_is_wrong() {
     assert!(ended.stderr.contains("nobody"), "{ended:#?}");
     belljar(
         &scratch,
-        &["run", "--model", "ollama/x", "--file", "missing", "Hello"],
+        &["run", "--model", "ollama/x", "--put", "missing", "Hello"],
     )
     .exits_with(2)
-    .says("--file missing: No such file or directory (os error 2)\nhint: check the path");
+    .says("`--put missing`: No such file or directory (os error 2)\nhint: check the path");
     scratch.write("a.txt", "");
     for (arguments, said) in [
         (
@@ -156,12 +267,12 @@ fn run_says_what_is_wrong() {
         ),
         (&["run", "--model", "ollama/x", " "], "the task is empty"),
         (
-            &["run", "--model", "ollama/x", "--file", ".", "Hello"],
-            "--file .: is a directory\nhint: give its files",
+            &["run", "--model", "ollama/x", "--put", "/dev/null", "Hello"],
+            "`--put /dev/null`: neither a regular file nor a directory",
         ),
         (
             &[
-                "run", "--model", "ollama/x", "--file", "a.txt", "--file", "./a.txt", "Hello",
+                "run", "--model", "ollama/x", "--put", "a.txt", "--put", "./a.txt", "Hello",
             ],
             "another file has the same name",
         ),

@@ -4,6 +4,7 @@ use belljar_test_model::{Scripted, ScriptedModel};
 use serde_json::json;
 
 use crate::run::run;
+use crate::screens::compare;
 use crate::support::{BELLJAR, Scratch, bare};
 
 const PLAN: &str = "recursive_plan_tree_todo";
@@ -74,14 +75,14 @@ fn screen(language: &str) -> (String, String) {
 fn a_run_in_a_pipe_in_english() {
     let (stdout, stderr) = screen("en");
     assert_eq!(stdout, "It is 42, not 7.\n");
-    assert_eq!(stderr, include_str!("run_screen_en.txt"));
+    compare("run_en", &stderr);
 }
 
 #[test]
 fn a_run_in_a_pipe_in_chinese() {
     let (stdout, stderr) = screen("zh");
     assert_eq!(stdout, "It is 42, not 7.\n");
-    assert_eq!(stderr, include_str!("run_screen_zh.txt"));
+    compare("run_zh", &stderr);
 }
 
 /// On a terminal code has colours, and what the model writes is there before it is understood; what a

@@ -18,11 +18,15 @@ fn serve(scratch: &Scratch) -> (Child, BufReader<ChildStderr>, String) {
 }
 
 fn serve_by(mut command: Command) -> (Child, BufReader<ChildStderr>, String) {
-    let mut child = command
+    command
         .args(["serve", "--env", bare(), "--data", "service"])
-        .args(["--listen", "127.0.0.1:0"])
-        .spawn()
-        .unwrap();
+        .args(["--listen", "127.0.0.1:0"]);
+    start(command)
+}
+
+/// Starts this service, and waits until it listens.
+pub(crate) fn start(mut command: Command) -> (Child, BufReader<ChildStderr>, String) {
+    let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let address = listens_on(&mut stderr);
     (child, stderr, address)
@@ -83,6 +87,17 @@ fn the_service_starts_and_stops() {
     stop(&scratch, child, Signal::INT).exits_with(0).prints("");
 }
 
+/// The columns of a row, which are two spaces apart at least.
+fn columns(row: &str) -> Vec<&str> {
+    let columns = row.trim_end().split("  ").map(str::trim);
+    columns.filter(|column| !column.is_empty()).collect()
+}
+
+/// Whether this is a time such as `2026-11-17T06:44:32Z`.
+fn is_time(text: &str) -> bool {
+    text.len() == 20 && text.as_bytes()[10] == b'T' && text.ends_with('Z')
+}
+
 #[test]
 fn quotas_of_tenants_are_set_and_shown() {
     let scratch = Scratch::new();
@@ -100,30 +115,30 @@ fn quotas_of_tenants_are_set_and_shown() {
     .exits_with(0)
     .prints("");
     tenants(&["set", "team-7", "--quota", "sessions=none"]).exits_with(0);
-    tenants(&["list"])
-        .exits_with(0)
-        .prints("team-7\ttokens=1000\n");
+    let list = tenants(&["list"]).exits_with(0);
+    list.prints("team-7  tokens=1000\n").says("tenant  quotas");
     let shown = tenants(&["show", "team-7"]).exits_with(0);
-    assert!(
-        shown.stdout.contains("\ntokens\t1000\t-\n"),
-        "{}",
-        shown.stdout
-    );
-    assert!(
-        shown.stdout.contains("\nsessions\t-\t-\n"),
-        "{}",
-        shown.stdout
-    );
+    let rows: Vec<Vec<&str>> = shown.stdout.lines().map(columns).collect();
+    assert!(rows.contains(&vec!["tokens", "1000", "-"]), "{rows:?}");
+    assert!(rows.contains(&vec!["sessions", "-", "-"]), "{rows:?}");
     let audit = tenants(&["audit"]).exits_with(0);
-    let acts: Vec<_> = audit
-        .stdout
-        .lines()
-        .map(|line| line.split_once('\t').unwrap().1)
-        .collect();
-    let by = "command line\tquota_set\tteam-7\t";
-    let expected =
-        ["sessions=none", "tokens=1000", "sessions=3"].map(|quota| format!("{by}{quota}"));
-    assert_eq!(acts, expected);
+    let acts: Vec<Vec<&str>> = audit.stdout.lines().map(columns).collect();
+    let expected = ["sessions=none", "tokens=1000", "sessions=3"]
+        .map(|quota| vec!["command line", "quota_set", "team-7", quota]);
+    assert_eq!(
+        acts.iter().map(|act| &act[1..]).collect::<Vec<_>>(),
+        expected
+    );
+    assert!(acts.iter().all(|act| is_time(act[0])), "{acts:?}");
+    audit.says("time").says("actor").says("action");
+    // A slip of the finger makes no tenant.
+    let ended = tenants(&["set", "tema-7", "--quota", "runs=1"]).exits_with(2);
+    ended
+        .says("no such tenant: `tema-7`; there is `team-7`")
+        .says("hint: `--new-tenant` creates");
+    tenants(&["show", "tema-7"]).exits_with(2);
+    let new = ["set", "team-8", "--quota", "runs=1", "--new-tenant"];
+    tenants(&new).exits_with(0).prints("");
     tenants(&["show", "nobody"])
         .exits_with(2)
         .says("belljar tenants list");
@@ -141,17 +156,31 @@ fn keys_are_made_listed_and_revoked() {
     let key = keys(&["create", "--tenant", "team-7", "--scope", "sessions"]).exits_with(0);
     let prefix = key.stdout.split('_').nth(1).unwrap().to_owned();
     let list = keys(&["list"]).exits_with(0);
+    let row = columns(&list.stdout);
+    assert_eq!(row[..3], [&prefix, "team-7", "sessions"], "{list:#?}");
+    assert!(is_time(row[3]), "{list:#?}");
+    assert_eq!(row[4..], ["-", "-", "valid"], "{list:#?}");
+    list.says("key").says("created").says("last used");
+    let short = keys(&["create", "--tenant", "team-7", "--days", "30"]).exits_with(0);
+    let list = keys(&["list"]).exits_with(0);
+    let prefix_of_short = short.stdout.split('_').nth(1).unwrap();
+    let row = list
+        .stdout
+        .lines()
+        .find(|row| row.starts_with(prefix_of_short));
+    let row = columns(row.unwrap());
     assert!(
-        list.stdout
-            .starts_with(&format!("{prefix}\tteam-7\tsessions\t")),
-        "{list:#?}"
+        is_time(row[3]) && is_time(row[4]) && row[3] < row[4],
+        "{row:?}"
     );
-    assert!(list.stdout.ends_with("\tvalid\n"), "{list:#?}");
+    keys(&["revoke", prefix_of_short]).exits_with(0);
+    let ended = keys(&["create", "--tenant", "taem-7"]).exits_with(2);
+    ended.prints("").says("there is `team-7`");
     keys(&["revoke", &prefix]).exits_with(0).prints("");
     keys(&["revoke", &prefix])
         .exits_with(2)
         .says("no valid key has the prefix");
-    assert!(keys(&["list"]).stdout.contains("\trevoked at "));
+    assert!(keys(&["list"]).stdout.contains("  revoked 20"));
     keys(&["create", "--tenant", "a b"])
         .exits_with(2)
         .says("lower-case letters");

@@ -149,9 +149,16 @@ impl Scratch {
         self.at_a_terminal(command, typed)
     }
 
-    fn at_a_terminal(&self, command: &mut Command, typed: &[(&str, &str)]) -> (Ended, String) {
+    /// Starts a command that reads from a terminal; also returns the terminal's other end.
+    pub(crate) fn spawn_at_a_terminal(command: &mut Command) -> (Child, fs::File) {
+        Self::spawn_with_terminal(command, true)
+    }
+
+    fn spawn_with_terminal(command: &mut Command, reads: bool) -> (Child, fs::File) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // Nobody else holds it: the command sees when it is closed.
+        let controller =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
         let size = rustix::termios::Winsize {
@@ -164,11 +171,11 @@ impl Scratch {
         let name = ptsname(&controller, Vec::new()).unwrap();
         let terminal = rustix::fs::open(
             name,
-            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY,
+            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         )
         .unwrap();
-        if !typed.is_empty() {
+        if reads {
             command.stdin(terminal.try_clone().unwrap());
         }
         let child = command
@@ -181,7 +188,11 @@ impl Scratch {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut controller = fs::File::from(controller);
+        (child, fs::File::from(controller))
+    }
+
+    fn at_a_terminal(&self, command: &mut Command, typed: &[(&str, &str)]) -> (Ended, String) {
+        let (child, mut controller) = Self::spawn_with_terminal(command, !typed.is_empty());
         let (mut got, mut seen) = (Vec::new(), 0);
         let mut typed = typed.iter();
         let mut next = typed.next();

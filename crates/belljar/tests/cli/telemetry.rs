@@ -276,8 +276,17 @@ fn runs_and_cells_are_traced_without_what_they_say() {
     let lines = log
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let mut answered = lines.filter(|line| line["message"] == "answered");
-    assert!(answered.all(|line| line["trace_id"] == TRACE && line["span_id"].is_string()));
+    let answered = lines.filter(|line| line["message"] == "answered");
+    for line in answered {
+        assert_eq!(line["trace_id"], TRACE, "{line}");
+        assert!(line["span_id"].is_string(), "{line}");
+        // Numbers are numbers, and it is known who asked.
+        assert!(
+            line["duration_us"].is_u64() && line["status"].is_u64(),
+            "{line}"
+        );
+        assert_eq!(line["span"]["client"], "127.0.0.1", "{line}");
+    }
     assert!(!log.contains("secret"), "{log}");
 }
 

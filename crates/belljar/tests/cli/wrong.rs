@@ -52,7 +52,7 @@ fn numbers_that_make_no_sense_are_refused() {
         ("--timeout", "0", "above 0, at most 86400"),
         ("--timeout=-1", "", "above 0, at most 86400"),
         ("--timeout", "inf", "above 0, at most 86400"),
-        ("--memory", "10", "64.."),
+        ("--memory", "10", "from 64M to 1T"),
         ("--cpus", "none", "from 0.01 to 1024"),
     ] {
         let mut arguments = vec!["exec", option];

@@ -22,18 +22,22 @@ privileged: true
 capabilities:
   drop: [ALL]
   add: [SYS_ADMIN, SETUID, SETGID, CHOWN, DAC_OVERRIDE, FOWNER, KILL]
-seccompProfile:
-  type: Localhost
-  localhostProfile: {{ .Values.isolation.seccompProfile }}
+seccompProfile: {{- include "belljar.profile" .Values.isolation.seccompProfile | nindent 2 }}
+appArmorProfile: {{- include "belljar.profile" .Values.isolation.appArmorProfile | nindent 2 }}
 {{- if eq .Values.isolation.mode "userNamespace" }}
 procMount: Unmasked
-{{- else }}
-appArmorProfile:
-  type: Localhost
-  localhostProfile: {{ .Values.isolation.appArmorProfile }}
 {{- end }}
 {{- end }}
 readOnlyRootFilesystem: true
+{{- end }}
+
+{{- define "belljar.profile" -}}
+{{- if . -}}
+type: Localhost
+localhostProfile: {{ . }}
+{{- else -}}
+type: Unconfined
+{{- end }}
 {{- end }}
 
 {{- define "belljar.probe" -}}

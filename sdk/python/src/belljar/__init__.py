@@ -11,7 +11,20 @@
 
 from . import models
 from ._async import AsyncBelljar, AsyncEvents, AsyncFiles, AsyncRun, AsyncSession
-from ._core import Budget, Checkpoints, Event, Limits, OnFailure, Policy, RunEvent, RunFile, Tool, WhenBusy
+from ._async_commands import AsyncCommand, AsyncCommands
+from ._core import (
+    Budget,
+    Checkpoints,
+    CommandResult,
+    Event,
+    Limits,
+    OnFailure,
+    Policy,
+    RunEvent,
+    RunFile,
+    Tool,
+    WhenBusy,
+)
 from ._errors import (
     BelljarError,
     CellFailed,
@@ -24,10 +37,13 @@ from ._errors import (
     Unreachable,
 )
 from ._sync import Belljar, Events, Files, Run, Session
+from ._sync_commands import Command, Commands
 from .models import Display, Outcome
 
 __all__ = [
     "AsyncBelljar",
+    "AsyncCommand",
+    "AsyncCommands",
     "AsyncEvents",
     "AsyncFiles",
     "AsyncRun",
@@ -37,6 +53,9 @@ __all__ = [
     "Budget",
     "CellFailed",
     "Checkpoints",
+    "Command",
+    "CommandResult",
+    "Commands",
     "Display",
     "Event",
     "Events",

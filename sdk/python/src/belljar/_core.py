@@ -34,6 +34,8 @@ SILENCE = 60.0
 PATIENCE = 600.0
 # Seconds; the caller decides about longer waits.
 LONGEST_WAIT = 60.0
+# Seconds for a service that restarts: its grace period, saving its sessions, and its start.
+RESTART = 120.0
 CHUNK = 1 << 16
 
 Event = Union[
@@ -41,6 +43,7 @@ Event = Union[
     models.OutputEvent,
     models.TruncatedEvent,
     models.DisplayEvent,
+    models.ClearedEvent,
     models.CalledEvent,
     models.CallDeniedEvent,
     models.CallCancelledEvent,
@@ -62,10 +65,55 @@ class RunEvent:
     data: Json
 
 
+@dataclass(frozen=True)
+class CommandResult:
+    """How a command ended, and its newest output."""
+
+    pid: int
+    exit_code: int | None
+    """Exit code; `None` if a signal ended the command, or its end is unknown."""
+    signal: str | None
+    """Name of the signal that ended it, such as `SIGKILL`."""
+    timed_out: bool
+    """Whether its timeout ended it."""
+    stdout: str
+    stderr: str
+    terminal: str
+    """Output of its terminal, if it has one."""
+    omitted_bytes: int
+    """Number of bytes of older output that the service does not keep."""
+    lost_because: str | None
+    """Why its end is unknown: the session hibernated, for example."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the exit code is 0."""
+        return self.exit_code == 0
+
+    @classmethod
+    def of(cls, view: models.CommandView) -> CommandResult:
+        outputs = [view.stdout, view.stderr, view.terminal]
+        stdout, stderr, terminal = (output.text if output is not None else "" for output in outputs)
+        omitted = sum(output.omitted_bytes for output in outputs if output is not None)
+        return cls(
+            view.pid,
+            view.exit_code,
+            view.signal,
+            view.timed_out,
+            stdout,
+            stderr,
+            terminal,
+            omitted,
+            view.lost_because,
+        )
+
+
 Reading = Generator[Event, None, None]
 AsyncReading = AsyncGenerator[Event, None]
 RunReading = Generator[RunEvent, None, None]
 AsyncRunReading = AsyncGenerator[RunEvent, None]
+CommandReading = Generator[models.CommandEvent, None, None]
+AsyncCommandReading = AsyncGenerator[models.CommandEvent, None]
 ModelT = TypeVar("ModelT", bound=models.Model)
 PageT = TypeVar("PageT", models.SessionPage, models.RunPage)
 EventT = TypeVar("EventT")
@@ -73,7 +121,7 @@ WhenBusy = Literal["wait", "refuse"]
 OnFailure = Literal["keep", "restore"]
 Checkpoints = Literal["off", "auto", "every"]
 Policy = Literal["never", "risky", "always"]
-Tool = Literal["plan", "read_file"]
+Tool = models.ToolAsked
 RunFile = Union[str, "os.PathLike[str]", "tuple[str, bytes]"]
 """A local file, or a name and its contents."""
 
@@ -113,6 +161,8 @@ class Call:
     stream: bool = False
     # Codes that the caller has asked for.
     final: frozenset[str] = frozenset()
+    # Whether a broken connection ends it: the service has given it up then.
+    once: bool = False
 
     @classmethod
     def change(cls, method: str, path: str, **more: Any) -> Call:
@@ -224,16 +274,25 @@ class Attempts:
     def __init__(self, retries: int) -> None:
         self.left = retries
         self.pause = 0.25
+        # Seconds waited since the service said that it stops.
+        self.restart: float | None = None
 
     def wait(self, error: BelljarError, final: frozenset[str] = frozenset()) -> float:
         """Seconds to wait; raises the error if it is not worth it."""
         after = error.retry_after or 0.0
         if not error.retry or error.code in final or self.left <= 0 or after > LONGEST_WAIT:
             raise error
-        self.left -= 1
+        if error.code == "draining" and self.restart is None:
+            self.restart = 0.0
+        # An announced restart takes as long as it takes.
+        if self.restart is None or self.restart > RESTART:
+            self.left -= 1
         pause, self.pause = self.pause, min(2 * self.pause, 8.0)
         # Clients that were refused together don't come back together.
-        return max(after, pause) * random.uniform(1.0, 1.5)
+        wait = max(after, pause) * random.uniform(1.0, 1.5)
+        if self.restart is not None:
+            self.restart += wait
+        return wait
 
 
 class Reader(Generic[EventT]):
@@ -344,6 +403,29 @@ class RunReader(Reader[RunEvent]):
         return RunEvent(self._last, kind, json.loads(data))
 
 
+class CommandReader(Reader[models.CommandEvent]):
+    """How far the output of a command has been read."""
+
+    def __init__(self, access: Access, command: str, position: int, retries: int) -> None:
+        super().__init__(access, retries, position)
+        self._path = f"{command}/events"
+        self.ended = False
+
+    @property
+    def position(self) -> int:
+        """Where to continue, in bytes of the output."""
+        return self._last
+
+    def call(self) -> Call:
+        """Asks for what follows after the last event."""
+        self._line, self._fields = [], {}
+        return self._again(self._path)
+
+    def _event(self, kind: str, data: str) -> models.CommandEvent:
+        self.ended = kind == "end"
+        return parse(models.CommandEvent, data)
+
+
 def parse(model: type[ModelT], text: str | bytes) -> ModelT:
     """Parses a response."""
     try:
@@ -387,15 +469,34 @@ def cell(code: str, wall_time: float | None, when_busy: WhenBusy, on_failure: On
     return body
 
 
-def new_session(limits: Limits | None, checkpoints: Checkpoints | None, allow: list[str] | None) -> Json:
-    body: Json = {}
+def new_command(
+    command: str | Sequence[str], variables: Mapping[str, str] | None, timeout: float | None, **more: Any
+) -> Json:
+    body: Json = {"command": command} if isinstance(command, str) else {"argv": list(command)}
+    body.update({name: value for name, value in more.items() if value is not None})
+    if variables:
+        body["variables"] = dict(variables)
+    if timeout is not None:
+        body["timeout_ms"] = max(1, round(1000 * timeout))
+    return body
+
+
+def new_session(
+    limits: Limits | None, allow: Sequence[str] | None, packages: Sequence[str] | None, **more: Any
+) -> Json:
+    body: Json = {name: value for name, value in more.items() if value is not None}
     if limits:
         body["limits"] = dict(limits)
-    if checkpoints is not None:
-        body["checkpoints"] = checkpoints
     if allow:
         body["network"] = {"allow": list(allow)}
+    if packages is not None:
+        body["packages"] = {"allow": list(packages)}
     return body
+
+
+def label(name: str | None, metadata: Mapping[str, str] | None, ttl: int | None) -> Json:
+    body = {"name": name, "metadata": None if metadata is None else dict(metadata), "ttl_seconds": ttl}
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def new_run(task: str, files: Sequence[RunFile], **more: Any) -> Json:

@@ -14,12 +14,11 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 from ._errors import CellFailed
+from ._mime import IMAGES, TABLE
 
 if TYPE_CHECKING:
     from .models import Display, DisplayData, ExceptionInfo, Finding, Outcome, Output, ShownRow
 
-TABLE = "application/vnd.belljar.table+json"
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, the cursor
@@ -82,7 +81,7 @@ class DisplayMethods:
         drawn = _draw_table(self.table)
         if drawn is not None:
             return drawn
-        for mime in _IMAGES + ("image/svg+xml",):
+        for mime in IMAGES:
             data = self.data(mime)
             if data is not None:
                 # An image that is drawn as one runs no scripts, also where it is SVG.

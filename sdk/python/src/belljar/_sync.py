@@ -7,13 +7,14 @@ import time
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Callable, Sequence
+from collections.abc import Iterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
 from . import _core, models
+from ._sync_commands import Commands
 from ._core import Access, Call, CellReading, Event, Json, ModelT, PageT, RunReader
 from ._errors import BelljarError, NotFound, SessionEnded
 
@@ -62,17 +63,30 @@ class Belljar:
         *,
         limits: _core.Limits | None = None,
         checkpoints: _core.Checkpoints | None = None,
-        allow: list[str] | None = None,
+        allow: Sequence[str] | None = None,
+        packages: Sequence[str] | None = None,
+        environment: str | None = None,
+        name: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        ttl: int | None = None,
     ) -> Session:
-        """Starts a session. Omitted options have the service's defaults; `allow` lists hosts that it may reach."""
-        body = _core.new_session(limits, checkpoints, allow)
+        """Starts a session. Omitted options have the service's defaults.
+
+        `allow` lists hosts that it may reach, `packages` those that its code may require. `environment` is one that
+        the service offers. `name` and `metadata` are labels; after `ttl` seconds, the session ends.
+        """
+        label = _core.label(name, metadata, ttl)
+        body = _core.new_session(limits, allow, packages, checkpoints=checkpoints, environment=environment, **label)
         return self._hold(self._ask(models.SessionView, Call.change("POST", "/v1/sessions", json=body)))
 
-    def session_from_snapshot(self, snapshot: bytes | str | os.PathLike[str]) -> Session:
+    def session_from_snapshot(
+        self, snapshot: bytes | str | os.PathLike[str], *, environment: str | None = None
+    ) -> Session:
         """Starts a session from a snapshot: its bytes, or the path of its file."""
+        query = {} if environment is None else {"environment": environment}
         upload, _ = _core.source(snapshot, "snapshot")
         headers = {"Content-Type": "application/vnd.belljar.snapshot"}
-        call = Call.change("POST", "/v1/sessions/from-snapshot", upload=upload, headers=headers)
+        call = Call.change("POST", "/v1/sessions/from-snapshot", upload=upload, headers=headers, query=query)
         return self._hold(self._ask(models.SessionView, call))
 
     def attach(self, id: str) -> Session:
@@ -80,9 +94,13 @@ class Belljar:
         call = Call("GET", f"/v1/sessions/{_core.part(id)}")
         return Session(self, self._ask(models.SessionView, call))
 
-    def sessions(self) -> Iterator[models.SessionView]:
-        """All sessions of the tenant, oldest first."""
-        for page in self._pages(models.SessionPage, "/v1/sessions"):
+    def sessions(
+        self, *, name: str | None = None, metadata: tuple[str, str] | None = None
+    ) -> Iterator[models.SessionView]:
+        """The sessions of the tenant, oldest first: all, or those with this name, and this key and value."""
+        only = {"name": name, "metadata": None if metadata is None else "=".join(metadata)}
+        query = {key: value for key, value in only.items() if value is not None}
+        for page in self._pages(models.SessionPage, "/v1/sessions", query):
             for session in page.sessions:
                 yield session
 
@@ -114,8 +132,8 @@ class Belljar:
             for run in page.runs:
                 yield run
 
-    def _pages(self, model: type[PageT], path: str) -> Iterator[PageT]:
-        query: dict[str, str | int] = {"limit": 200}
+    def _pages(self, model: type[PageT], path: str, only: Json | None = None) -> Iterator[PageT]:
+        query: dict[str, str | int] = {"limit": 200, **(only or {})}
         while True:
             page = self._ask(model, Call("GET", path, query=query))
             yield page
@@ -144,6 +162,8 @@ class Belljar:
                     raise error from None
             except httpx.TransportError as failure:
                 error = self._access.unreachable(failure)
+                if call.once:
+                    raise error from failure
             except BelljarError as refusal:
                 error = refusal
             time.sleep(attempts.wait(error, call.final))
@@ -193,6 +213,8 @@ class Session:
         self._path = f"/v1/sessions/{_core.part(view.id)}"
         self.files = Files(client, self._path)
         """The files of its workspace."""
+        self.commands = Commands(client, self._path)
+        """Programs that run in it."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -217,6 +239,13 @@ class Session:
     def info(self) -> models.SessionView:
         """State and resource use (`use`) of the session. Waits for no cell, and does not wake the session."""
         return self._ask(models.SessionView, Call("GET", self._path))
+
+    def update(
+        self, *, name: str | None = None, metadata: Mapping[str, str] | None = None, ttl: int | None = None
+    ) -> models.SessionView:
+        """Changes name, metadata (all of it) or time to live (seconds from now; 0: none) of the session."""
+        body = _core.label(name, metadata, ttl)
+        return self._ask(models.SessionView, Call.change("PATCH", self._path, json=body))
 
     def run(
         self,

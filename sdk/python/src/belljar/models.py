@@ -59,16 +59,26 @@ class Subject(Model):
     """The subject of an approval.
 
     - `cell`: That a cell runs.
+    - `command`: That a command runs, outside of a run.
     - `call`: That a tool is called: by code which runs, or by the model itself.
     """
 
-    kind: Annotated[Literal["cell", "call"], _Word]
+    kind: Annotated[Literal["cell", "command", "call"], _Word]
 
     code: str | None = None
     """All of it. Only with `cell`."""
 
     risk: Risk | None = None
-    """Its capabilities. Only with `cell`."""
+    """Its capabilities. Only with `cell`, `command`."""
+
+    command: str | None = None
+    """The line for the shell. Only with `command`."""
+
+    directory: str | None = None
+    """Where it starts; `None`: in the workspace. Only with `command`."""
+
+    input: str | None = None
+    """Its standard input; `None`: nothing. Only with `command`."""
 
     number: int | None = None
     """Its number among the calls of the cell, from 1; 0 for a call of the model. Only with `call`."""
@@ -108,7 +118,7 @@ class ShownSubject(ShownMethods, Model):
     """The view of what is to be approved: complete, with deceptive characters escaped."""
 
     tool: str | None = None
-    """The tool, for a call."""
+    """The tool, for a call; `run_command` for a command."""
 
     findings: list[Finding]
     """Its capabilities."""
@@ -296,6 +306,9 @@ class ExceptionInfo(Model):
     type: str
     """Name of its type, with the module unless that is `builtins` or `__main__`."""
 
+    name: str | None = None
+    """`__name__` of its type. Empty in outcomes of older versions."""
+
     value: str
     """`str()` of it."""
 
@@ -309,20 +322,44 @@ class ExceptionInfo(Model):
     """The line of this cell where it came from."""
 
 
+RemedyOption = Annotated[Literal["packages", "network"], _Word]
+"""An option that a `Remedy` names."""
+
+
+SetBy = Annotated[Literal["library", "command", "service"], _Word]
+"""Who sets the options of a session."""
+
+
+class Remedy(Model):
+    """An option of the session that would let a failed cell succeed."""
+
+    option: RemedyOption
+    """The option."""
+
+    set_by: SetBy
+    """Who sets it."""
+
+    value: str | None = None
+    """The package or the host, if it is known."""
+
+
 class Output(Model):
     """The output of one stream."""
 
     text: str
-    """The text, cut in the middle with a mark if it was too long."""
+    """The text, cut in the middle with a mark if it was too long. Of a line with three or more
+    carriage returns, such as a progress bar, the last state. Without text that the program
+    cleared.
+    """
 
     bytes: int
     """Bytes that were written."""
 
     omitted_bytes: int
-    """Bytes that `text` leaves out."""
+    """Bytes that `text` leaves out at its mark."""
 
     file: str | None = None
-    """The file with the full text while the session lives, if `text` is cut."""
+    """The file with the full text while the session lives, if `text` leaves out some of a long one."""
 
     file_truncated: bool | None = None
     """Whether that file is complete."""
@@ -342,6 +379,18 @@ class Display(DisplayMethods, Model):
 
     parts: list[DisplayData]
     """The representations, best last."""
+
+    value: bool | None = None
+    """Whether it is the value of the cell's last expression."""
+
+    id: str | None = None
+    """Its id, if the program gave it one to change it later."""
+
+    update: bool | None = None
+    """Whether it replaces the newest display with its id. In an outcome: one of an earlier cell."""
+
+    metadata: dict[str, Any] | None = None
+    """What the program says about its representations, by MIME type."""
 
 
 class NameInfo(Model):
@@ -426,6 +475,12 @@ class Outcome(OutcomeMethods, Model):
 
     package: str | None = None
     """The package of a module that was not found, if the session may install it."""
+
+    remedy: Remedy | None = None
+    """The option that would let a failed cell succeed, if one would."""
+
+    installed: list[str] | None = None
+    """Packages that were installed for this cell, with their versions."""
 
     stdout_output: Output = Field(alias="stdout")
     """Output to descriptor 1."""
@@ -520,6 +575,110 @@ CheckpointPolicy = Annotated[Literal["off", "auto", "every"], _Word]
 """When checkpoints of a session are made."""
 
 
+CommandStream = Annotated[Literal["stdout", "stderr", "terminal"], _Word]
+"""Where a command wrote something."""
+
+
+CommandState = Annotated[Literal["running", "ended", "lost"], _Word]
+"""State of a command."""
+
+
+class CommandEvent(Model):
+    """One fact about a running command.
+
+    - `started`: The command has started. Only in the response to the request that started it.
+    - `output`: Output.
+    - `lost`: Output that is no longer kept.
+    - `end`: The end of the command, always the last event.
+    """
+
+    type: Annotated[Literal["started", "output", "lost", "end"], _Word]
+
+    pid: int | None = None
+    """Process id in the session. Only with `started`."""
+
+    stream: CommandStream | None = None
+    """Where it was written. Only with `output`."""
+
+    text: str | None = None
+    """The output. Bytes that are not UTF-8 are replaced. Only with `output`."""
+
+    next: int | None = None
+    """Position after it, in bytes: `from` of a later request. Only with `output`, `lost`."""
+
+    bytes: int | None = None
+    """Number of bytes. Only with `lost`."""
+
+    state: CommandState | None = None
+    """How it ended: `ended` or `lost`. Only with `end`."""
+
+    exit_code: int | None = None
+    """Exit code, unless a signal ended it. Only with `end`."""
+
+    signal: str | None = None
+    """Name of the signal that ended it, such as `SIGKILL`. Only with `end`."""
+
+    timed_out: bool | None = None
+    """Whether its timeout ended it. Only with `end`."""
+
+    lost_because: str | None = None
+    """Why its end is unknown, if it is lost. Only with `end`."""
+
+
+class CommandOutput(Model):
+    """The newest output of a command."""
+
+    omitted_bytes: int
+    """Number of bytes before it that are not kept."""
+
+    text: str
+    """The output. Bytes that are not UTF-8 are replaced."""
+
+
+class CommandView(Model):
+    """A running or ended command."""
+
+    argv: list[str]
+    """Program and arguments; after 4 KiB, they are cut with `…`."""
+
+    exit_code: int | None = None
+    """Exit code, unless a signal ended it."""
+
+    lost_because: str | None = None
+    """Why its end is unknown, if it is lost."""
+
+    pid: int
+    """Process id in the session."""
+
+    signal: str | None = None
+    """Name of the signal that ended it, such as `SIGKILL`."""
+
+    started_at: int
+    """Start time, in seconds since 1970."""
+
+    state: CommandState
+
+    stderr: CommandOutput | None = None
+
+    stdout: CommandOutput | None = None
+
+    terminal: CommandOutput | None = None
+
+    timed_out: bool
+    """Whether its timeout ended it."""
+
+
+class CommandList(Model):
+    """The commands of a session."""
+
+    commands: list[CommandView]
+    """Running ones and the last ended ones, oldest first, without output."""
+
+
+Computation = Annotated[Literal["total", "average", "median", "distinct", "largest", "smallest"], _Word]
+"""A computation over many values."""
+
+
 DeniedReason = Annotated[Literal["not_listed", "address_literal", "invalid_name", "refused_address", "host_mismatch", "not_tls", "no_server_name", "server_name_mismatch", "encrypted_hello"], _Word]
 """Why a network request was denied. Shown after the host, as in `Denial`."""
 
@@ -535,6 +694,48 @@ class Denial(Model):
 
     reason: DeniedReason
     """The reason."""
+
+
+class Doubt(Model):
+    """A reason why an answer is unverified.
+
+    - `nothing_run`: No code was run, and no tool was called.
+    - `last_call_failed`: The last code failed.
+    - `unseen`: No output shows a value of the answer.
+    - `written_in_code`: A value was printed, but it is written in the code that printed it.
+    - `file_missing`: A file that the answer names, or that the task requests, does not exist.
+    - `data_not_read`: No code read the files of the task.
+    - `name_omitted`: The task asks for a name, and the answer has none of the data.
+    - `number_omitted`: The task asks for a number, and the answer has none.
+    - `not_computed`: The task asks for a computation over many values, and the code did another one or none.
+    - `column_missing`: The task names a column that the data does not have.
+    - `column_exists`: The answer denies a column that the data has.
+    - `ignored`: The task names a value or a column of the data, and neither the code nor the result has it.
+    - `not_converted`: The data has another unit than the task asks for, and no code converts it.
+    """
+
+    kind: Annotated[Literal["nothing_run", "last_call_failed", "unseen", "written_in_code", "file_missing", "data_not_read", "name_omitted", "number_omitted", "not_computed", "column_missing", "column_exists", "ignored", "not_converted"], _Word]
+
+    value: str | None = None
+    """The value. Only with `unseen`, `written_in_code`."""
+
+    file: str | None = None
+    """Its name. Only with `file_missing`."""
+
+    computation: Computation | None = None
+    """The computation. Only with `not_computed`."""
+
+    column: str | None = None
+    """The column. Only with `column_missing`, `column_exists`."""
+
+    term: str | None = None
+    """The value or the column. Only with `ignored`."""
+
+    data_unit: str | None = None
+    """The unit of the data. Only with `not_converted`."""
+
+    task_unit: str | None = None
+    """The unit in the task. Only with `not_converted`."""
 
 
 class EditPreview(Model):
@@ -578,9 +779,18 @@ class TruncatedEvent(Model):
 
 
 class DisplayEvent(Display):
-    """A rich output."""
+    """A rich output. With `update` it replaces the newest display with the same `id`."""
 
     type: Literal["display"]
+
+
+class ClearedEvent(Model):
+    """The cell takes back its displays and output so far. The outcome leaves them out."""
+
+    type: Literal["cleared"]
+
+    wait: bool | None = None
+    """Whether to keep showing them until the next output."""
 
 
 class CalledEvent(Model):
@@ -643,6 +853,7 @@ EVENTS: dict[str, type[Model]] = {
     "output": OutputEvent,
     "truncated": TruncatedEvent,
     "display": DisplayEvent,
+    "cleared": ClearedEvent,
     "called": CalledEvent,
     "call_denied": CallDeniedEvent,
     "call_cancelled": CallCancelledEvent,
@@ -656,15 +867,17 @@ class Seen(Model):
 
     - `output`: In the result of a tool.
     - `task`: In the task itself.
+    - `file`: It is a file that the run made, or was given.
+    - `code`: Only in an output whose code has it as a constant: it was written, not computed.
     """
 
-    kind: Annotated[Literal["output", "task"], _Word]
+    kind: Annotated[Literal["output", "task", "file", "code"], _Word]
 
     step: int | None = None
-    """The step. Only with `output`."""
+    """The step. Only with `output`, `code`."""
 
     cell: int | None = None
-    """The cell, for a call of `python`. Only with `output`."""
+    """The cell, for a call of `python`. Only with `output`, `code`."""
 
     line: str | None = None
     """The line of the output that has it. Only with `output`."""
@@ -674,7 +887,9 @@ class Seen(Model):
 
 
 class Evidence(Model):
-    """A number or a quoted text in an answer."""
+    """A number, a quoted text or the name of a file in an answer. It shows where a value comes from, not
+    that it is right.
+    """
 
     value: str
     """As it stands in the answer."""
@@ -692,14 +907,6 @@ class ExampleFile(Model):
     name: str
 
 
-class InLanguages(Model):
-    """A text in each language."""
-
-    en: str
-
-    zh: str
-
-
 class ExampleView(Model):
     """An example task of demo mode."""
 
@@ -707,15 +914,18 @@ class ExampleView(Model):
 
     id: str
 
-    task: InLanguages
+    task: dict[str, Any]
+    """Task, by language code."""
 
-    title: InLanguages
+    title: dict[str, Any]
+    """Title, by language code."""
 
 
 class ExitReason(Model):
     """Why a run ended.
 
-    - `answered`: The model answered.
+    - `answered`: The model answered, and no check found a doubt.
+    - `unverified`: The model answered, and kept to an answer that is not proven.
     - `model_failed`: The request to the model failed.
     - `not_understood`: The model's replies could not be understood, several times in a row.
     - `repetition`: It repeated the same actions.
@@ -723,7 +933,10 @@ class ExitReason(Model):
     - `stopped`: The caller ended it.
     """
 
-    kind: Annotated[Literal["answered", "model_failed", "not_understood", "repetition", "budget", "stopped"], _Word]
+    kind: Annotated[Literal["answered", "unverified", "model_failed", "not_understood", "repetition", "budget", "stopped"], _Word]
+
+    doubts: list[Doubt] | None = None
+    """Why not. Only with `unverified`."""
 
     error: str | None = None
     """Why. Only with `model_failed`."""
@@ -776,6 +989,19 @@ class LimitsView(Model):
     workspace_bytes: int
 
 
+PackagePolicy = Annotated[Literal["deny", "allow", "any"], _Word]
+"""Which packages a session may install."""
+
+
+class PackagesView(Model):
+    """Package policy of a session."""
+
+    allow: list[str] | None = None
+    """The permitted names, if the policy is `allow`."""
+
+    policy: PackagePolicy
+
+
 SessionState = Annotated[Literal["awake", "hibernated", "ended"], _Word]
 """State of a session."""
 
@@ -813,12 +1039,24 @@ class SessionView(Model):
     environment: str
     """Environment of the session."""
 
+    expires_at: int | None = None
+    """When the session ends by itself, in seconds since 1970."""
+
     forked_from: str | None = None
     """Id of the session that this is a fork of."""
 
     id: str
 
     limits: LimitsView
+
+    lost_because: str | None = None
+    """Why a restart of the service lost the session, if it did."""
+
+    metadata: dict[str, Any] | None = None
+
+    name: str | None = None
+
+    packages: PackagesView
 
     state: SessionState
 
@@ -876,6 +1114,9 @@ class Me(Model):
 
     demo: bool
     """Whether the service is in demo mode."""
+
+    environments: list[str]
+    """Environments that a session may choose, the default first."""
 
     is_admin_address: bool
     """Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions."""
@@ -956,7 +1197,7 @@ class Problem(Model):
     """Path of the page about this code, on this server."""
 
 
-RunState = Annotated[Literal["running", "waits", "answered", "ended", "interrupted"], _Word]
+RunState = Annotated[Literal["running", "waits", "answered", "unverified", "ended", "interrupted"], _Word]
 """State of a run."""
 
 
@@ -1021,7 +1262,7 @@ class RunView(RunBrief):
     """A run."""
 
     answer: str | None = None
-    """Answer, or the best one so far."""
+    """Answer; in state `unverified` it is not proven, and `reason` has the doubts."""
 
     approvals: Policy
 
@@ -1035,6 +1276,9 @@ class RunView(RunBrief):
     evidence: list[Evidence]
 
     language: Language
+
+    last_output: str | None = None
+    """Last output of a run without an answer. It is not an answer."""
 
     not_kept: list[NotKept] | None = None
 
@@ -1083,3 +1327,7 @@ class StepPage(Model):
     """Whether more steps follow."""
 
     steps: list[StepView]
+
+
+ToolAsked = Annotated[Literal["plan", "read_file"], _Word]
+"""A tool of the host."""

@@ -399,7 +399,8 @@ export interface paths {
         delete: operations["delete_session"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Changes name, metadata or time to live of a session. */
+        patch: operations["update_session"];
         trace?: never;
     };
     "/v1/sessions/{id}/archive": {
@@ -501,6 +502,134 @@ export interface paths {
         post?: never;
         /** Deletes a named checkpoint. */
         delete: operations["forget_checkpoint"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the commands of a session. */
+        get: operations["list_commands"];
+        put?: never;
+        /**
+         * Runs a command in a session, also while a cell runs.
+         * @description In the foreground, waits for its end; with `Accept: text/event-stream`, streams its events. It is killed
+         *     if the client disconnects. In the background, returns at once.
+         */
+        post: operations["run_command"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/commands/{pid}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a command, with its newest output. */
+        get: operations["show_command"];
+        put?: never;
+        post?: never;
+        /** Kills a command and its children. No effect on an ended one, which stays listed. */
+        delete: operations["kill_command"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/commands/{pid}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Streams the events of a command, from a position in its output to its end. */
+        get: operations["stream_command"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/commands/{pid}/input": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Writes to the standard input or the terminal of a command. Waits while the program does not read. */
+        post: operations["write_input"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/commands/{pid}/resize": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Changes the size of a command's terminal. */
+        post: operations["resize_terminal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/commands/{pid}/signal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sends a signal to a command and its children. No effect on an ended one. */
+        post: operations["signal_command"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/commands/{pid}/terminal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Opens a WebSocket to the terminal of a command: bytes as binary messages in both directions, `resize` in and `end` out
+         *     as JSON text messages. Begins with the output that is kept.
+         */
+        get: operations["open_terminal"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1073,6 +1202,122 @@ export interface components {
             /** @description Name of the checkpoint, if it has one. */
             name?: string | null;
         };
+        /** @description One fact about a running command. */
+        CommandEvent: {
+            /** @constant */
+            type: "started";
+            /**
+             * Format: int32
+             * @description Process id in the session.
+             */
+            pid: number;
+        } | {
+            /** @constant */
+            type: "output";
+            /** @description Where it was written. */
+            stream: components["schemas"]["CommandStream"];
+            /** @description The output. Bytes that are not UTF-8 are replaced. */
+            text: string;
+            /**
+             * Format: uint64
+             * @description Position after it, in bytes: `from` of a later request.
+             */
+            next: number;
+        } | {
+            /** @constant */
+            type: "lost";
+            /**
+             * Format: uint64
+             * @description Number of bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description Position after them.
+             */
+            next: number;
+        } | {
+            /** @constant */
+            type: "end";
+            /** @description How it ended: `ended` or `lost`. */
+            state: components["schemas"]["CommandState"];
+            /**
+             * Format: int32
+             * @description Exit code, unless a signal ended it.
+             */
+            exit_code?: number | null;
+            /** @description Name of the signal that ended it, such as `SIGKILL`. */
+            signal?: string | null;
+            /** @description Whether its timeout ended it. */
+            timed_out: boolean;
+            /** @description Why its end is unknown, if it is lost. */
+            lost_because?: string | null;
+        };
+        /** @description Input for a command: `text` or `base64`, and whether it is the last. */
+        CommandInput: {
+            /** @description Input as bytes in Base64. */
+            base64?: string | null;
+            /** @description Whether to close standard input after it. A terminal gets Ctrl-D. */
+            close?: boolean;
+            /** @description Input as text. */
+            text?: string | null;
+        };
+        /** @description The commands of a session. */
+        CommandList: {
+            /** @description Running ones and the last ended ones, oldest first, without output. */
+            commands: components["schemas"]["CommandView"][];
+        };
+        /** @description The newest output of a command. */
+        CommandOutput: {
+            /**
+             * Format: int64
+             * @description Number of bytes before it that are not kept.
+             */
+            omitted_bytes: number;
+            /** @description The output. Bytes that are not UTF-8 are replaced. */
+            text: string;
+        };
+        /** @description A signal for a command. */
+        CommandSignal: {
+            /** @description Name of the signal, such as `SIGINT`. */
+            signal: string;
+        };
+        /** @description State of a command. */
+        CommandState: "running" | "ended" | "lost";
+        /** @description Where a command wrote something. */
+        CommandStream: "stdout" | "stderr" | "terminal";
+        /** @description A running or ended command. */
+        CommandView: {
+            /** @description Program and arguments; after 4 KiB, they are cut with `…`. */
+            argv: string[];
+            /**
+             * Format: int32
+             * @description Exit code, unless a signal ended it.
+             */
+            exit_code?: number | null;
+            /** @description Why its end is unknown, if it is lost. */
+            lost_because?: string | null;
+            /**
+             * Format: int32
+             * @description Process id in the session.
+             */
+            pid: number;
+            /** @description Name of the signal that ended it, such as `SIGKILL`. */
+            signal?: string | null;
+            /**
+             * Format: int64
+             * @description Start time, in seconds since 1970.
+             */
+            started_at: number;
+            state: components["schemas"]["CommandState"];
+            stderr?: components["schemas"]["CommandOutput"] | null;
+            stdout?: components["schemas"]["CommandOutput"] | null;
+            terminal?: components["schemas"]["CommandOutput"] | null;
+            /** @description Whether its timeout ended it. */
+            timed_out: boolean;
+        };
+        /** @description A computation over many values. */
+        Computation: "total" | "average" | "median" | "distinct" | "largest" | "smallest";
         /** @description A checkpoint to make. */
         CreateCheckpoint: {
             /** @description Name; replaces a checkpoint of the same name. */
@@ -1096,10 +1341,24 @@ export interface components {
         /** @description Options of a new session. Omitted fields have the service's defaults. */
         CreateSession: {
             checkpoints?: components["schemas"]["CheckpointPolicy"] | null;
+            /** @description One of the environments that the service offers. */
+            environment?: string | null;
             /** @description Resource limits, at most the service's maximum. */
             limits?: components["schemas"]["LimitsAsked"];
+            /** @description Metadata: at most 16 strings. A change replaces all of it. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /** @description Name: a label, at most 100 characters. */
+            name?: string | null;
             /** @description Network access [default: none]. */
             network?: components["schemas"]["NetworkAsked"];
+            packages?: components["schemas"]["PackagesAsked"] | null;
+            /**
+             * Format: int64
+             * @description Seconds after which the session ends, used or not [default: 0, never].
+             */
+            ttl_seconds?: number | null;
         };
         /** @description Decision about a pending approval. */
         Decide: {
@@ -1170,11 +1429,80 @@ export interface components {
         Display: {
             /** @description The representations, best last. */
             parts: components["schemas"]["DisplayData"][];
+            /** @description Whether it is the value of the cell's last expression. */
+            value?: boolean;
+            /** @description Its id, if the program gave it one to change it later. */
+            id?: string | null;
+            /** @description Whether it replaces the newest display with its id. In an outcome: one of an earlier cell. */
+            update?: boolean;
+            /** @description What the program says about its representations, by MIME type. */
+            metadata?: {
+                [key: string]: unknown;
+            };
         };
         DisplayData: {
             mime: string;
             text?: string | null;
             base64?: string | null;
+        };
+        /** @description A reason why an answer is unverified. */
+        Doubt: {
+            /** @constant */
+            kind: "nothing_run";
+        } | {
+            /** @constant */
+            kind: "last_call_failed";
+        } | {
+            /** @constant */
+            kind: "unseen";
+            /** @description The value. */
+            value: string;
+        } | {
+            /** @constant */
+            kind: "written_in_code";
+            /** @description The value. */
+            value: string;
+        } | {
+            /** @constant */
+            kind: "file_missing";
+            /** @description Its name. */
+            file: string;
+        } | {
+            /** @constant */
+            kind: "data_not_read";
+        } | {
+            /** @constant */
+            kind: "name_omitted";
+        } | {
+            /** @constant */
+            kind: "number_omitted";
+        } | {
+            /** @constant */
+            kind: "not_computed";
+            /** @description The computation. */
+            computation: components["schemas"]["Computation"];
+        } | {
+            /** @constant */
+            kind: "column_missing";
+            /** @description The column. */
+            column: string;
+        } | {
+            /** @constant */
+            kind: "column_exists";
+            /** @description The column. */
+            column: string;
+        } | {
+            /** @constant */
+            kind: "ignored";
+            /** @description The value or the column. */
+            term: string;
+        } | {
+            /** @constant */
+            kind: "not_converted";
+            /** @description The unit of the data. */
+            data_unit: string;
+            /** @description The unit in the task. */
+            task_unit: string;
         };
         /** @description Durations of a cell. */
         Durations: {
@@ -1207,8 +1535,10 @@ export interface components {
         Ending: {
             /** @description Why. */
             reason: components["schemas"]["ExitReason"];
-            /** @description The answer, or the best there is. */
+            /** @description The answer; its reason says whether it is unverified. */
             answer?: string | null;
+            /** @description The last output of a successful cell, if there is no answer. It is not an answer. */
+            last_output?: string | null;
             /**
              * @description The evidence for the values in it.
              * @default []
@@ -1253,6 +1583,11 @@ export interface components {
             type: "display";
         }) | {
             /** @constant */
+            type: "cleared";
+            /** @description Whether to keep showing them until the next output. */
+            wait?: boolean;
+        } | {
+            /** @constant */
             type: "called";
             /** @description The id of the call, for the answer. */
             call: components["schemas"]["CallId"];
@@ -1283,7 +1618,10 @@ export interface components {
             /** @constant */
             type: "outcome";
         });
-        /** @description A number or a quoted text in an answer. */
+        /**
+         * @description A number, a quoted text or the name of a file in an answer. It shows where a value comes from, not
+         *     that it is right.
+         */
         Evidence: {
             /** @description As it stands in the answer. */
             value: string;
@@ -1300,13 +1638,24 @@ export interface components {
         ExampleView: {
             files: components["schemas"]["ExampleFile"][];
             id: string;
-            task: components["schemas"]["InLanguages"];
-            title: components["schemas"]["InLanguages"];
+            /** @description Task, by language code. */
+            task: {
+                [key: string]: string;
+            };
+            /** @description Title, by language code. */
+            title: {
+                [key: string]: string;
+            };
         };
         /** @description An exception of Python. */
         ExceptionInfo: {
             /** @description Name of its type, with the module unless that is `builtins` or `__main__`. */
             type: string;
+            /**
+             * @description `__name__` of its type. Empty in outcomes of older versions.
+             * @default
+             */
+            name: string;
             /** @description `str()` of it. */
             value: string;
             /** @description `repr()` of it. */
@@ -1324,6 +1673,11 @@ export interface components {
         ExitReason: {
             /** @constant */
             kind: "answered";
+        } | {
+            /** @constant */
+            kind: "unverified";
+            /** @description Why not. */
+            doubts: components["schemas"]["Doubt"][];
         } | {
             /** @constant */
             kind: "model_failed";
@@ -1457,11 +1811,6 @@ export interface components {
              */
             direct: boolean;
         };
-        /** @description A text in each language. */
-        InLanguages: {
-            en: string;
-            zh: string;
-        };
         /** @description Whether a cell was interrupted. */
         Interrupted: {
             /** @description False if no cell was running. */
@@ -1545,6 +1894,8 @@ export interface components {
             budget: components["schemas"]["Budget"];
             /** @description Whether the service is in demo mode. */
             demo: boolean;
+            /** @description Environments that a session may choose, the default first. */
+            environments: string[];
             /** @description Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions. */
             is_admin_address: boolean;
             /** @description Models for runs, the default first. */
@@ -1629,6 +1980,10 @@ export interface components {
             exception?: components["schemas"]["ExceptionInfo"] | null;
             /** @description The package of a module that was not found, if the session may install it. */
             package?: string | null;
+            /** @description The option that would let a failed cell succeed, if one would. */
+            remedy?: components["schemas"]["Remedy"] | null;
+            /** @description Packages that were installed for this cell, with their versions. */
+            installed?: string[];
             /** @description Output to descriptor 1. */
             stdout: components["schemas"]["Output"];
             /** @description Output to descriptor 2. */
@@ -1670,7 +2025,11 @@ export interface components {
         };
         /** @description The output of one stream. */
         Output: {
-            /** @description The text, cut in the middle with a mark if it was too long. */
+            /**
+             * @description The text, cut in the middle with a mark if it was too long. Of a line with three or more
+             *     carriage returns, such as a progress bar, the last state. Without text that the program
+             *     cleared.
+             */
             text: string;
             /**
              * Format: uint64
@@ -1679,13 +2038,29 @@ export interface components {
             bytes: number;
             /**
              * Format: uint64
-             * @description Bytes that `text` leaves out.
+             * @description Bytes that `text` leaves out at its mark.
              */
             omitted_bytes: number;
-            /** @description The file with the full text while the session lives, if `text` is cut. */
+            /** @description The file with the full text while the session lives, if `text` leaves out some of a long one. */
             file?: string | null;
             /** @description Whether that file is complete. */
             file_truncated?: boolean;
+        };
+        /**
+         * @description Which packages a session may install.
+         * @enum {string}
+         */
+        PackagePolicy: "deny" | "allow" | "any";
+        /** @description Packages that a session may install. */
+        PackagesAsked: {
+            /** @description Names, each permitted by the service; none for no packages. Dependencies are included. */
+            allow?: string[];
+        };
+        /** @description Package policy of a session. */
+        PackagesView: {
+            /** @description The permitted names, if the policy is `allow`. */
+            allow?: string[];
+            policy: components["schemas"]["PackagePolicy"];
         };
         /** @description The run that another one continues. */
         Parent: {
@@ -1798,6 +2173,17 @@ export interface components {
             name: string;
             why: string;
         };
+        /** @description An option of the session that would let a failed cell succeed. */
+        Remedy: {
+            /** @description The option. */
+            option: components["schemas"]["RemedyOption"];
+            /** @description Who sets it. */
+            set_by: components["schemas"]["SetBy"];
+            /** @description The package or the host, if it is known. */
+            value?: string | null;
+        };
+        /** @description An option that a [`Remedy`] names. */
+        RemedyOption: "packages" | "network";
         /** @description A complete reply. */
         Reply: {
             /** @description Its text. */
@@ -1858,6 +2244,29 @@ export interface components {
             wall_time_ms?: number | null;
             /** @description What to do if another cell is running. */
             when_busy?: components["schemas"]["WhenBusyAsked"];
+        };
+        /** @description A command to run: `command` or `argv`. */
+        RunCommand: {
+            /** @description Program and arguments. Not together with `command`. */
+            argv?: string[] | null;
+            /** @description Whether to return at once, and let the command run without a client. */
+            background?: boolean;
+            /** @description Line for the shell, `/bin/sh`. Not together with `argv`. */
+            command?: string | null;
+            /** @description Directory to start in, relative to the workspace [default: the workspace]. */
+            directory?: string | null;
+            /** @description Text for standard input, which is closed after it. Not together with `terminal`. */
+            input?: string | null;
+            terminal?: components["schemas"]["TerminalSizeAsked"] | null;
+            /**
+             * Format: int64
+             * @description Time limit, in milliseconds [default: 10 minutes in the foreground, none in the background].
+             */
+            timeout_ms?: number | null;
+            /** @description Environment variables of this command. Never logged, and never returned. */
+            variables?: {
+                [key: string]: string;
+            };
         };
         /** @description One fact about a run. The journal has them in order; folding them yields the run. */
         RunEvent: (components["schemas"]["Start"] & {
@@ -2077,10 +2486,10 @@ export interface components {
          * @description State of a run.
          * @enum {string}
          */
-        RunState: "running" | "waits" | "answered" | "ended" | "interrupted";
+        RunState: "running" | "waits" | "answered" | "unverified" | "ended" | "interrupted";
         /** @description A run. */
         RunView: components["schemas"]["RunBrief"] & {
-            /** @description Answer, or the best one so far. */
+            /** @description Answer; in state `unverified` it is not proven, and `reason` has the doubts. */
             answer?: string | null;
             approvals: components["schemas"]["Policy"];
             artifacts: components["schemas"]["Artifact"][];
@@ -2092,6 +2501,8 @@ export interface components {
             events: number;
             evidence: components["schemas"]["Evidence"][];
             language: components["schemas"]["Language"];
+            /** @description Last output of a run without an answer. It is not an answer. */
+            last_output?: string | null;
             not_kept?: components["schemas"]["NotKept"][];
             /**
              * Format: int64
@@ -2126,6 +2537,22 @@ export interface components {
         } | {
             /** @constant */
             kind: "task";
+        } | {
+            /** @constant */
+            kind: "file";
+        } | {
+            /** @constant */
+            kind: "code";
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The cell.
+             */
+            cell?: number | null;
         };
         /** @description A page of sessions. */
         SessionPage: {
@@ -2157,13 +2584,27 @@ export interface components {
             created_at: number;
             /** @description Environment of the session. */
             environment: string;
+            /**
+             * Format: int64
+             * @description When the session ends by itself, in seconds since 1970.
+             */
+            expires_at?: number | null;
             /** @description Id of the session that this is a fork of. */
             forked_from?: string | null;
             id: string;
             limits: components["schemas"]["LimitsView"];
+            /** @description Why a restart of the service lost the session, if it did. */
+            lost_because?: string | null;
+            metadata?: {
+                [key: string]: string;
+            };
+            name?: string | null;
+            packages: components["schemas"]["PackagesView"];
             state: components["schemas"]["SessionState"];
             use?: components["schemas"]["UseView"] | null;
         };
+        /** @description Who sets the options of a session. */
+        SetBy: "library" | "command" | "service";
         /** @description New approval policy. */
         SetPolicy: {
             approvals: components["schemas"]["PolicyAsked"];
@@ -2193,7 +2634,7 @@ export interface components {
         };
         /** @description The view of what is to be approved: complete, with deceptive characters escaped. */
         ShownSubject: {
-            /** @description The tool, for a call. */
+            /** @description The tool, for a call; `run_command` for a command. */
             tool?: string | null;
             /** @description Its capabilities. */
             findings: components["schemas"]["Finding"][];
@@ -2269,6 +2710,11 @@ export interface components {
              * @default english
              */
             language: components["schemas"]["Language"];
+            /**
+             * @description The version of the prompts in that language, set when the run starts. Other prompts may lead to
+             *     other requests.
+             */
+            prompts?: string | null;
             /** @description The budget. */
             budget: components["schemas"]["Budget"];
             /**
@@ -2351,6 +2797,17 @@ export interface components {
             risk: components["schemas"]["Risk"];
         } | {
             /** @constant */
+            kind: "command";
+            /** @description The line for the shell. */
+            command: string;
+            /** @description Where it starts; `None`: in the workspace. */
+            directory?: string | null;
+            /** @description Its standard input; `None`: nothing. */
+            input?: string | null;
+            /** @description Its capabilities. */
+            risk: components["schemas"]["Risk"];
+        } | {
+            /** @constant */
             kind: "call";
             /**
              * Format: uint32
@@ -2377,6 +2834,13 @@ export interface components {
             head?: string;
             /** @description Its contents. */
             contents: components["schemas"]["BlobRef"];
+        };
+        /** @description Size of a terminal, in characters. */
+        TerminalSizeAsked: {
+            /** Format: int32 */
+            columns: number;
+            /** Format: int32 */
+            rows: number;
         };
         /** @description The answer to a call by code of a cell. */
         ToolAnswer: {
@@ -2462,6 +2926,20 @@ export interface components {
              * @description Denials that were only counted, because their channel was full.
              */
             denials_unreported: number;
+        };
+        /** @description Requested changes of a session. Omitted fields stay as they are. */
+        UpdateSession: {
+            /** @description Metadata: at most 16 strings. A change replaces all of it. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /** @description Name; empty for none. */
+            name?: string | null;
+            /**
+             * Format: int64
+             * @description Seconds from now after which the session ends; 0 for never.
+             */
+            ttl_seconds?: number | null;
         };
         /** @description Tokens of one request and its reply. */
         Usage: {
@@ -3287,6 +3765,10 @@ export interface operations {
                 limit?: number;
                 /** @description `next_cursor` of the previous page. */
                 cursor?: string;
+                /** @description Only sessions of this name. */
+                name?: string;
+                /** @description Only sessions with this metadata: `KEY=VALUE`. */
+                metadata?: string;
             };
             header?: never;
             path?: never;
@@ -3352,7 +3834,10 @@ export interface operations {
     };
     load_snapshot: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description One of the environments that the service offers. */
+                environment?: string;
+            };
             header?: {
                 /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
@@ -3449,6 +3934,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_session: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["UpdateSession"];
+            };
+        };
+        responses: {
+            /** @description The session. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
             };
             /** @description A problem. */
             default: {
@@ -3736,6 +4260,367 @@ export interface operations {
         responses: {
             /** @description Deleted. */
             204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_commands: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The commands. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandList"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_command: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RunCommand"];
+            };
+        };
+        responses: {
+            /** @description The ended command, or its events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandView"];
+                    "text/event-stream": {
+                        /** @description Position after the event, in bytes of the output. */
+                        id: string;
+                        /** @description `type` of the event. */
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+            /** @description The running command. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_command: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Process id of the command. */
+                pid: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The command. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    kill_command: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Process id of the command. */
+                pid: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Killed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stream_command: {
+        parameters: {
+            query?: {
+                /** @description Position in the output, in bytes [default: 0]. */
+                from?: number;
+            };
+            header?: {
+                /** @description Id of the last received event, instead of `from`. */
+                "Last-Event-ID"?: number | null;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Process id of the command. */
+                pid: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The later events; `id` is the position after each. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @description Position after the event, in bytes of the output. */
+                        id: string;
+                        /** @description `type` of the event. */
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    write_input: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Process id of the command. */
+                pid: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CommandInput"];
+            };
+        };
+        responses: {
+            /** @description Written. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resize_terminal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Process id of the command. */
+                pid: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TerminalSizeAsked"];
+            };
+        };
+        responses: {
+            /** @description Changed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    signal_command: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Process id of the command. */
+                pid: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CommandSignal"];
+            };
+        };
+        responses: {
+            /** @description Sent. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    open_terminal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `belljar`; plus `belljar.key.KEY` if the client cannot send `Authorization`. */
+                "Sec-WebSocket-Protocol"?: string | null;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Process id of the command. */
+                pid: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The WebSocket is open. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is not a WebSocket upgrade. */
+            426: {
                 headers: {
                     [name: string]: unknown;
                 };

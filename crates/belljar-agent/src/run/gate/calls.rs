@@ -3,7 +3,6 @@
 //! The host would deny them, in the middle of a cell. Here too what is not certain is let through.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
 
 use belljar_protocol::{GuestParameter, Language};
 use belljar_sandbox::ToolSignature;
@@ -369,61 +368,26 @@ pub(crate) fn words_wrong_calls(wrong: &[WrongCall], language: Language) -> Stri
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         names.join(", ")
     };
-    let mut text = String::from(match language {
-        Language::English => "The code was not run: calls of tools in it are wrong.",
-        Language::Chinese => "代码未运行：其中的工具调用有误。",
-    });
+    let texts = language.prompts();
+    let mut text = texts.wrong_calls.to_owned();
     for WrongCall { line, tool, wrong } in wrong {
-        let _ = match language {
-            Language::English => write!(text, "\n- line {line}: "),
-            Language::Chinese => write!(text, "\n- 第 {line} 行："),
-        };
-        let _ = match (wrong, language) {
-            (Wrong::NoTool { there }, Language::English) if there.is_empty() => {
-                write!(
-                    text,
-                    "there is no `tools.{tool}`; this session has no tools"
-                )
+        text.push_str(&texts.wrong_call_line(*line));
+        match wrong {
+            Wrong::NoTool { there } if there.is_empty() => text.push_str(&texts.no_tools(tool)),
+            Wrong::NoTool { there } => text.push_str(&texts.no_such_tool(tool, &quoted(there))),
+            Wrong::Arguments { signature, fault } => {
+                text.push_str(&match fault {
+                    Fault::NoParameter(name) => texts.no_parameter(name),
+                    Fault::TooMany(given) => texts.too_many_arguments(*given),
+                    Fault::Twice(name) => texts.two_values(name),
+                    Fault::Missing(names) => texts.missing_arguments(&quoted(names)),
+                    Fault::Misfit(why) => why.clone(),
+                });
+                text.push_str(&texts.call_form(signature));
             }
-            (Wrong::NoTool { there }, Language::Chinese) if there.is_empty() => {
-                write!(text, "没有 `tools.{tool}`；本会话没有工具")
-            }
-            (Wrong::NoTool { there }, Language::English) => {
-                write!(
-                    text,
-                    "there is no `tools.{tool}`; there are: {}",
-                    quoted(there)
-                )
-            }
-            (Wrong::NoTool { there }, Language::Chinese) => {
-                write!(text, "没有 `tools.{tool}`；可用的有：{}", quoted(there))
-            }
-            (Wrong::Arguments { signature, fault }, Language::English) => {
-                let _ = match fault {
-                    Fault::NoParameter(name) => write!(text, "no parameter `{name}`"),
-                    Fault::TooMany(given) => write!(text, "{given} arguments are too many"),
-                    Fault::Twice(name) => write!(text, "two values for `{name}`"),
-                    Fault::Missing(names) => write!(text, "{} is missing", quoted(names)),
-                    Fault::Misfit(why) => write!(text, "{why}"),
-                };
-                write!(text, "; it is `tools.{signature}`")
-            }
-            (Wrong::Arguments { signature, fault }, Language::Chinese) => {
-                let _ = match fault {
-                    Fault::NoParameter(name) => write!(text, "没有参数 `{name}`"),
-                    Fault::TooMany(given) => write!(text, "{given} 个参数过多"),
-                    Fault::Twice(name) => write!(text, "`{name}` 有两个值"),
-                    Fault::Missing(names) => write!(text, "缺少 {}", quoted(names)),
-                    Fault::Misfit(why) => write!(text, "{why}"),
-                };
-                write!(text, "；正确形式为 `tools.{signature}`")
-            }
-        };
+        }
     }
-    text.push_str(match language {
-        Language::English => "\nRun the whole of it again, corrected.",
-        Language::Chinese => "\n请改正后重新运行全部代码。",
-    });
+    text.push_str(texts.wrong_calls_again);
     text
 }
 

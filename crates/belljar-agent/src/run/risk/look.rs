@@ -78,6 +78,27 @@ impl<'e> Look<'e> {
         }
     }
 
+    /// Commands of the shell, in code that is no Python but may be for `IPython`.
+    pub(super) fn commands(&mut self, code: &str) {
+        let starts = self.lines.clone();
+        for (line, at) in code.split('\n').zip(starts) {
+            let line = line.trim();
+            let command = match line.split_once('=') {
+                Some((_, value)) if value.trim_start().starts_with('!') => value.trim_start(),
+                _ => line,
+            };
+            let is_script = ["%%bash", "%%sh"].iter().any(|mark| line.starts_with(mark));
+            let words = command
+                .strip_prefix('!')
+                .unwrap_or_default()
+                .split_whitespace();
+            let is_install = super::reach::is_install(words.take(50));
+            if is_script || command.starts_with('!') && !is_install {
+                self.find(Capability::Processes, &shown(line), at);
+            }
+        }
+    }
+
     /// A module that is imported.
     pub(super) fn imported(&mut self, module: &str, at: usize) {
         let first = known::first_of(module);

@@ -222,7 +222,22 @@ const TABLE: &[(&str, &[&str])] = &[
         ],
     ),
     // Unknown.
-    ("x = 1\n!ls", &["2 unknown code that is not Python"]),
+    (
+        "x = 1\n!ls",
+        &["2 processes !ls", "2 unknown code that is not Python"],
+    ),
+    (
+        "names = !ls",
+        &[
+            "1 processes names = !ls",
+            "1 unknown code that is not Python",
+        ],
+    ),
+    (
+        "%%bash\nrm -r data",
+        &["1 processes %%bash", "1 unknown code that is not Python"],
+    ),
+    ("text = \"\"\"\n!ls\n\"\"\"", &[]),
     ("eval(s)", &["1 unknown eval"]),
     (
         "e = exec\ne('x')",

@@ -10,108 +10,69 @@ use super::{PlanChange, PlanTree, PlanUpdate, TaskStatus};
 impl PlanUpdate {
     /// What the model gets back: what changed, the checklist, the statistics, what is ready.
     pub fn text(&self, language: Language) -> String {
-        let english = language == Language::English;
-        let mut out = String::new();
-        let heading = |out: &mut String, words: [&str; 2]| {
-            let _ = writeln!(out, "### {}", words[usize::from(!english)]);
-        };
-        heading(&mut out, ["Changes", "变更总结"]);
-        let _ = writeln!(out, "{}", self.summary(language));
-        heading(&mut out, ["Checklist", "Markdown 清单"]);
-        out.push_str(&self.tree.checklist(language));
-        heading(&mut out, ["Statistics", "状态统计"]);
+        let texts = language.prompts();
         let statistics = &self.statistics;
-        let counts: Vec<String> = statistics
-            .by_status
-            .iter()
-            .map(|(status, count)| format!("{} {count}", status.word(language)))
-            .collect();
-        let done = statistics.percent(TaskStatus::Completed);
-        let (total, counts) = (
+        let counts = statistics.by_status.iter();
+        let counts = counts.map(|(status, count)| format!("{} {count}", status.word(language)));
+        let counts = texts.plan_counts(
             statistics.total,
-            counts.join(if english { ", " } else { "，" }),
+            &counts.collect::<Vec<_>>(),
+            statistics.percent(TaskStatus::Completed),
         );
-        let _ = if english {
-            writeln!(out, "{total} tasks: {counts}; {done} % completed")
-        } else {
-            writeln!(out, "共 {total} 项：{counts}；完成率 {done}%")
+        let ready = match &self.ready[..] {
+            [] => texts.plan_none_ready.to_owned(),
+            names => texts.plan_names_ready(names),
         };
-        heading(&mut out, ["Ready to be done", "可执行的任务"]);
-        let ready = match (&self.ready[..], english) {
-            ([], true) => "none".into(),
-            ([], false) => "无".into(),
-            (names, true) => names.join(", "),
-            (names, false) => names.join("、"),
-        };
-        let _ = writeln!(out, "{ready}");
-        out
+        // The checklist ends its lines itself.
+        format!(
+            "### {}\n{}\n### {}\n{}### {}\n{counts}\n### {}\n{ready}\n",
+            texts.plan_changes,
+            self.summary(language),
+            texts.plan_checklist,
+            self.tree.checklist(language),
+            texts.plan_statistics,
+            texts.plan_ready,
+        )
     }
 
     /// What changed, a line for each kind.
     pub fn summary(&self, language: Language) -> String {
-        let english = language == Language::English;
-        let root = if english { "root" } else { "根节点" };
-        let comma = if english { ", " } else { "，" };
-        let mut lines = Vec::new();
-        if self.first {
-            let line = ["✅ The plan was made", "✅ 首次创建计划树"];
-            lines.push(line[usize::from(!english)].to_owned());
-        }
-        let mut line = |label: [&str; 2], items: Vec<String>| {
-            if !items.is_empty() {
-                let label = label[usize::from(!english)];
-                lines.push(format!("{label}{}", items.join(comma)));
-            }
-        };
-        let items = |pick: &dyn Fn(&PlanChange) -> Option<String>| -> Vec<String> {
-            self.changes.iter().filter_map(pick).collect()
-        };
-        line(
-            ["🆕 Added: ", "🆕 新增任务："],
-            items(&|change| match change {
-                PlanChange::Added { name } => Some(name.clone()),
-                _ => None,
-            }),
-        );
-        line(
-            ["🗑️ Removed: ", "🗑️ 删除任务："],
-            items(&|change| match change {
-                PlanChange::Removed { name } => Some(name.clone()),
-                _ => None,
-            }),
-        );
-        line(
-            ["🔄 Status: ", "🔄 状态变更："],
-            items(&|change| match change {
+        let texts = language.prompts();
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        let (mut status, mut moved) = (Vec::new(), Vec::new());
+        for change in &self.changes {
+            match change {
+                PlanChange::Added { name } => added.push(name.clone()),
+                PlanChange::Removed { name } => removed.push(name.clone()),
                 PlanChange::Status { name, from, to } => {
                     let (from, to) = (from.word(language), to.word(language));
-                    Some(if english {
-                        format!("{name} ({from} → {to})")
-                    } else {
-                        format!("{name}（{from} → {to}）")
-                    })
+                    status.push(texts.plan_status_change(name, from, to));
                 }
-                _ => None,
-            }),
-        );
-        line(
-            ["📌 Moved: ", "📌 层级调整："],
-            items(&|change| match change {
                 PlanChange::Moved { name, from, to } => {
-                    let from = from.as_deref().unwrap_or(root);
-                    let to = to.as_deref().unwrap_or(root);
-                    Some(if english {
-                        format!("{name} (parent: {from} → {to})")
-                    } else {
-                        format!("{name}（父任务：{from} → {to}）")
-                    })
+                    let from = from.as_deref().unwrap_or(texts.plan_root);
+                    let to = to.as_deref().unwrap_or(texts.plan_root);
+                    moved.push(texts.plan_move(name, from, to));
                 }
-                _ => None,
-            }),
-        );
+            }
+        }
+        let mut lines = Vec::new();
+        if self.first {
+            lines.push(texts.plan_made.to_owned());
+        }
+        if !added.is_empty() {
+            lines.push(texts.plan_added(&added));
+        }
+        if !removed.is_empty() {
+            lines.push(texts.plan_removed(&removed));
+        }
+        if !status.is_empty() {
+            lines.push(texts.plan_status(&status));
+        }
+        if !moved.is_empty() {
+            lines.push(texts.plan_moved(&moved));
+        }
         if lines.is_empty() {
-            let none = ["ℹ️ Nothing changed in the plan", "ℹ️ 计划树无明显变更"];
-            lines.push(none[usize::from(!english)].to_owned());
+            lines.push(texts.plan_unchanged.to_owned());
         }
         lines.join("\n")
     }
@@ -120,30 +81,26 @@ impl PlanUpdate {
 impl PlanTree {
     /// The plan as a Markdown checklist.
     pub fn checklist(&self, language: Language) -> String {
-        let english = language == Language::English;
+        let texts = language.prompts();
         let mut out = String::new();
         for Place { task, level, .. } in walk(self) {
             let indent = "  ".repeat(level);
-            let (symbol, name, id) = (task.status.symbol(), &task.task_name, &task.task_id);
-            let _ = if english {
-                write!(out, "{indent}- [{symbol}] **{name}** (ID: {id})")
-            } else {
-                write!(out, "{indent}- [{symbol}] **{name}**（ID：{id}）")
-            };
+            let symbol = task.status.symbol();
+            let line = texts.plan_task(&task.task_name, &task.task_id);
+            let _ = write!(out, "{indent}- [{symbol}] {line}");
             if let TaskStatus::Failed | TaskStatus::Retry | TaskStatus::Skipped = task.status {
-                let label = if english { "status: " } else { "状态：" };
-                let _ = write!(out, " | {label}{}", task.status.word(language));
+                out.push_str(&texts.plan_task_status(task.status.word(language)));
             }
             out.push('\n');
-            let more = [
-                (["about: ", "说明："], &task.description),
-                (["result: ", "结果："], &task.output),
-            ];
-            for (label, text) in more.into_iter().filter(|(_, text)| !text.is_empty()) {
-                let label = label[usize::from(!english)];
-                // A line break would end the quotation.
-                let text = text.replace('\n', &format!("\n{indent}  > "));
-                let _ = writeln!(out, "{indent}  > {label}{text}");
+            // A line break would end the quotation.
+            let quotable = |text: &str| text.replace('\n', &format!("\n{indent}  > "));
+            if !task.description.is_empty() {
+                let about = texts.plan_task_about(&quotable(&task.description));
+                let _ = writeln!(out, "{indent}  > {about}");
+            }
+            if !task.output.is_empty() {
+                let result = texts.plan_task_result(&quotable(&task.output));
+                let _ = writeln!(out, "{indent}  > {result}");
             }
         }
         out

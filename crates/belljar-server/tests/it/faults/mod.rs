@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use belljar_journal::failpoint;
-use belljar_server::Scope;
+use belljar_server::{Scope, ServerOptions};
 use belljar_test_model::{Recorded, Scripted, ScriptedModel};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
 
 use crate::runs::{answer, client, code, offering};
 use crate::support::{Ask as _, Client, World, world_in};
@@ -107,8 +108,73 @@ fn every_failpoint_is_in_the_table() {
         }
     }
     let points = WRITES.iter().filter_map(|write| write.point);
+    let points = points.chain(UNSEEN);
     let known: BTreeSet<String> = points.map(str::to_owned).collect();
     assert_eq!(found, known);
+}
+
+/// Writes that no client sees, so they are in no row: of a service that stops, and the last uses of keys.
+const UNSEEN: [&str; 3] = [
+    "tenants.keep_sessions",
+    "tenants.keep_request_keys",
+    "tenants.keep_uses",
+];
+
+/// A disk that is full when the service stops costs sessions, and nothing else: the service ends in time, and the next
+/// one has what was saved, says what was not, and works.
+#[test]
+fn waits_a_service_stops_on_a_full_disk() {
+    on_small_disks("faults::stops");
+}
+
+#[tokio::test]
+#[ignore = "it is the child of the test above, which gives it small disks"]
+async fn stops() {
+    let data = tempfile::tempdir_in(std::env::var("DATA_DISK").unwrap()).unwrap();
+    let mut world = world_in(data, ServerOptions::default()).await;
+    let mut client = world.client("a").await;
+    for fault in [Fault::Full, Fault::Failed]
+        .into_iter()
+        .chain([28, 5, 30].map(|errno| Fault::Injected("", errno)))
+    {
+        let [asleep, awake] = [client.session().await, client.session().await];
+        for session in [&asleep, &awake] {
+            client.run(session, "x = 1").await;
+        }
+        let sleep = client.post(&format!("{asleep}/hibernate"), json!({}));
+        sleep.with(200).await;
+        match fault {
+            Fault::Full => fill(&ballast(Disk::Data)),
+            Fault::Failed => limit_files(Some(0)),
+            Fault::Injected(_, errno) => failpoint::arm("tenants.keep_sessions", errno),
+            Fault::ReadOnly => unreachable!(),
+        }
+        let data = world.ends().await;
+        match fault {
+            Fault::Full => fs::remove_file(ballast(Disk::Data)).unwrap(),
+            Fault::Failed => limit_files(None),
+            _ => assert!(failpoint::disarm() > 0),
+        }
+        world = world_in(data, ServerOptions::default()).await;
+        client = world.client_by(client.key.clone());
+        for session in [&asleep, &awake] {
+            let shown = client.get(session).send().await.unwrap();
+            match shown.status().as_u16() {
+                404 => continue,
+                status => assert_eq!(status, 200),
+            }
+            let shown: serde_json::Value = shown.json().await.unwrap();
+            if shown["state"] == "ended" {
+                assert!(shown["lost_because"].is_string(), "{shown:#}");
+            } else {
+                assert_eq!(client.printed(session, "print(x)").await, "1\n");
+            }
+            client.delete(session).with(204).await;
+        }
+        let files = world.data.path().join("sessions").read_dir().unwrap();
+        assert_eq!(files.count(), 0);
+    }
+    world.ends().await;
 }
 
 /// What can happen to a write.

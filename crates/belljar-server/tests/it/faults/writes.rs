@@ -224,7 +224,14 @@ pub(super) const WRITES: &[Write] = &[
         true,
         Act::Snapshot,
     ),
-    of_engine("hibernated sessions", "hibernate a session", Act::Hibernate),
+    Write {
+        store: "hibernated sessions",
+        what: "hibernate a session",
+        point: None,
+        disk: Disk::Data,
+        by_name: true,
+        act: Act::Hibernate,
+    },
     of_engine("engine", "start a session", Act::StartSession),
     of_engine("engine", "keep the whole of a long output", Act::LongOutput),
 ];

@@ -1,0 +1,106 @@
+//! Sixty finished runs, half of them with a wrong answer: how many wrong ones are shown as answered,
+//! and how many right ones are downgraded.
+//!
+//! `corpus/right.txt` and `corpus/wrong.txt` have the runs. A run is `=== name | file, …`, the task,
+//! and the replies of the model, each after a line `---`. A model that is asked again repeats its last
+//! reply, as small models do: so a wrong answer is never mended, and a right one never gets better.
+//! All are scripted, in ways that small models were seen to fail; none is a recording.
+
+use std::path::Path;
+
+use belljar_agent::{ExitReason, Start};
+use belljar_sandbox::Engine;
+use belljar_sandbox::protocol::Language;
+use belljar_test_model::{Scripted, ScriptedModel};
+
+use crate::support::{Desk, drive, environment, start};
+
+struct Case {
+    name: &'static str,
+    files: Vec<&'static str>,
+    task: &'static str,
+    replies: Vec<&'static str>,
+}
+
+fn cases(text: &'static str) -> Vec<Case> {
+    let cases = text.split("\n=== ").skip(1);
+    let cases = cases.map(|case| {
+        let (first, rest) = case.split_once('\n').unwrap();
+        let (name, files) = first.split_once('|').unwrap();
+        let mut parts = rest.split("\n---\n");
+        Case {
+            name: name.trim(),
+            files: files
+                .split(',')
+                .map(str::trim)
+                .filter(|file| !file.is_empty())
+                .collect(),
+            task: parts.next().unwrap(),
+            replies: parts.map(str::trim_end).collect(),
+        }
+    });
+    cases.collect()
+}
+
+async fn reason_of(case: &Case, engine: &Engine) -> ExitReason {
+    let replies = case.replies.clone();
+    let mut next = 0;
+    let model = ScriptedModel::react(move |_| {
+        let reply = replies[next.min(replies.len() - 1)];
+        next += 1;
+        Scripted::text(reply)
+    });
+    let mut desk = Desk::with(model.unwrap());
+    desk.engine = engine.clone();
+    let agent = desk.agent().await;
+    let chinese = case.task.chars().any(|c| u32::from(c) > 0x2E80);
+    let mut start = Start {
+        language: if chinese {
+            Language::Chinese
+        } else {
+            Language::English
+        },
+        ..start(case.task)
+    };
+    for name in &case.files {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs/corpus/files");
+        let contents = std::fs::read(path.join(name)).unwrap();
+        start.files.push(agent.file(name, contents).await.unwrap());
+    }
+    let run = drive(agent.start(start).await.unwrap()).await;
+    run.ending().unwrap().reason.clone()
+}
+
+/// Of thirty wrong answers at most three are shown as answered, and of thirty right ones at most
+/// three are not.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_a_corpus_of_finished_runs() {
+    // One template for all.
+    let engine = Engine::builder(environment()).build();
+    let mut misjudged = Vec::new();
+    for (kind, text) in [
+        ("right", include_str!("corpus/right.txt")),
+        ("wrong", include_str!("corpus/wrong.txt")),
+    ] {
+        let cases = cases(text);
+        assert_eq!(cases.len(), 30);
+        let mut wrong = 0;
+        for case in &cases {
+            let reason = reason_of(case, &engine).await;
+            let language = Language::English;
+            let doubts: Vec<String> = reason.doubts().iter().map(|d| d.text(language)).collect();
+            let well = (reason == ExitReason::Answered) == (kind == "right");
+            wrong += usize::from(!well);
+            let mark = if well { " " } else { "*" };
+            let state = reason.text(language);
+            println!(
+                "{mark} {kind:5}  {state:10}  {}  {}",
+                case.name,
+                doubts.join("; ")
+            );
+        }
+        println!("{kind}: {wrong} of 30 misjudged");
+        misjudged.push(wrong);
+    }
+    assert!(misjudged.iter().all(|wrong| *wrong <= 3), "{misjudged:?}");
+}

@@ -1,0 +1,519 @@
+//! The lifecycle of a session: awake, hibernated or ended.
+//!
+//! A hibernated session is a snapshot in the engine's directory: it has no processes, no cgroup and
+//! no memory. Any use wakes it, as a new interpreter that loads the snapshot.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use belljar_protocol::Walls;
+use tokio::task::AbortHandle;
+
+use crate::backend::supervisor::Supervisor;
+use crate::backend::warm::WarmBackend;
+use crate::disk::DiskSpace;
+use crate::error::Error;
+use crate::lock::lock;
+use crate::options::{Checkpoints, SessionOptions};
+use crate::session::guest::{DEATH_TIME, Guest};
+use crate::session::handle::{AwakeSession, SessionHandle, Wires};
+use crate::session::nonce::nonce;
+use crate::session::start::start;
+use crate::session::tools::Toolset;
+use crate::state::checkpoints::checkpoint_before;
+use crate::state::losses::{losses, not_there, tell};
+use crate::state::snapshot::{
+    SnapshotError, SnapshotReport, check_environment, copy, fill, open_snapshot, report, write,
+};
+
+/// The minimum idle time before a session hibernates.
+const LEAST_IDLE: Duration = Duration::from_millis(10);
+
+/// A session from its start to its end, through all hibernations.
+#[derive(Debug)]
+pub(crate) struct Lifecycle {
+    /// Of the interpreter that it started with.
+    pub(crate) id: u64,
+    pub(crate) options: SessionOptions,
+    /// Replaces a backend that is lost. Gone with the engine.
+    supervisor: Weak<Supervisor>,
+    pub(crate) tools: Arc<Toolset>,
+    state: Mutex<State>,
+    /// Whether it accepts no more requests, since it is being detached.
+    settling: AtomicBool,
+    /// Serialises hibernating and waking.
+    transition: tokio::sync::Mutex<()>,
+    /// The task that hibernates it when it is idle.
+    watcher: Mutex<Option<AbortHandle>>,
+    this: Weak<Self>,
+}
+
+impl Drop for Lifecycle {
+    fn drop(&mut self) {
+        // It would keep its memory, and that which its weak references hold, until it looks again.
+        if let Some(watcher) = lock(&self.watcher).take() {
+            watcher.abort();
+        }
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    Awake(AwakeSession),
+    Hibernated(Box<HibernatedSession>),
+    /// Another engine continues it.
+    Detached,
+    /// It has ended, and why.
+    Over(String),
+}
+
+/// What is left of a hibernated session.
+#[derive(Debug)]
+struct HibernatedSession {
+    file: SnapshotFile,
+    /// The file's share of an allowance.
+    _space: Option<DiskSpace>,
+    /// None if another engine wrote the file.
+    report: Option<SnapshotReport>,
+    walls: Walls,
+    /// Losses that no outcome has reported yet.
+    lost: Vec<String>,
+    warm: Arc<WarmBackend>,
+}
+
+/// A session that has left its engine: a snapshot for the [next](crate::Engine::attach).
+#[derive(Clone, Debug)]
+pub struct DetachedSession {
+    /// The file. From now on it belongs to the caller.
+    pub snapshot: PathBuf,
+    /// What the first outcome after waking will report, besides names and files that are not there.
+    pub lost: Vec<String>,
+}
+
+/// What became of the running cell when a session [settled](crate::Session::settle).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It ended by itself, or none was running.
+    Idle,
+    /// It was interrupted.
+    Interrupted,
+    /// It was killed, and the session restored from a checkpoint.
+    Killed,
+}
+
+impl From<HibernatedSession> for DetachedSession {
+    fn from(hibernated: HibernatedSession) -> Self {
+        Self {
+            snapshot: hibernated.file.release(),
+            lost: hibernated.lost,
+        }
+    }
+}
+
+/// The snapshot, removed on drop.
+#[derive(Debug)]
+struct SnapshotFile(Option<PathBuf>);
+
+impl SnapshotFile {
+    fn path(&self) -> PathBuf {
+        self.0.clone().unwrap_or_default()
+    }
+
+    /// The file is somebody else's from now on.
+    fn release(mut self) -> PathBuf {
+        self.0.take().unwrap_or_default()
+    }
+}
+
+impl Drop for SnapshotFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // The engine's directory goes with the engine.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Lifecycle {
+    pub(crate) fn begin(
+        awake: AwakeSession,
+        options: SessionOptions,
+        supervisor: Weak<Supervisor>,
+    ) -> Arc<Self> {
+        let guest = Arc::downgrade(&awake.guest);
+        let begun = Arc::new_cyclic(|this| Self {
+            id: awake.handle.id,
+            options,
+            supervisor,
+            tools: Arc::clone(&awake.handle.tools),
+            state: Mutex::new(State::Awake(awake)),
+            settling: AtomicBool::new(false),
+            transition: tokio::sync::Mutex::default(),
+            watcher: Mutex::default(),
+            this: this.clone(),
+        });
+        begun.watch(guest);
+        begun
+    }
+
+    /// A hibernated session, from what another engine left of it.
+    pub(crate) fn attach(
+        detached: DetachedSession,
+        options: SessionOptions,
+        tools: Arc<Toolset>,
+        walls: Walls,
+        warm: Arc<WarmBackend>,
+        supervisor: Weak<Supervisor>,
+    ) -> Result<Arc<Self>, Error> {
+        let metadata = std::fs::metadata(&detached.snapshot).map_err(SnapshotError::from)?;
+        let id = warm.next_session_id();
+        let hibernated = HibernatedSession {
+            file: SnapshotFile(Some(detached.snapshot)),
+            _space: options.disk.as_ref().map(|disk| disk.count(metadata.len())),
+            report: None,
+            walls,
+            lost: detached.lost,
+            warm,
+        };
+        Ok(Arc::new_cyclic(|this| Self {
+            id,
+            options,
+            supervisor,
+            tools,
+            state: Mutex::new(State::Hibernated(Box::new(hibernated))),
+            settling: AtomicBool::new(false),
+            transition: tokio::sync::Mutex::default(),
+            watcher: Mutex::default(),
+            this: this.clone(),
+        }))
+    }
+
+    /// The awake session, if it is awake.
+    pub(crate) fn now(&self) -> Result<Option<AwakeSession>, Error> {
+        match &*lock(&self.state) {
+            State::Awake(awake) => Ok(Some(awake.clone())),
+            State::Hibernated(_) => Ok(None),
+            State::Detached => Err(Error::Detached),
+            State::Over(why) => Err(Error::Ended(why.clone())),
+        }
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        if self.settling.load(Ordering::Acquire) {
+            return Err(Error::Detached);
+        }
+        Ok(())
+    }
+
+    /// Its wires, once they are free. Wakes a hibernated session.
+    pub(crate) async fn wires(&self) -> Result<Wires, Error> {
+        loop {
+            let AwakeSession { handle, guest } = self.awake().await?;
+            let mut guest = guest.lock_owned().await;
+            // A cell that waited for another one until now has not begun.
+            self.check_open()?;
+            // It may have been hibernated meanwhile.
+            if !*handle.hibernated() {
+                guest.used = Instant::now();
+                return Ok((handle, guest));
+            }
+        }
+    }
+
+    /// Its wires, if they are free. Wakes a hibernated session.
+    pub(crate) async fn wires_now(&self) -> Result<Wires, Error> {
+        let AwakeSession { handle, guest } = self.awake().await?;
+        let guest = guest.try_lock_owned().map_err(|_| Error::Busy)?;
+        if *handle.hibernated() {
+            return Err(Error::Busy);
+        }
+        Ok((handle, guest))
+    }
+
+    pub(crate) async fn awake(&self) -> Result<AwakeSession, Error> {
+        self.check_open()?;
+        match self.now()? {
+            Some(awake) => Ok(awake),
+            None => self.wake().await,
+        }
+    }
+
+    /// Ends it, unless it has ended; returns what there was of it.
+    pub(crate) fn end(&self, why: &str) -> Option<AwakeSession> {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Over(_) | State::Detached) {
+            return None;
+        }
+        let before = std::mem::replace(&mut *state, State::Over(why.to_owned()));
+        drop(state);
+        let State::Awake(awake) = before else {
+            return None;
+        };
+        awake.handle.end(why);
+        awake.handle.kill();
+        Some(awake)
+    }
+
+    /// Wakes it, if it is hibernated. After a failure it stays hibernated.
+    pub(crate) async fn wake(&self) -> Result<AwakeSession, Error> {
+        let _transition = self.transition.lock().await;
+        self.check_open()?;
+        let (path, walls, warm, mut lost) = match &*lock(&self.state) {
+            State::Awake(awake) => return Ok(awake.clone()),
+            State::Detached => return Err(Error::Detached),
+            State::Over(why) => return Err(Error::Ended(why.clone())),
+            State::Hibernated(hibernated) => (
+                hibernated.file.path(),
+                hibernated.walls,
+                Arc::clone(&hibernated.warm),
+                hibernated.lost.clone(),
+            ),
+        };
+        let down = || Error::Ended("its engine shut down while it was hibernated".into());
+        let reader = match open_snapshot(path).await {
+            // Its file was removed with the engine's directory.
+            Err(_) if warm.is_down() => return Err(down()),
+            opened => opened?,
+        };
+        let warm = match self.supervisor.upgrade().filter(|_| warm.is_lost()) {
+            Some(supervisor) => supervisor.running().await?,
+            None => warm,
+        };
+        if warm.is_down() {
+            return Err(down());
+        }
+        check_environment(&reader, warm.environment())?;
+        let awake = start(warm, &self.options, walls, Arc::clone(&self.tools)).await?;
+        let report = fill(&awake, reader).await?;
+        for line in not_there(&report) {
+            tell(&mut lost, line);
+        }
+        {
+            let mut guest = awake.guest.lock().await;
+            guest.lost = lost;
+            guest.used = Instant::now();
+            if self.options.checkpoints != Checkpoints::Off {
+                // What a crash of the next cell is restored to.
+                match checkpoint_before(&awake.handle, &mut guest).await {
+                    Ok(_) | Err(Error::NotCheckpointed(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let mut state = lock(&self.state);
+        if let State::Over(why) = &*state {
+            return Err(Error::Ended(why.clone()));
+        }
+        *state = State::Awake(awake.clone());
+        drop(state);
+        self.watch(Arc::downgrade(&awake.guest));
+        Ok(awake)
+    }
+
+    /// Hibernates it. With `idle`, only if it was idle for so long.
+    pub(crate) async fn hibernate(&self, idle: Option<Duration>) -> Result<SnapshotReport, Error> {
+        let _transition = self.transition.lock().await;
+        let awake = match &*lock(&self.state) {
+            State::Awake(awake) => Ok(awake.clone()),
+            State::Hibernated(hibernated) => {
+                Err((hibernated.report.clone(), hibernated.file.path()))
+            }
+            State::Detached => return Err(Error::Detached),
+            State::Over(why) => return Err(Error::Ended(why.clone())),
+        };
+        let AwakeSession { handle, guest } = match awake {
+            Ok(awake) => awake,
+            Err((Some(report), _)) => return Ok(report),
+            Err((None, file)) => return report(file).await,
+        };
+        let mut guest = guest.lock_owned().await;
+        handle.check()?;
+        let used = guest.used.elapsed();
+        let idle_time = handle
+            .commands
+            .idle_time()
+            .map_or(used, |time| time.min(used));
+        if idle.is_some_and(|idle| idle_time < idle) {
+            return Err(Error::Busy);
+        }
+        if handle.slot.is_some() {
+            return Err(Error::NotHibernated("it is a fork"));
+        }
+        if handle
+            .namespace_group
+            .as_ref()
+            .is_some_and(|namespace_group| Arc::strong_count(namespace_group) > 1)
+        {
+            return Err(Error::NotHibernated("it has live forks"));
+        }
+        let (hibernated, report) = self.save(&handle, &mut guest, None).await?;
+        self.put_away(State::Hibernated(Box::new(hibernated)), &handle, &mut guest)
+            .await?;
+        Ok(report)
+    }
+
+    /// Writes what is left of a session that hibernates.
+    async fn save(
+        &self,
+        handle: &Arc<SessionHandle>,
+        guest: &mut Guest,
+        within: Option<Duration>,
+    ) -> Result<(HibernatedSession, SnapshotReport), Error> {
+        let path = match &self.options.hibernate_in {
+            // Never that of an earlier hibernation: whoever kept its name must not find another state.
+            Some(directory) => directory.join(format!("{}.snapshot", nonce())),
+            None => handle.warm.directory().hibernated_snapshot(handle.id),
+        };
+        let file = SnapshotFile(Some(path.clone()));
+        // From here on no file may change: what is saved is what comes back.
+        handle.set_hibernated(true);
+        let disk = self.options.disk.clone();
+        let (report, space) = match write(handle, guest, path, disk, within).await {
+            Ok(written) => written,
+            Err(error) => {
+                handle.set_hibernated(false);
+                return Err(error);
+            }
+        };
+        let hibernated = HibernatedSession {
+            file,
+            _space: space,
+            lost: losses(handle, guest, &report),
+            report: Some(report.clone()),
+            walls: handle.walls,
+            warm: Arc::clone(&handle.warm),
+        };
+        Ok((hibernated, report))
+    }
+
+    /// Ends the processes of a session that was saved.
+    async fn put_away(
+        &self,
+        next: State,
+        handle: &SessionHandle,
+        guest: &mut Guest,
+    ) -> Result<(), Error> {
+        {
+            let mut state = lock(&self.state);
+            if let State::Over(why) = &*state {
+                return Err(Error::Ended(why.clone()));
+            }
+            *state = next;
+        }
+        let shares_init = handle
+            .namespace_group
+            .as_ref()
+            .is_some_and(|group| Arc::strong_count(group) > 1);
+        handle.kill();
+        guest.wait_status(DEATH_TIME).await;
+        // With forks, or with a parent, it lives on.
+        if !shares_init {
+            handle.wait_for_init(DEATH_TIME).await;
+        }
+        Ok(())
+    }
+
+    /// Accepts no more requests, and waits for the running cell.
+    pub(crate) async fn settle(&self, deadline: Instant) -> Result<Settled, Error> {
+        self.settling.store(true, Ordering::Release);
+        let Some(AwakeSession { handle, guest }) = self.now()? else {
+            return Ok(Settled::Idle);
+        };
+        if tokio::time::timeout_at(deadline.into(), guest.lock())
+            .await
+            .is_ok()
+        {
+            return Ok(Settled::Idle);
+        }
+        handle.interrupt_running();
+        if tokio::time::timeout(handle.limits.grace, guest.lock())
+            .await
+            .is_ok()
+        {
+            return Ok(Settled::Interrupted);
+        }
+        let _ = handle.interpreter().kill();
+        let killed = tokio::time::timeout(DEATH_TIME, guest.lock()).await;
+        drop(killed.map_err(|_| Error::Unresponsive)?);
+        handle.check()?;
+        Ok(Settled::Killed)
+    }
+
+    /// Hibernates it, also a fork, and leaves the file to the caller.
+    pub(crate) async fn detach(&self, within: Duration) -> Result<DetachedSession, Error> {
+        self.settling.store(true, Ordering::Release);
+        let _transition = self.transition.lock().await;
+        if let Some(AwakeSession { handle, guest }) = self.now()? {
+            let mut guest = guest.lock_owned().await;
+            handle.check()?;
+            let (hibernated, _) = self.save(&handle, &mut guest, Some(within)).await?;
+            self.put_away(State::Detached, &handle, &mut guest).await?;
+            return Ok(hibernated.into());
+        }
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut *state, State::Detached) {
+            State::Hibernated(hibernated) => Ok((*hibernated).into()),
+            State::Over(why) => {
+                *state = State::Over(why.clone());
+                Err(Error::Ended(why))
+            }
+            // Nobody wakes it while this holds the transition.
+            State::Awake(_) | State::Detached => Err(Error::Detached),
+        }
+    }
+
+    /// Copies the snapshot, if it is hibernated.
+    pub(crate) async fn copy_snapshot(&self, to: &Path) -> Result<Option<SnapshotReport>, Error> {
+        let _transition = self.transition.lock().await;
+        let file = match &*lock(&self.state) {
+            State::Hibernated(hibernated) => hibernated.file.path(),
+            _ => return Ok(None),
+        };
+        let disk = self.options.disk.clone();
+        copy(file, to.to_owned(), disk).await.map(Some)
+    }
+
+    /// Starts the task that hibernates it after its idle time.
+    fn watch(&self, guest: Weak<tokio::sync::Mutex<Guest>>) {
+        if let Some(after) = self.options.hibernate_after {
+            let after = after.max(LEAST_IDLE);
+            let watcher = tokio::spawn(hibernate_when_idle(self.this.clone(), guest, after));
+            // An earlier task that has not hibernated it still waits.
+            let before = lock(&self.watcher).replace(watcher.abort_handle());
+            if let Some(before) = before {
+                before.abort();
+            }
+        }
+    }
+}
+
+/// Ends when the session is hibernated, or has ended.
+async fn hibernate_when_idle(
+    lifecycle: Weak<Lifecycle>,
+    guest: Weak<tokio::sync::Mutex<Guest>>,
+    after: Duration,
+) {
+    let mut pause = after;
+    loop {
+        tokio::time::sleep(pause).await;
+        let (Some(lifecycle), Some(guest)) = (lifecycle.upgrade(), guest.upgrade()) else {
+            return;
+        };
+        let idle = guest.try_lock().map(|guest| guest.used.elapsed());
+        drop(guest);
+        pause = match idle {
+            // A cell runs.
+            Err(_) => after,
+            Ok(idle) if idle < after => after.saturating_sub(idle),
+            Ok(_) => match lifecycle.hibernate(Some(after)).await {
+                Ok(_) | Err(Error::Ended(_)) => return,
+                Err(error) => {
+                    tracing::debug!(%error, session = lifecycle.id, "an idle session stays awake");
+                    after
+                }
+            },
+        };
+    }
+}

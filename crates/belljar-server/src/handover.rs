@@ -1,0 +1,449 @@
+//! Sessions from one service to the next: saved when a service stops, found by its next start.
+//!
+//! A row of the tenants' file says what became of each session. All rows are written before the first session is
+//! saved, and each is completed after its snapshot is on disk. So a service that is killed in between leaves whole
+//! snapshots, and the other sessions are reported as lost.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use belljar_sandbox::{
+    AllowList, Checkpoints, DetachedSession, DiskFull, Error, Limits, Network, Packages,
+    SessionOptions, Settled, SnapshotError,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::error::ServerError;
+use crate::label::Label;
+use crate::service::Service;
+use crate::sessions::{NewSession, OldSession, SessionEntry};
+use crate::tenants::{KeptSession, Saved, TenantName};
+
+/// How long sessions are saved after the grace period of running cells. Units and charts wait longer for the end of the
+/// service.
+const SAVE_TIME: Duration = Duration::from_secs(30);
+
+/// The most time for the variables of one session: its code decides how long they take.
+const EACH: Duration = Duration::from_secs(15);
+
+/// The sessions that are saved at once.
+const AT_ONCE: usize = 8;
+
+/// Why a session is lost.
+const NOT_IN_TIME: &str = "the service was stopped before it was saved";
+const CRASHED: &str = "the service ended without saving it";
+const UNREADABLE: &str = "its record cannot be read";
+
+/// What is known of a session besides its snapshot.
+#[derive(Debug, Serialize, Deserialize)]
+struct SessionRecord {
+    number: u64,
+    /// In seconds since 1970.
+    created: u64,
+    cells: u32,
+    limits: KeptLimits,
+    checkpoints: Checkpoints,
+    allow: Vec<String>,
+    packages: Packages,
+    environment: String,
+    label: Label,
+    forked_from: Option<String>,
+    lost: Vec<String>,
+}
+
+/// The limits that a client may choose.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptLimits {
+    memory_bytes: u64,
+    milli_cpus: u64,
+    processes: u64,
+    workspace_bytes: u64,
+    wall_time: Duration,
+    cpu_time: Option<Duration>,
+}
+
+impl KeptLimits {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            memory_bytes: limits.memory_bytes,
+            milli_cpus: limits.milli_cpus,
+            processes: limits.processes,
+            workspace_bytes: limits.workspace_bytes,
+            wall_time: limits.wall_time,
+            cpu_time: limits.cpu_time,
+        }
+    }
+
+    fn apply(&self, limits: &mut Limits) {
+        limits.memory_bytes = self.memory_bytes;
+        limits.milli_cpus = self.milli_cpus;
+        limits.processes = self.processes;
+        limits.workspace_bytes = self.workspace_bytes;
+        limits.wall_time = self.wall_time;
+        limits.cpu_time = self.cpu_time;
+    }
+}
+
+impl SessionEntry {
+    /// What the next start needs to know.
+    fn to_kept(&self, saved: Saved, lost: Vec<String>) -> KeptSession {
+        let created = self.created.duration_since(UNIX_EPOCH);
+        let record = SessionRecord {
+            number: self.number,
+            created: created.map_or(0, |since| since.as_secs()),
+            cells: self.last_cell(),
+            limits: KeptLimits::new(&self.options.limits),
+            checkpoints: self.options.checkpoints,
+            allow: self.allow.clone(),
+            packages: self.options.packages.clone(),
+            environment: self.environment.clone(),
+            label: self.label(),
+            forked_from: self.forked_from.clone(),
+            lost,
+        };
+        KeptSession {
+            id: self.id.clone(),
+            tenant: self.tenant.clone(),
+            // Numbers and strings: there is nothing that can't be written.
+            record: serde_json::to_string(&record).unwrap_or_default(),
+            saved,
+        }
+    }
+}
+
+impl Service {
+    /// Saves all sessions for the next start. Cells may run until the deadline.
+    pub(crate) async fn hand_over_sessions(self: &Arc<Self>, cells: Instant) {
+        let started = Instant::now();
+        let entries = self.sessions.live(0);
+        let all: Vec<_> = entries
+            .iter()
+            .map(|entry| entry.to_kept(Saved::Lost(NOT_IN_TIME.into()), Vec::new()))
+            .collect();
+        if let Err(error) = self.tenants.list_sessions(&all).await {
+            tracing::error!(%error, "cannot list the sessions before they are saved");
+        }
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        let mut saving = JoinSet::new();
+        for entry in in_order(entries).await {
+            let (service, slots) = (Arc::clone(self), Arc::clone(&slots));
+            saving.spawn(async move { service.hand_over(&entry, &slots, cells).await });
+        }
+        let saved = saving.join_all().await;
+        let hibernated = saved.iter().filter(|saved| **saved).count();
+        let lost = saved.len() - hibernated;
+        let seconds = started.elapsed().as_secs_f64();
+        tracing::info!(
+            hibernated,
+            lost,
+            seconds,
+            "sessions left for the next start"
+        );
+    }
+
+    /// Saves one session; whether that succeeded.
+    async fn hand_over(&self, entry: &SessionEntry, slots: &Semaphore, cells: Instant) -> bool {
+        let in_time =
+            tokio::time::timeout_at((cells + SAVE_TIME).into(), self.save(entry, slots, cells));
+        let kept = match in_time.await {
+            Ok(Ok(detached)) => Ok(detached),
+            Ok(Err(error)) => Err((reason(&error), error.to_string())),
+            Err(late) => Err((NOT_IN_TIME, late.to_string())),
+        };
+        let why = match kept {
+            Ok(detached) => match self.keep(entry, detached).await {
+                Ok(()) => {
+                    entry.leave();
+                    return true;
+                }
+                Err(error) => {
+                    tracing::error!(%error, session = entry.id, "cannot record a saved session");
+                    "the service could not write its record"
+                }
+            },
+            Err((why, error)) => {
+                tracing::warn!(error, session = entry.id, tenant = %entry.tenant, "session lost: {why}");
+                let kept = entry.to_kept(Saved::Lost(why.into()), Vec::new());
+                if let Err(error) = self.tenants.keep_session(&kept).await {
+                    tracing::error!(%error, session = entry.id, "cannot record a lost session");
+                }
+                why
+            }
+        };
+        entry.lose(why);
+        false
+    }
+
+    async fn save(
+        &self,
+        entry: &SessionEntry,
+        slots: &Semaphore,
+        cells: Instant,
+    ) -> Result<DetachedSession, Error> {
+        let Ok(session) = entry.session() else {
+            return Err(Error::Ended("it ended while the service stopped".into()));
+        };
+        let settled = session.settle(cells).await?;
+        let foreground = entry.commands.foreground_ended();
+        let _ = tokio::time::timeout_at(cells.into(), foreground).await;
+        let commands = session.commands();
+        let commands = commands.iter().filter(|one| one.end().is_none()).count();
+        // It is never closed.
+        let _slot = slots.acquire().await;
+        let mut detached = session.detach(EACH).await?;
+        if commands > 0 {
+            let lost = format!("running commands, ended when the service stopped: {commands}");
+            detached.lost.push(lost);
+        }
+        let cell = entry.last_cell();
+        detached.lost.extend(match settled {
+            Settled::Idle => None,
+            Settled::Interrupted => Some(format!(
+                "cell {cell} was interrupted when the service stopped"
+            )),
+            Settled::Killed => Some(format!(
+                "cell {cell} was killed when the service stopped: it ignored the interrupt"
+            )),
+        });
+        Ok(detached)
+    }
+
+    /// Writes down that a session is saved, once its snapshot has its name on disk.
+    async fn keep(
+        &self,
+        entry: &SessionEntry,
+        detached: DetachedSession,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let directory = self.hibernated.clone();
+        spawn_blocking(move || std::fs::File::open(directory)?.sync_all()).await??;
+        let name = detached.snapshot.file_name().unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        let kept = entry.to_kept(Saved::Snapshot(name), detached.lost);
+        Ok(self.tenants.keep_session(&kept).await?)
+    }
+
+    /// Leaves the keys of executed requests to the next start: a client that lost a response repeats its request there.
+    pub(crate) async fn hand_over_keys(&self) {
+        if let Err(error) = self
+            .tenants
+            .keep_request_keys(&self.idempotency.keys())
+            .await
+        {
+            tracing::error!(%error, "cannot write the keys of executed requests");
+        }
+    }
+
+    /// Lists the sessions of the service before this one.
+    pub(crate) async fn take_over_sessions(&self) -> Result<(), ServerError> {
+        self.idempotency
+            .take_over(self.tenants.request_keys().await?);
+        let kept = self.tenants.kept_sessions().await?;
+        let parsed = kept.into_iter().map(|kept| {
+            let record = serde_json::from_str::<SessionRecord>(&kept.record).ok();
+            (kept, record)
+        });
+        let mut parsed: Vec<_> = parsed.collect();
+        parsed.sort_by_key(|(_, record)| record.as_ref().map(|record| record.number));
+        let mut files = HashSet::new();
+        let (mut found, mut lost) = (0_u64, 0_u64);
+        for (kept, record) in parsed {
+            if let Saved::Snapshot(name) = &kept.saved {
+                files.insert(name.clone());
+            }
+            let restored = self.take_over(kept, record).await?;
+            *(if restored { &mut found } else { &mut lost }) += 1;
+        }
+        remove_others(&self.hibernated, &files);
+        self.metrics.taken_over(found, lost);
+        if found + lost > 0 {
+            tracing::info!(
+                hibernated = found,
+                lost,
+                "sessions of the service before this one"
+            );
+        }
+        Ok(())
+    }
+
+    /// Lists one session; whether it can be woken.
+    async fn take_over(
+        &self,
+        kept: KeptSession,
+        record: Option<SessionRecord>,
+    ) -> Result<bool, ServerError> {
+        let mut options = self.session_options(&kept.tenant);
+        let mut new = NewSession {
+            tenant: kept.tenant.clone(),
+            options: SessionOptions::default(),
+            allow: Vec::new(),
+            environment: String::new(),
+            label: Label::default(),
+            forked_from: None,
+            cells: 0,
+        };
+        let mut created = UNIX_EPOCH;
+        let mut lost = Vec::new();
+        let mut saved = kept.saved;
+        match record {
+            Some(record) => {
+                record.limits.apply(&mut options.limits);
+                options.checkpoints = record.checkpoints;
+                created += Duration::from_secs(record.created);
+                (new.cells, new.forked_from) = (record.cells, record.forked_from);
+                lost = record.lost;
+                new.allow = self.still_allowed(record.allow, &mut lost);
+                options.network = network(&new.allow)?;
+                options.packages = still_permitted(&options.packages, record.packages, &mut lost);
+                (new.environment, new.label) = (record.environment, record.label);
+            }
+            None => saved = Saved::Lost(UNREADABLE.into()),
+        }
+        let session = match saved {
+            Saved::Snapshot(name) => match self.engine(Some(&new.environment)) {
+                Ok(engine) => {
+                    let snapshot = self.hibernated.join(name);
+                    let detached = DetachedSession { snapshot, lost };
+                    match engine.attach(detached, options.clone()).await {
+                        Ok(session) => Ok(session),
+                        // It was woken, and its service was killed before it was saved again.
+                        Err(Error::Snapshot(SnapshotError::Io(_))) => Err(CRASHED.to_owned()),
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Err(_) => Err(format!(
+                    "the service no longer offers its environment `{}`",
+                    new.environment
+                )),
+            },
+            Saved::Lost(why) => Err(why),
+        };
+        let restored = session.is_ok();
+        let memory = options.limits.memory_bytes;
+        let permit = |session| (session, self.admission.adopt(&kept.tenant, memory));
+        new.options = options;
+        let old = OldSession {
+            id: kept.id,
+            created,
+            live: session.map(permit),
+        };
+        self.sessions.hold_again(old, new);
+        Ok(restored)
+    }
+
+    /// The hosts that are still on the service's allow-list.
+    fn still_allowed(&self, allow: Vec<String>, lost: &mut Vec<String>) -> Vec<String> {
+        let (kept, gone): (Vec<_>, Vec<_>) = allow
+            .into_iter()
+            .partition(|entry| self.options.allow.contains(entry));
+        lost.extend(gone.iter().map(|entry| {
+            format!(
+                "network access to `{entry}` is gone: it is no longer on the service's allow-list"
+            )
+        }));
+        kept
+    }
+}
+
+/// The packages of a session that the service still permits.
+fn still_permitted(permitted: &Packages, kept: Packages, lost: &mut Vec<String>) -> Packages {
+    match kept {
+        Packages::Deny => Packages::Deny,
+        Packages::Any => permitted.clone(),
+        Packages::Allow(names) => {
+            let (kept, gone): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(|name| permitted.allows(name));
+            lost.extend(gone.iter().map(|name| {
+                format!("the package `{name}` can no longer be installed: the service does not permit it")
+            }));
+            Packages::allow(kept)
+        }
+    }
+}
+
+fn network(allow: &[String]) -> Result<Network, ServerError> {
+    Ok(match allow {
+        [] => Network::None,
+        allow => Network::Allow(AllowList::parse(allow)?),
+    })
+}
+
+/// The order in which sessions are saved: one of each tenant after the other, so that none waits for all of another,
+/// and those with little memory first, so that most of them are saved if time runs out.
+async fn in_order(entries: Vec<Arc<SessionEntry>>) -> Vec<Arc<SessionEntry>> {
+    let look = move || {
+        let memory = |entry: &Arc<SessionEntry>| {
+            let session = entry.session().ok()?;
+            session.in_use()?.memory_bytes
+        };
+        let sized = entries.into_iter().map(|entry| {
+            let bytes = memory(&entry).unwrap_or(0);
+            (entry.tenant.clone(), bytes, entry)
+        });
+        round_robin(sized.collect())
+    };
+    spawn_blocking(look).await.unwrap_or_default()
+}
+
+fn round_robin<T>(mut sized: Vec<(TenantName, u64, T)>) -> Vec<T> {
+    sized.sort_by_key(|(_, bytes, _)| *bytes);
+    let mut counts: HashMap<TenantName, usize> = HashMap::new();
+    let mut ranked: Vec<_> = sized
+        .into_iter()
+        .map(|(tenant, bytes, what)| {
+            let rank = counts.entry(tenant).or_default();
+            *rank += 1;
+            (*rank, bytes, what)
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, bytes, _)| (*rank, *bytes));
+    ranked.into_iter().map(|(_, _, what)| what).collect()
+}
+
+/// Why a session is lost, for its tenant: nothing about the host.
+fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::Io { source, .. } if DiskFull::find(source).is_some() => {
+            "its snapshot would exceed the disk quota of its tenant"
+        }
+        Error::Io { .. } => "the service could not write its snapshot",
+        Error::Ended(_) => "it ended while the service stopped",
+        Error::Unresponsive => "it did not answer",
+        _ => "it could not be saved",
+    }
+}
+
+/// Removes what belongs to no session: of a service that was killed.
+fn remove_others(directory: &Path, files: &HashSet<String>) {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if !files.contains(&*entry.file_name().to_string_lossy())
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            tracing::warn!(%error, "cannot remove a file of a dead service");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_take_turns_and_small_sessions_go_first() {
+        let sized = [
+            ("a", 9, 1),
+            ("a", 3, 2),
+            ("a", 1, 3),
+            ("b", 8, 4),
+            ("c", 2, 5),
+        ];
+        let sized = sized.map(|(tenant, bytes, what)| (tenant.parse().unwrap(), bytes, what));
+        assert_eq!(round_robin(sized.into()), [3, 5, 4, 2, 1]);
+    }
+}

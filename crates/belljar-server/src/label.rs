@@ -1,0 +1,193 @@
+//! What a client knows a session by, and when the session ends by itself.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::problem::{Code, Problem};
+
+/// Maximum characters of a name, entries of metadata, and characters of a key and of a value.
+const MAX_NAME: usize = 100;
+pub(crate) const MAX_ENTRIES: usize = 16;
+pub(crate) const MAX_KEY: usize = 64;
+pub(crate) const MAX_VALUE: usize = 256;
+
+/// Maximum time to live: a year.
+const MAX_TTL: u64 = 366 * 24 * 60 * 60;
+
+/// Name, metadata and end of a session. A name is a label: several sessions may have the same.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Label {
+    pub(crate) name: Option<String>,
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) expires: Option<SystemTime>,
+}
+
+/// Requested changes of a label; what is omitted stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LabelChange {
+    pub(crate) name: Option<String>,
+    pub(crate) metadata: Option<BTreeMap<String, String>>,
+    pub(crate) ttl_seconds: Option<u64>,
+}
+
+/// Which sessions of a list a client wants.
+#[derive(Debug, Default)]
+pub(crate) struct LabelFilter {
+    name: Option<String>,
+    entry: Option<(String, String)>,
+}
+
+impl Label {
+    /// The label with these changes, or nothing is changed.
+    pub(crate) fn change(&self, asked: LabelChange, now: SystemTime) -> Result<Self, Problem> {
+        let bad = |detail: String| Err(Problem::new(Code::BadBody, detail));
+        let mut label = self.clone();
+        if let Some(name) = asked.name {
+            if !is_text(&name, MAX_NAME) {
+                return bad(format!(
+                    "`name` must have at most {MAX_NAME} characters, and no control characters"
+                ));
+            }
+            label.name = (!name.is_empty()).then_some(name);
+        }
+        if let Some(metadata) = asked.metadata {
+            if metadata.len() > MAX_ENTRIES {
+                return bad(format!(
+                    "`metadata` must have at most {MAX_ENTRIES} entries"
+                ));
+            }
+            let is_key = |key: &str| !key.is_empty() && !key.contains('=') && is_text(key, MAX_KEY);
+            let mut entries = metadata.iter();
+            if !entries.all(|(key, value)| is_key(key) && is_text(value, MAX_VALUE)) {
+                return bad(format!(
+                    "`metadata` must have keys of 1 to {MAX_KEY} characters without `=`, values of at most \
+                     {MAX_VALUE}, and no control characters"
+                ));
+            }
+            label.metadata = metadata;
+        }
+        match asked.ttl_seconds {
+            None => {}
+            Some(0) => label.expires = None,
+            Some(seconds) if seconds > MAX_TTL => {
+                let detail = format!("`ttl_seconds` must be at most {MAX_TTL}");
+                return Err(Problem::new(Code::LimitTooHigh, detail));
+            }
+            Some(seconds) => label.expires = Some(now + Duration::from_secs(seconds)),
+        }
+        Ok(label)
+    }
+
+    /// Whether the session's time is over.
+    pub(crate) fn has_expired(&self, now: SystemTime) -> bool {
+        self.expires.is_some_and(|end| end <= now)
+    }
+}
+
+impl LabelFilter {
+    /// Sessions of this name, and with this `KEY=VALUE` in their metadata.
+    pub(crate) fn new(name: Option<String>, entry: Option<&str>) -> Result<Self, Problem> {
+        let entry = match entry.map(|entry| entry.split_once('=')) {
+            None => None,
+            Some(Some((key, value))) => Some((key.to_owned(), value.to_owned())),
+            Some(None) => {
+                let detail = "`metadata` must be `KEY=VALUE`";
+                return Err(Problem::new(Code::BadQuery, detail));
+            }
+        };
+        Ok(Self { name, entry })
+    }
+
+    pub(crate) fn matches(&self, label: &Label) -> bool {
+        let has = |(key, value): &(String, String)| label.metadata.get(key) == Some(value);
+        (self.name.is_none() || self.name == label.name) && self.entry.as_ref().is_none_or(has)
+    }
+}
+
+fn is_text(text: &str, most: usize) -> bool {
+    text.chars().count() <= most && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        entries.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_change_keeps_what_it_leaves_out() {
+        let now = SystemTime::UNIX_EPOCH;
+        let label = Label::default().change(
+            LabelChange {
+                name: Some("report".into()),
+                metadata: Some(metadata(&[("team", "7")])),
+                ttl_seconds: Some(60),
+            },
+            now,
+        );
+        let label = label.unwrap();
+        let same = label.change(LabelChange::default(), now).unwrap();
+        assert_eq!(same.name.as_deref(), Some("report"));
+        assert_eq!(same.metadata["team"], "7");
+        assert!(!same.has_expired(now + Duration::from_secs(59)));
+        assert!(same.has_expired(now + Duration::from_mins(1)));
+        let none = LabelChange {
+            name: Some(String::new()),
+            metadata: Some(metadata(&[])),
+            ttl_seconds: Some(0),
+        };
+        let none = same.change(none, now).unwrap();
+        assert!(none.name.is_none() && none.metadata.is_empty() && none.expires.is_none());
+    }
+
+    #[test]
+    fn a_label_is_bounded() {
+        let refused = |name: Option<String>, metadata, ttl_seconds| {
+            let change = LabelChange {
+                name,
+                metadata,
+                ttl_seconds,
+            };
+            Label::default()
+                .change(change, SystemTime::UNIX_EPOCH)
+                .unwrap_err()
+                .code
+        };
+        assert_eq!(refused(Some("x".repeat(101)), None, None), Code::BadBody);
+        assert_eq!(refused(Some("a\nb".into()), None, None), Code::BadBody);
+        for entries in [
+            [("", "v")],
+            [("a=b", "v")],
+            [("a\0", "v")],
+            [("a", "\x1b[2J")],
+        ] {
+            assert_eq!(refused(None, Some(metadata(&entries)), None), Code::BadBody);
+        }
+        let many = (0..17).map(|number| (number.to_string(), String::new()));
+        assert_eq!(refused(None, Some(many.collect()), None), Code::BadBody);
+        let long = Some([("k".to_owned(), "v".repeat(257))].into());
+        assert_eq!(refused(None, long, None), Code::BadBody);
+        assert_eq!(refused(None, None, Some(u64::MAX)), Code::LimitTooHigh);
+    }
+
+    #[test]
+    fn a_filter_needs_all_that_it_names() {
+        let label = Label {
+            name: Some("report".into()),
+            metadata: metadata(&[("team", "a=b")]),
+            expires: None,
+        };
+        let matches = |name: Option<&str>, entry: Option<&str>| {
+            let filter = LabelFilter::new(name.map(str::to_owned), entry).unwrap();
+            filter.matches(&label)
+        };
+        assert!(matches(None, None) && matches(Some("report"), Some("team=a=b")));
+        assert!(!matches(Some("other"), None) && !matches(Some("report"), Some("team=a")));
+        assert!(LabelFilter::new(None, Some("team")).is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! What the routes and headers of a request mean before it is routed.
+
+use axum::http::{HeaderMap, header};
+
+use crate::body::Takes;
+use crate::options::ServerOptions;
+
+/// The route of a file of a workspace.
+const FILE: &str = "/v1/sessions/{id}/files/{*path}";
+/// The route of the Model Context Protocol.
+pub(crate) const MCP: &str = "/mcp";
+/// The route that starts a session from a snapshot.
+const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
+const KEY: &str = "belljar.key.";
+
+/// What the body of a route is.
+pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
+    match route {
+        FILE => Takes::File(options.session.limits.transfer_bytes),
+        // What a session may hold, files included, is in its memory.
+        FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),
+        _ => Takes::Json,
+    }
+}
+
+/// Whether the client requests an event stream.
+pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    accepted
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| {
+            let mut types = value
+                .split(',')
+                .map(|one| one.split(';').next().unwrap_or(one));
+            types.any(|one| one.trim().eq_ignore_ascii_case("text/event-stream"))
+        })
+}
+
+/// The key among the subprotocols that a WebSocket asks for.
+pub(crate) fn key_of_protocols(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::UPGRADE)?;
+    let mut protocols = headers
+        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    protocols.find_map(|protocol| protocol.trim().strip_prefix(KEY))
+}
