@@ -18,6 +18,8 @@ pub enum Capability {
     ResourceLimits,
     /// Commands: programs beside the cells.
     Commands,
+    /// Directories of the host.
+    Directories,
 }
 
 impl fmt::Display for Capability {
@@ -27,6 +29,7 @@ impl fmt::Display for Capability {
             Self::Forks => "forks",
             Self::AllowLists => "allow-lists of hosts",
             Self::Commands => "commands",
+            Self::Directories => "directories of the host",
             Self::ResourceLimits => "limits on memory, CPUs and processes",
         })
     }
@@ -51,6 +54,7 @@ impl Capabilities {
                 Capability::AllowLists,
                 Capability::ResourceLimits,
                 Capability::Commands,
+                Capability::Directories,
             ],
             Walls::None => &[],
         })

@@ -13,6 +13,7 @@ use crate::backend::warm::WarmBackend;
 use crate::capabilities::{Capabilities, Capability};
 use crate::environment::Environment;
 use crate::error::Error;
+use crate::host_directory::HostDirectory;
 use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::{Backend, Checkpoints, Rotation, SessionOptions};
@@ -38,6 +39,7 @@ pub struct EngineBuilder {
     packages: Packages,
     package_store: Option<PackageStore>,
     walls: Walls,
+    directories: Vec<HostDirectory>,
 }
 
 impl EngineBuilder {
@@ -94,6 +96,15 @@ impl EngineBuilder {
         self
     }
 
+    /// A directory of the host that sessions can see, in `/data` under its name: those that
+    /// [request it](SessionOptions::mounts). What is written to it is no part of checkpoints and snapshots, and
+    /// doesn't count towards the session's limits; forks can only read it.
+    #[must_use]
+    pub fn mount(mut self, directory: HostDirectory) -> Self {
+        self.directories.push(directory);
+        self
+    }
+
     /// No walls at all: code runs as an ordinary process of the host's user, and can read and
     /// change whatever that user can. Limits on memory, CPUs and processes are not enforced. What a
     /// session leaves running ends only with the engine. Every outcome says so. For hosts that
@@ -113,6 +124,7 @@ impl EngineBuilder {
             packages: self.packages.clone(),
             package_store: self.package_store,
             walls: self.walls,
+            directories: self.directories,
         };
         Engine(Arc::new(Inner {
             limits: self.limits,
@@ -155,6 +167,7 @@ impl Engine {
             packages: Packages::default(),
             package_store: None,
             walls: Walls::Full,
+            directories: Vec::new(),
         }
     }
 
@@ -263,6 +276,11 @@ impl Engine {
     /// The environment that sessions start from.
     pub fn environment(&self) -> &Environment {
         &self.0.supervisor.spec.environment
+    }
+
+    /// The directories of the host that its sessions can have.
+    pub fn directories(&self) -> &[HostDirectory] {
+        &self.0.supervisor.spec.directories
     }
 
     /// The isolation of its sessions.

@@ -9,6 +9,7 @@ use belljar_protocol::CallId;
 use belljar_walls::{BeneathError, CgroupError, StartError};
 
 use crate::capabilities::Unsupported;
+use crate::host_directory::DirectoryError;
 use crate::session::packages::PackageError;
 use crate::state::checkpoint::CheckpointRef;
 use crate::state::snapshot::SnapshotError;
@@ -108,6 +109,9 @@ pub enum Error {
     /// Some names could not be seeded.
     #[error("names could not be bound: {}", list(.0))]
     Seed(BTreeMap<String, String>),
+    /// A directory of the host can't be shown.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// A command could not be started, or does not take what it was sent.
     #[error("the command failed: {0}")]
     Command(String),

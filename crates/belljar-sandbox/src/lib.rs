@@ -51,6 +51,7 @@ mod disk;
 mod engine;
 mod environment;
 mod error;
+mod host_directory;
 mod limits;
 mod lock;
 mod measure;
@@ -69,6 +70,7 @@ pub use environment::{
     Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,
 };
 pub use error::Error;
+pub use host_directory::{DirectoryError, HostDirectory};
 pub use limits::Limits;
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
 pub use session::cell::{Cell, MAX_LISTED, OnFailure, WhenBusy};

@@ -23,6 +23,9 @@ pub struct SessionOptions {
     /// Which packages [`install`](crate::Session::install) may install: none by default. The engine
     /// must be built with [`packages`](crate::EngineBuilder::packages), too.
     pub packages: Packages,
+    /// Names of the engine's [directories of the host](crate::EngineBuilder::mount) that it sees, in `/data`: none by
+    /// default.
+    pub mounts: Vec<String>,
     /// The tools of the host that its code may call: none by default. Each cell says whether its
     /// caller answers calls ([`Cell::answers`](crate::Cell)).
     pub tools: Vec<ToolStub>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use belljar_sandbox::{
-    AllowList, Checkpoints, DetachedSession, DiskFull, Error, Limits, Network, Packages,
+    AllowList, Checkpoints, DetachedSession, DiskFull, Engine, Error, Limits, Network, Packages,
     SessionOptions, Settled, SnapshotError,
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,8 @@ struct SessionRecord {
     checkpoints: Checkpoints,
     allow: Vec<String>,
     packages: Packages,
+    #[serde(default)]
+    mounts: Vec<String>,
     environment: String,
     label: Label,
     forked_from: Option<String>,
@@ -100,6 +102,7 @@ impl SessionEntry {
             checkpoints: self.options.checkpoints,
             allow: self.allow.clone(),
             packages: self.options.packages.clone(),
+            mounts: self.options.mounts.clone(),
             environment: self.environment.clone(),
             label: self.label(),
             forked_from: self.forked_from.clone(),
@@ -299,6 +302,7 @@ impl Service {
                 options.network = network(&new.allow)?;
                 options.packages = still_permitted(&options.packages, record.packages, &mut lost);
                 (new.environment, new.label) = (record.environment, record.label);
+                options.mounts = self.still_offered(&new.environment, record.mounts, &mut lost);
             }
             None => saved = Saved::Lost(UNREADABLE.into()),
         }
@@ -332,6 +336,23 @@ impl Service {
         };
         self.sessions.hold_again(old, new);
         Ok(restored)
+    }
+
+    /// The directories that are still offered.
+    fn still_offered(
+        &self,
+        environment: &str,
+        mounts: Vec<String>,
+        lost: &mut Vec<String>,
+    ) -> Vec<String> {
+        let engine = self.engine(Some(environment)).ok();
+        let offered = engine.map(Engine::directories).unwrap_or_default();
+        let is_offered = |name: &String| offered.iter().any(|known| known.name() == name);
+        let (kept, gone): (Vec<_>, Vec<_>) = mounts.into_iter().partition(is_offered);
+        lost.extend(gone.iter().map(|name| {
+            format!("the directory `/data/{name}` is gone: the service no longer offers it")
+        }));
+        kept
     }
 
     /// The hosts that are still on the service's allow-list.

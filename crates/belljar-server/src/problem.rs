@@ -83,6 +83,7 @@ codes! {
     PolicyTooWeak "policy_too_weak" BAD_REQUEST never "The approval policy is weaker than the server's minimum";
     NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The host is not on the service's allow-list";
     PackageNotAllowed "package_not_allowed" BAD_REQUEST never "The package policy does not allow this package";
+    MountNotOffered "mount_not_offered" BAD_REQUEST never "The service does not offer this directory";
     EnvironmentNotOffered "environment_not_offered" BAD_REQUEST never "The service does not offer this environment";
     ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not offer this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
@@ -330,6 +331,7 @@ impl From<Error> for Problem {
             | Error::Start(_)
             | Error::Walls(_)
             | Error::Template { .. }
+            | Error::Directory(_)
             | Error::Session(_) => {
                 tracing::error!(%error, "cannot start a session");
                 let detail = "the host cannot start a session now; if this persists, the operator should run \

@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags, open};
 use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
+use crate::directories;
 use crate::identity::map_ids;
 use crate::landlock;
 use crate::message::{GUEST_ID, InitEvent, InitRequest, InitTask, PROXY_PORT, Report};
@@ -37,10 +38,11 @@ pub(crate) fn run(
     host: &Channel,
     mapper: Channel,
     (watches, theirs): (Channel, Channel),
+    directories: &[OwnedFd],
 ) -> ! {
     let prepared = sys::die_with_parent()
         .step("tying init to the spawner")
-        .and_then(|()| prepare(request, spec, mapper));
+        .and_then(|()| prepare(request, spec, mapper, directories));
     let id = request.id;
     let sent = match prepared {
         Ok(mut offer) => {
@@ -143,11 +145,13 @@ fn prepare(
     request: &InitRequest,
     spec: &RootSpec,
     mapper: Channel,
+    directories: &[OwnedFd],
 ) -> Result<Vec<OwnedFd>, String> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
     root::mount_private_directories(request, spec)?;
+    directories::mount(&request.directories, spec, directories)?;
     root::mount_proc().step("mounting /proc")?;
     root::hide_of_proc().step("hiding parts of /proc")?;
     let workspace = open(

@@ -10,6 +10,7 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, Scope,
 };
 
+use crate::directories;
 use crate::message::FORKS;
 use crate::sys::{self, StepContext};
 
@@ -58,13 +59,23 @@ pub(crate) fn check_host() -> Result<(), String> {
 /// The rules of a session, seen from inside its mounts. Whoever gets the descriptor can put itself
 /// under them.
 pub(crate) fn ruleset() -> Result<OwnedFd, String> {
-    rules(&["/"], &OWN, Scope::from_all(NEWEST))
+    rules(
+        &["/"],
+        &OWN,
+        &directories::writable(),
+        Scope::from_all(NEWEST),
+    )
 }
 
 /// The rules of its commands. They can signal the session's other processes, as a shell must: what
 /// is outside of its pid namespace they can't name.
 pub(crate) fn command_ruleset() -> Result<OwnedFd, String> {
-    rules(&["/"], &OWN, Scope::AbstractUnixSocket.into())
+    rules(
+        &["/"],
+        &OWN,
+        &directories::writable(),
+        Scope::AbstractUnixSocket.into(),
+    )
 }
 
 /// Puts this process under rules. What they refuse is not reported to the host's audit log, which hostile code could
@@ -91,11 +102,18 @@ pub(crate) fn fork_ruleset(slot: &str) -> Result<OwnedFd, String> {
     rules(
         &readable,
         &["/tmp", "/dev/shm", slot],
+        // Forks try things out: directories of the host they only read.
+        &[],
         Scope::from_all(NEWEST),
     )
 }
 
-fn rules(readable: &[&str], own_paths: &[&str], scope: BitFlags<Scope>) -> Result<OwnedFd, String> {
+fn rules(
+    readable: &[&str],
+    own_paths: &[&str],
+    host_paths: &[String],
+    scope: BitFlags<Scope>,
+) -> Result<OwnedFd, String> {
     let everything = AccessFs::from_all(NEWEST);
     let reading = AccessFs::from_read(NEWEST);
     // Devices are not made by sessions; of those that there are, seccomp decides what is asked.
@@ -111,9 +129,12 @@ fn rules(readable: &[&str], own_paths: &[&str], scope: BitFlags<Scope>) -> Resul
         .step("Landlock's scopes")?
         .create()
         .step("making Landlock's rules")?;
+    // What is left on the host is plain files: no link that leads a user of the host elsewhere, no socket, no pipe.
+    let files = own & !(AccessFs::MakeSym | AccessFs::MakeSock | AccessFs::MakeFifo);
     let readable = readable.iter().map(|path| (*path, reading));
     let own = own_paths.iter().map(|path| (*path, own));
-    for (path, access) in readable.chain([("/dev", devices)]).chain(own) {
+    let host = host_paths.iter().map(|path| (path.as_str(), files));
+    for (path, access) in readable.chain([("/dev", devices)]).chain(own).chain(host) {
         let directory = PathFd::new(path).step("opening a directory for Landlock")?;
         rules = rules
             .add_rule(PathBeneath::new(directory, access))

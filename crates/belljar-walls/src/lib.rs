@@ -19,6 +19,8 @@ mod channel;
 mod command_message;
 mod commands;
 mod computation;
+mod directories;
+mod holder;
 mod identity;
 mod init;
 mod keeper;
@@ -41,12 +43,13 @@ pub use command_message::{
     BEGUN, CommandEvent, CommandRequest, CommandServerRequest, CommandSpec, MAX_SPEC, ProcessLimits,
 };
 pub use computation::{ComputationLimits, ConfineError, compute_confined};
+pub use directories::{DIRECTORIES, open_directory};
 pub use identity::{SessionIds, session_ids};
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{COVERS_EMPTYING, LANDLOCK_FLOOR, landlock_version};
 pub use message::{
-    ForkSlotRequest, GUEST_ID, InitEvent, InitRequest, InitTask, MOST_FORKS, PROXY_PORT, Report,
-    Request,
+    DirectoryMount, ForkSlotRequest, GUEST_ID, InitEvent, InitRequest, InitTask, MOST_FORKS,
+    PROXY_PORT, Report, Request,
 };
 pub use process::{Process, raise_open_files};
 pub use root::{HOME, RootSpec, slot_path, slot_workspace};

@@ -24,7 +24,7 @@ pub enum Request {
         /// Its whole environment, as `NAME=value`.
         environment: Vec<String>,
     },
-    /// Start a session's init.
+    /// Start a session's init; on a privileged host the message carries its directories of the host, opened.
     Init(InitRequest),
     /// Start a process that writes files into a workspace; the message carries its end of a stream
     /// socket, the workspace, a file to copy from if there is one and, where there are walls, what
@@ -83,6 +83,19 @@ pub struct InitRequest {
     pub inodes: u64,
     /// Whether the host will answer on [`PROXY_PORT`] of the session's loopback.
     pub proxy: bool,
+    /// The directories of the host that it sees.
+    pub directories: Vec<DirectoryMount>,
+}
+
+/// A directory of the host in a session.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DirectoryMount {
+    /// Its number in [`RootSpec::directories`](crate::RootSpec), where it is not opened by the host.
+    pub number: usize,
+    /// Its name below [`DIRECTORIES`](crate::DIRECTORIES).
+    pub name: String,
+    /// Whether the session can write it.
+    pub writable: bool,
 }
 
 /// Requests of the host to an init. Processes have their ids in the session's pid namespace.

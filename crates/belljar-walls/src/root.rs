@@ -15,6 +15,7 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
+use crate::directories;
 use crate::message::{FORKS, ForkSlotRequest, InitRequest, MOST_FORKS};
 use crate::sys::{self, StepContext};
 
@@ -27,6 +28,11 @@ pub struct RootSpec {
     pub mounts: Vec<(PathBuf, PathBuf)>,
     /// Small files that the root holds: absolute path, contents.
     pub files: Vec<(PathBuf, String)>,
+    /// Directories of the host that sessions of an ordinary user can mount, see [`DirectoryMount`]; elsewhere each
+    /// session's come with its request.
+    ///
+    /// [`DirectoryMount`]: crate::DirectoryMount
+    pub directories: Vec<PathBuf>,
 }
 
 /// Directories every session replaces by one of its own.
@@ -76,9 +82,9 @@ const HIDDEN: [&str; 11] = [
 const EMPTY: &str = "/var/empty";
 
 // From linux/mount.h; libc does not have them for every target.
-const MOUNT_ATTR_RDONLY: u64 = 0x1;
-const MOUNT_ATTR_NOSUID: u64 = 0x2;
-const MOUNT_ATTR_NODEV: u64 = 0x4;
+pub(crate) const MOUNT_ATTR_RDONLY: u64 = 0x1;
+pub(crate) const MOUNT_ATTR_NOSUID: u64 = 0x2;
+pub(crate) const MOUNT_ATTR_NODEV: u64 = 0x4;
 const MOUNT_ATTR_NOEXEC: u64 = 0x8;
 
 /// Builds the root at `at` in this process's own mount namespace and moves into it.
@@ -103,6 +109,7 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         "home/user",
         "etc",
         "var/empty",
+        "data",
     ] {
         fs::create_dir_all(at.join(directory)).step(directory)?;
     }
@@ -154,6 +161,7 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         make_parent(&path).step("making a directory")?;
         fs::write(&path, contents).step(&format!("writing {}", path.display()))?;
     }
+    directories::offer(spec, at)?;
     move_in(at).step("moving into the root")?;
     seal(Path::new("/")).step("making the root read-only")
 }
@@ -170,7 +178,7 @@ pub(crate) fn enter_empty() -> Result<(), String> {
 }
 
 /// Makes a mount read-only; the mounts below it keep their own attributes.
-fn seal(path: &Path) -> io::Result<()> {
+pub(crate) fn seal(path: &Path) -> io::Result<()> {
     let flags =
         libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV;
     sys::mount_new(c"none", path, flags, "")
@@ -284,13 +292,18 @@ pub(crate) fn empty_namespace() -> Result<OwnedFd, String> {
 pub(crate) fn hide_of_proc() -> io::Result<()> {
     for path in HIDDEN.map(Path::new) {
         match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => show(Path::new(EMPTY), path, 0)?,
+            Ok(meta) if meta.is_dir() => hide(path)?,
             Ok(_) => show(Path::new("/dev/null"), path, 0)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// Hides a directory behind an empty one.
+pub(crate) fn hide(directory: &Path) -> io::Result<()> {
+    show(Path::new(EMPTY), directory, 0)
 }
 
 /// Mounts the directories that a session, or the template, has for itself.

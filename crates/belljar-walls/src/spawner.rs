@@ -91,7 +91,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                         helpers.insert(pid);
                     }
                 }
-                Request::Init(request) => match start_init(&request, root, host) {
+                Request::Init(request) => match start_init(&request, root, host, &descriptors) {
                     Ok((pid, mapper)) => {
                         inits.insert(pid, request.id);
                         helpers.extend(mapper);
@@ -118,6 +118,7 @@ fn start_init(
     request: &InitRequest,
     root: Option<&RootSpec>,
     host: &Channel,
+    directories: &[OwnedFd],
 ) -> io::Result<(libc::pid_t, Option<libc::pid_t>)> {
     let root = root.ok_or_else(|| io::Error::other("there are no walls"))?;
     let watches = Channel::pair()?;
@@ -125,7 +126,7 @@ fn start_init(
     let pid = match sys::clone_process(init::NAMESPACES)? {
         Forked::Child => {
             drop(mapper);
-            init::run(request, root, host, theirs, watches)
+            init::run(request, root, host, theirs, watches, directories)
         }
         Forked::Parent(pid) => pid,
     };
@@ -237,6 +238,7 @@ const TEMPLATE: InitRequest = InitRequest {
     temporary_bytes: 64 << 20,
     inodes: 10_000,
     proxy: false,
+    directories: Vec::new(),
 };
 
 /// Where a template finds the mount namespace that is empty (`walls.py`).

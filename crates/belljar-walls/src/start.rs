@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::channel::Channel;
 #[cfg(test)]
 use crate::computation::tests::{HOSTILE, UNCONFINED};
+use crate::holder;
 use crate::keeper::{self, CHANNEL, KeeperPlan, LIFE, WallsSpec};
 use crate::process::Process;
 use crate::sys;
@@ -152,6 +153,9 @@ extern "C" fn before_main(
     let name = unsafe { std::ffi::CStr::from_ptr(first) };
     if name == NAME {
         keeper::run();
+    }
+    if name == holder::NAME {
+        holder::run();
     }
     #[cfg(test)]
     if name == HOSTILE || name == UNCONFINED {

@@ -322,11 +322,26 @@ struct MountAttr {
 /// Adds attributes (`MOUNT_ATTR_*`) to the whole mount tree under `tree`; never removes any, so it
 /// also works where a namespace above has locked some.
 pub(crate) fn add_mount_attributes(tree: BorrowedFd<'_>, attributes: u64) -> io::Result<()> {
+    set_mount_attributes(tree, attributes, 0)
+}
+
+/// The same, and owners of files become those that the user namespace maps them to.
+pub(crate) fn map_mount(
+    tree: BorrowedFd<'_>,
+    namespace: BorrowedFd<'_>,
+    attributes: u64,
+) -> io::Result<()> {
+    const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+    let namespace = u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?;
+    set_mount_attributes(tree, attributes | MOUNT_ATTR_IDMAP, namespace)
+}
+
+fn set_mount_attributes(tree: BorrowedFd<'_>, attributes: u64, userns_fd: u64) -> io::Result<()> {
     let attr = MountAttr {
         attr_set: attributes,
         attr_clr: 0,
         propagation: 0,
-        userns_fd: 0,
+        userns_fd,
     };
     // SAFETY: the path is an empty C string, the structure is live and its size is given.
     let result = unsafe {

@@ -37,6 +37,7 @@ fn start_init(channel: &Channel, id: u64) -> Vec<OwnedFd> {
         workspace_bytes: 1 << 20,
         temporary_bytes: 1 << 20,
         proxy: false,
+        directories: Vec::new(),
         inodes: 100,
     });
     channel.send(&request, &[]).unwrap();

@@ -20,7 +20,6 @@ pub(crate) type Row = (&'static str, [Entry; 8]);
 
 const ENDS: Entry = No("the session ends with the command");
 const CODE: Entry = No("run a cell that assigns them");
-const COPY: Entry = No("sessions see no directory of the host: copy files");
 
 /// All options.
 pub(crate) const OPTIONS: [Row; 13] = [
@@ -156,7 +155,16 @@ pub(crate) const OPTIONS: [Row; 13] = [
     ),
     (
         "host directories",
-        [COPY, COPY, COPY, COPY, COPY, COPY, COPY, COPY],
+        [
+            Set("`--mount`"),
+            Set("`--mount`"),
+            Set("`--mount`"),
+            Set("`--mount`"),
+            Set("`mounts`, names of `serve --mount`"),
+            Set("`mounts=`"),
+            Set("`mcp --mount`; over the service none, since a model would choose"),
+            Set("`SessionOptions::mounts`, `EngineBuilder::mount`"),
+        ],
     ),
     (
         "variables",

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{
     AllowList, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentError, EnvironmentSpec,
-    EnvironmentStore, Limits, Network, PackageStore, Packages, Requirement, Session,
+    EnvironmentStore, HostDirectory, Limits, Network, PackageStore, Packages, Requirement, Session,
     SessionOptions, requires,
 };
 use clap::Args;
@@ -56,6 +56,9 @@ pub(crate) struct SessionArgs {
     /// wheels, only for this session
     #[arg(long, value_name = "POLICY", default_value = "deny", value_parser = packages)]
     packages: PackageChoice,
+    /// Directory of the host to show in `/data/NAME`, read-only or with `:rw` (repeatable)
+    #[arg(long, value_name = "DIR[:NAME][:rw]", value_parser = mount)]
+    mount: Vec<HostDirectory>,
     /// Isolation: `full`, or `none` for trusted code on unsupported hosts. `none` also disables memory
     /// and CPU limits
     #[arg(
@@ -137,6 +140,11 @@ impl SessionArgs {
             network,
             checkpoints: Checkpoints::Off,
             packages: self.packages.policy.clone(),
+            mounts: self
+                .mount
+                .iter()
+                .map(|mount| mount.name().to_owned())
+                .collect(),
             set_by: SetBy::Command,
             ..SessionOptions::default()
         })
@@ -187,7 +195,13 @@ impl SessionArgs {
 
     /// An engine whose sessions keep no checkpoints by default.
     pub(crate) fn builder(&self, environment: Environment) -> EngineBuilder {
-        Engine::builder(environment)
+        let engine = Engine::builder(environment);
+        let engine = self
+            .mount
+            .iter()
+            .cloned()
+            .fold(engine, EngineBuilder::mount);
+        engine
             .limits(self.limits())
             .packages(self.packages.policy.clone())
             .checkpoints(Checkpoints::Off)
@@ -300,6 +314,30 @@ fn packages(text: &str) -> Result<PackageChoice, String> {
         _ => Packages::allow(named.iter().map(Requirement::name)),
     };
     Ok(PackageChoice { policy, named })
+}
+
+/// A directory of the host, with its name in sessions: its own, unless another is given.
+fn mount(text: &str) -> Result<HostDirectory, String> {
+    let (text, writable) = match text.strip_suffix(":rw") {
+        Some(text) => (text, true),
+        None => (text.strip_suffix(":ro").unwrap_or(text), false),
+    };
+    let (path, name) = match text.rsplit_once(':') {
+        Some((path, name)) => (PathBuf::from(path), Some(name.to_owned())),
+        None => (PathBuf::from(text), None),
+    };
+    let name = name.unwrap_or_else(|| {
+        // That of `.` is known only in full.
+        let full = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let name = full.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    });
+    let directory = HostDirectory::new(name, &path).map_err(|error| error.to_string())?;
+    Ok(if writable {
+        directory.writable()
+    } else {
+        directory
+    })
 }
 
 fn memory(text: &str) -> Result<u64, String> {

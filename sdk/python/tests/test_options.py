@@ -84,6 +84,15 @@ def files(client: Belljar) -> None:
         assert session.files.get("a.txt") == b"42"
 
 
+def mounts(client: Belljar) -> None:
+    with client.session(mounts=["system"]) as session:
+        assert session.run("import os; print(os.listdir('/data'))").stdout == "['system']\n"
+        assert session.info().mounts == ["system"]
+    with pytest.raises(BelljarError, match="it offers system") as refused:
+        client.session(mounts=["other"])
+    assert refused.value.code == "mount_not_offered"
+
+
 def label(client: Belljar) -> None:
     session = client.session(name="report", metadata={"team": "7"}, ttl=600)
     view = session.info()
@@ -108,6 +117,7 @@ CHECKS: dict[str, Callable[[Belljar], None]] = {
     "environment": environment,
     "checkpoints": checkpoints,
     "files": files,
+    "host directories": mounts,
     "name, metadata, time to live": label,
 }
 

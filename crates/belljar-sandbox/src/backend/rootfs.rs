@@ -111,6 +111,7 @@ pub(crate) fn prepare_directory(
     Ok(RootSpec {
         read_only: Vec::new(),
         mounts: vec![(driver, PathBuf::from(DRIVER))],
+        directories: Vec::new(),
         files: [
             (
                 "/etc/passwd",

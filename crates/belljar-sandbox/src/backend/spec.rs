@@ -3,6 +3,7 @@
 use belljar_protocol::Walls;
 
 use crate::environment::Environment;
+use crate::host_directory::HostDirectory;
 use crate::options::{Backend, Rotation};
 use crate::session::packages::{PackageError, PackageStore, Packages};
 
@@ -16,6 +17,8 @@ pub(crate) struct BackendSpec {
     /// The package store, if not the default one.
     pub(crate) package_store: Option<PackageStore>,
     pub(crate) walls: Walls,
+    /// Directories of the host that its sessions can have.
+    pub(crate) directories: Vec<HostDirectory>,
 }
 
 impl BackendSpec {

@@ -51,6 +51,9 @@ impl WarmBackend {
         if options.network != Network::None {
             self.capabilities().require(Capability::AllowLists)?;
         }
+        if !options.mounts.is_empty() {
+            self.capabilities().require(Capability::Directories)?;
+        }
         if options.checkpoints != Checkpoints::Off {
             self.capabilities().require(Capability::Checkpoints)?;
         }

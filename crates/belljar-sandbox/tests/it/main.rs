@@ -7,6 +7,7 @@ mod checkpoints;
 mod commands;
 mod compatibility;
 mod covert;
+mod directories;
 mod displays;
 mod files;
 mod forks;

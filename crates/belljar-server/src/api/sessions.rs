@@ -12,7 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use belljar_sandbox::protocol::NameInfo;
 use belljar_sandbox::{
-    AllowList, Checkpoints, Limits, Network, Packages, Requirement, SessionOptions, SessionUse,
+    AllowList, Checkpoints, Engine, HostDirectory, Limits, Network, Packages, Requirement,
+    SessionOptions, SessionUse,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -49,6 +50,10 @@ pub(super) struct CreateSession {
     network: NetworkAsked,
     /// Packages of `# requires:` lines [default: what the service permits].
     packages: Option<PackagesAsked>,
+    /// Names of directories of the host that the service offers: shown in `/data/NAME` [default: none].
+    #[serde(default)]
+    #[schema(max_items = 16)]
+    mounts: Vec<String>,
     /// One of the environments that the service offers.
     environment: Option<String>,
     /// Name: a label, at most 100 characters.
@@ -168,6 +173,9 @@ pub(super) struct SessionView {
     /// Hosts that the session may reach.
     allow: Vec<String>,
     packages: PackagesView,
+    /// Directories of the host, in `/data/NAME`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mounts: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -299,6 +307,7 @@ impl SessionView {
             },
             allow: entry.allow.clone(),
             packages: PackagesView::new(&entry.options.packages),
+            mounts: entry.options.mounts.clone(),
             name: label.name,
             metadata: label.metadata,
             expires_at: label.expires.map(seconds),
@@ -423,6 +432,7 @@ pub(super) async fn create(
     };
     // Its time begins with the session; here it is only checked.
     Label::default().change(label.clone(), SystemTime::now())?;
+    offered(engine, &asked.mounts)?;
     let (options, allow) = options(&service, &caller.tenant, asked)?;
     let permit = one_permit(&service, &caller, &options)?;
     let start = service.start_queue.acquire(&caller.tenant).await?;
@@ -642,7 +652,25 @@ fn options(
     if let Some(asked) = asked.packages {
         options.packages = packages(&options.packages, &asked.allow)?;
     }
+    options.mounts = asked.mounts;
     Ok((options, allow))
+}
+
+/// Refuses a directory of the host that the service does not offer.
+fn offered(engine: &Engine, mounts: &[String]) -> Result<(), Problem> {
+    let names: Vec<&str> = engine
+        .directories()
+        .iter()
+        .map(HostDirectory::name)
+        .collect();
+    if mounts.iter().all(|mount| names.contains(&mount.as_str())) {
+        return Ok(());
+    }
+    let detail = match names.as_slice() {
+        [] => "it offers none".to_owned(),
+        names => format!("it offers {}", names.join(", ")),
+    };
+    Err(Problem::new(Code::MountNotOffered, detail))
 }
 
 /// The requested packages, if the service permits each of them.

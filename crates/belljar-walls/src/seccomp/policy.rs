@@ -35,6 +35,13 @@ const MADVISE: [u32; 19] = [
     0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 24, 25,
 ];
 
+/// Of a mode: the bits by which a program runs as the owner of its file. A session has no use for them, and in a directory
+/// of the host they would be an offer to its users.
+const SET_ID: u32 = 0o6000;
+
+/// Of the flags of `open`: those with which its mode counts.
+const CREATING: u32 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+
 /// Requests of `ioctl` that ask about a descriptor, or change how a program uses it.
 #[rustfmt::skip]
 const QUESTIONS: [u32; 19] = [
@@ -149,8 +156,8 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_ioctl only!(ENOTTY: [1 & !0 => QUESTIONS]), "questions about descriptors; no terminal is driven, no keys are typed (TIOCSTI)";
 
     // Files by name. Read-only mounts and Landlock decide which.
-    SYS_openat ALLOW, "files";
-    SYS_openat2 ALLOW, "files, resolved with care";
+    SYS_openat only!(EPERM: [2 & CREATING => [0]], [3 & SET_ID => [0]]), "files; none that runs as its owner";
+    SYS_openat2 Verdict::Answer(libc::ENOSYS), "its flags and mode are out of sight; C libraries take openat then";
     SYS_faccessat ALLOW, "os.access";
     SYS_faccessat2 ALLOW, "os.access";
     SYS_newfstatat ALLOW, "os.stat";
@@ -169,15 +176,15 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_renameat2 ALLOW, "mv";
     SYS_linkat ALLOW, "os.link";
     SYS_symlinkat ALLOW, "os.symlink";
-    SYS_fchmod ALLOW, "os.chmod";
-    SYS_fchmodat ALLOW, "os.chmod";
-    SYS_fchmodat2 ALLOW, "os.chmod of newer C libraries";
+    SYS_fchmod only!(EPERM: [1 & SET_ID => [0]]), "os.chmod";
+    SYS_fchmodat only!(EPERM: [2 & SET_ID => [0]]), "os.chmod";
+    SYS_fchmodat2 only!(EPERM: [2 & SET_ID => [0]]), "os.chmod of newer C libraries";
     SYS_fchown ALLOW, "shutil.copystat, tar: to the one user there is";
     SYS_fchownat ALLOW, "as fchown";
     SYS_utimensat ALLOW, "os.utime";
     SYS_truncate ALLOW, "os.truncate";
     SYS_umask ALLOW, "os.umask";
-    SYS_mknodat only!(EPERM: [2 & 0o170_000 => [0, 0o100_000, 0o010_000, 0o140_000]]), "files, FIFOs and sockets; no devices";
+    SYS_mknodat only!(EPERM: [2 & (0o170_000 | SET_ID) => [0, 0o100_000, 0o010_000, 0o140_000]]), "files, FIFOs and sockets; no devices";
     SYS_getxattr ALLOW, "shutil.copystat";
     SYS_lgetxattr ALLOW, "shutil.copystat";
     SYS_fgetxattr ALLOW, "shutil.copystat";
@@ -371,9 +378,9 @@ pub(super) const POLICY: &[Row] = rows! {
 
     // Older names of the above, which this architecture still has.
     #[cfg(target_arch = "x86_64")]
-    SYS_open ALLOW, "as openat";
+    SYS_open only!(EPERM: [1 & CREATING => [0]], [2 & SET_ID => [0]]), "as openat";
     #[cfg(target_arch = "x86_64")]
-    SYS_creat ALLOW, "as openat";
+    SYS_creat only!(EPERM: [1 & SET_ID => [0]]), "as openat";
     #[cfg(target_arch = "x86_64")]
     SYS_stat ALLOW, "as newfstatat";
     #[cfg(target_arch = "x86_64")]
@@ -397,7 +404,7 @@ pub(super) const POLICY: &[Row] = rows! {
     #[cfg(target_arch = "x86_64")]
     SYS_symlink ALLOW, "as symlinkat";
     #[cfg(target_arch = "x86_64")]
-    SYS_chmod ALLOW, "as fchmodat";
+    SYS_chmod only!(EPERM: [1 & SET_ID => [0]]), "as fchmodat";
     #[cfg(target_arch = "x86_64")]
     SYS_chown ALLOW, "as fchownat";
     #[cfg(target_arch = "x86_64")]
@@ -409,7 +416,7 @@ pub(super) const POLICY: &[Row] = rows! {
     #[cfg(target_arch = "x86_64")]
     SYS_futimesat ALLOW, "as utimensat";
     #[cfg(target_arch = "x86_64")]
-    SYS_mknod only!(EPERM: [1 & 0o170_000 => [0, 0o100_000, 0o010_000, 0o140_000]]), "as mknodat";
+    SYS_mknod only!(EPERM: [1 & (0o170_000 | SET_ID) => [0, 0o100_000, 0o010_000, 0o140_000]]), "as mknodat";
     #[cfg(target_arch = "x86_64")]
     SYS_inotify_init Verdict::Answer(libc::ENOSYS), "as inotify_init1";
     #[cfg(target_arch = "x86_64")]
@@ -457,9 +464,8 @@ const WITHOUT_EMPTYING: [u32; 7] = {
 #[expect(clippy::cast_possible_truncation, reason = "constants of the kernel's interface, all small and positive")]
 pub(super) const EMPTYING: &[Row] = rows! {
     #[cfg(target_arch = "x86_64")]
-    SYS_open only!(EPERM: [1 & OPENING => WITHOUT_EMPTYING]), "as openat";
-    SYS_openat only!(EPERM: [2 & OPENING => WITHOUT_EMPTYING]), "files; who empties one opens it for writing";
-    SYS_openat2 Verdict::Answer(libc::ENOSYS), "its flags are out of sight; C libraries take openat then";
+    SYS_open only!(EPERM: [1 & OPENING => WITHOUT_EMPTYING, 1 & CREATING => [0]], [1 & OPENING => WITHOUT_EMPTYING, 2 & SET_ID => [0]]), "as openat";
+    SYS_openat only!(EPERM: [2 & OPENING => WITHOUT_EMPTYING, 2 & CREATING => [0]], [2 & OPENING => WITHOUT_EMPTYING, 3 & SET_ID => [0]]), "files; who empties one opens it for writing";
     SYS_truncate Verdict::Answer(libc::EPERM), "file.truncate() works";
 };
 

@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::Duration;
 
 use belljar_sandbox::{
-    AllowList, Cell, Checkpoints, Engine, EnvironmentStore, Limits, Network, PackageStore,
-    Packages, Session, SessionOptions,
+    AllowList, Cell, Checkpoints, Engine, EnvironmentStore, HostDirectory, Limits, Network,
+    PackageStore, Packages, Session, SessionOptions,
 };
 use belljar_test_model::{Scripted, ScriptedModel};
 use rustix::process::Signal;
@@ -66,6 +66,7 @@ fn probe(option: &str) -> &'static str {
              except OSError:\n    print('limited')\n\
              os.remove('big')"
         }
+        "host directories" => "import os\nprint(*os.listdir('/data'))",
         other => panic!("no probe of {other}"),
     }
 }
@@ -105,6 +106,7 @@ fn flags(option: &str) -> &'static [&'static str] {
         "disk" => &LIMITS[6..],
         "environment" => &["--env", "two"],
         "cell timeout" => &["--timeout", "1"],
+        "host directories" => &["--mount", "/usr:limited"],
         _ => &[],
     }
 }
@@ -300,7 +302,8 @@ fn options_over_http() {
     command
         .args(["--listen", "127.0.0.1:0", "--data", "service"])
         .args(["--packages", "gamma-three,alpha-one"])
-        .args(["--allow", "allowed.example"]);
+        .args(["--allow", "allowed.example"])
+        .args(flags("host directories"));
     let (mut child, _stderr, address) = start(command);
     let mut key = String::new();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -349,6 +352,17 @@ fn options_over_http() {
                 "42\n"
             );
             assert_eq!(http.ask("GET", &file, &json!({})), (200, json!(42)));
+        }
+        "host directories" => {
+            let session = http.session(&json!({"mounts": ["limited"]}));
+            assert_eq!(http.prints(&session, probe(option)), LIMITED);
+            assert_eq!(
+                http.ask("GET", &session, &json!({})).1["mounts"],
+                json!(["limited"])
+            );
+            assert_eq!(http.prints(&http.session(&json!({})), probe(option)), "\n");
+            let detail = http.refused(&json!({"mounts": ["other"]}), "mount_not_offered");
+            assert_eq!(detail, "it offers limited");
         }
         "name, metadata, time to live" => labels_over_http(&http),
         option => {
@@ -456,7 +470,8 @@ fn options_over_mcp() {
     command
         .args(LIMITS)
         .args(flags("packages"))
-        .args(flags("network"));
+        .args(flags("network"))
+        .args(flags("host directories"));
     let Shop { scratch, .. } = shop;
     let mut mcp = Client::start_by(scratch, command);
     mcp.initialize(&json!({}));
@@ -518,6 +533,7 @@ async fn options_of_the_library() {
         Engine::builder(store.load(name).unwrap())
             .packages(Packages::Any)
             .package_store(packages)
+            .mount(HostDirectory::new("limited", "/usr".as_ref()).unwrap())
             .build()
     };
     let (one, two) = (engine("one"), engine("two"));
@@ -532,6 +548,7 @@ async fn options_of_the_library() {
         },
         network: Network::Allow(allowed),
         packages: Packages::allow(["gamma-three"]),
+        mounts: vec!["limited".into()],
         checkpoints: Checkpoints::Every,
         ..SessionOptions::default()
     };

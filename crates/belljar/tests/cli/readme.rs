@@ -55,6 +55,12 @@ fn the_examples_of_the_shell_run() {
 }
 
 #[test]
+fn the_examples_of_directories_run() {
+    default_environment();
+    run_examples("docs/directories.md", 1);
+}
+
+#[test]
 fn the_examples_of_runs_run() {
     run_examples("docs/runs.md", 1);
 }

@@ -65,6 +65,7 @@ class AsyncBelljar:
         checkpoints: _core.Checkpoints | None = None,
         allow: Sequence[str] | None = None,
         packages: Sequence[str] | None = None,
+        mounts: Sequence[str] | None = None,
         environment: str | None = None,
         name: str | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -72,11 +73,13 @@ class AsyncBelljar:
     ) -> AsyncSession:
         """Starts a session. Omitted options have the service's defaults.
 
-        `allow` lists hosts that it may reach, `packages` those that its code may require. `environment` is one that
-        the service offers. `name` and `metadata` are labels; after `ttl` seconds, the session ends.
+        `allow` lists hosts that it may reach, `packages` those that its code may require. `mounts` are directories
+        that the service offers, in `/data/NAME`, and `environment` is one that it offers. `name` and `metadata` are labels; after `ttl` seconds, the session ends.
         """
         label = _core.label(name, metadata, ttl)
-        body = _core.new_session(limits, allow, packages, checkpoints=checkpoints, environment=environment, **label)
+        body = _core.new_session(
+            limits, allow, packages, mounts, checkpoints=checkpoints, environment=environment, **label
+        )
         return self._hold(await self._ask(models.SessionView, Call.change("POST", "/v1/sessions", json=body)))
 
     async def session_from_snapshot(

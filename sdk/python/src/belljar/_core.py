@@ -482,7 +482,11 @@ def new_command(
 
 
 def new_session(
-    limits: Limits | None, allow: Sequence[str] | None, packages: Sequence[str] | None, **more: Any
+    limits: Limits | None,
+    allow: Sequence[str] | None,
+    packages: Sequence[str] | None,
+    mounts: Sequence[str] | None,
+    **more: Any,
 ) -> Json:
     body: Json = {name: value for name, value in more.items() if value is not None}
     if limits:
@@ -491,6 +495,8 @@ def new_session(
         body["network"] = {"allow": list(allow)}
     if packages is not None:
         body["packages"] = {"allow": list(packages)}
+    if mounts:
+        body["mounts"] = list(mounts)
     return body
 
 

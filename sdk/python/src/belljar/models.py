@@ -1054,6 +1054,9 @@ class SessionView(Model):
 
     metadata: dict[str, Any] | None = None
 
+    mounts: list[str] | None = None
+    """Directories of the host, in `/data/NAME`."""
+
     name: str | None = None
 
     packages: PackagesView

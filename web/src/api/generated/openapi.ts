@@ -1349,6 +1349,8 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /** @description Names of directories of the host that the service offers: shown in `/data/NAME` [default: none]. */
+            mounts?: string[];
             /** @description Name: a label, at most 100 characters. */
             name?: string | null;
             /** @description Network access [default: none]. */
@@ -2598,6 +2600,8 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             };
+            /** @description Directories of the host, in `/data/NAME`. */
+            mounts?: string[];
             name?: string | null;
             packages: components["schemas"]["PackagesView"];
             state: components["schemas"]["SessionState"];
