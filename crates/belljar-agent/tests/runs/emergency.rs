@@ -126,7 +126,7 @@ async fn s1_emergency_planning() {
     let expected = expected(&scenarios);
     assert!(expected.unassigned > 0 && expected.paths[0] < expected.paths[1]);
     let said = answer_text(&expected);
-    let desk = Desk::new(script(&said));
+    let desk = Desk::new(script(&said)).with_libraries();
     let agent = desk.agent().await;
     let mut start = Start {
         dialect: Dialect::NativeTools,

@@ -99,7 +99,8 @@ async fn s7_a_plot_with_chinese_labels() {
             "import warnings\nwarnings.simplefilter('error')\nimport matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4])\nplt.title('北京地铁线路图')\nplt.savefig('plot.png')\nprint('saved')",
         ),
         answer("The plot is in plot.png."),
-    ]);
+    ])
+    .with_libraries();
     let agent = desk.agent().await;
     let live = agent
         .start(start("Draw the subway network."))

@@ -47,6 +47,12 @@ impl Desk {
         }
     }
 
+    /// The same with all libraries of the environment imported ahead, as sessions of users have it.
+    pub(crate) fn with_libraries(mut self) -> Self {
+        self.engine = Engine::builder(environment()).build();
+        self
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
