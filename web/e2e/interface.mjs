@@ -8,6 +8,7 @@ import { hostileCases } from './hostile-output.mjs';
 import { longRun } from './long-run.mjs';
 import { startModel } from './scripted-model.mjs';
 import { startBrowser, startProxy, startService } from './service.mjs';
+import { terminalCases } from './terminal.mjs';
 
 const target = process.env.CARGO_TARGET_DIR ?? new URL('../../target', import.meta.url).pathname;
 const shots = process.env.SHOTS ?? join(target, 'interface');
@@ -484,6 +485,7 @@ const CASES = {
     await accessible(page, 'phone');
     return page;
   },
+  ...terminalCases({ open, shot, accessible, service }),
   ...hostileCases({ open, ask, shot, fromTop, outside }),
 };
 

@@ -85,6 +85,7 @@ export async function startProxy(service, prefix) {
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${server.address().port}${prefix}`,
+    breakConnections: () => server.closeAllConnections(),
     close: () => (server.closeAllConnections(), server.close()),
   };
 }

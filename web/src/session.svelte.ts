@@ -3,6 +3,7 @@ import { ask, Problem } from './api/client';
 import { sessions } from './api/service';
 import { follow, readEvents, type StreamEvent } from './api/stream';
 import type { CellEvent, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
+import { keep, kept } from './kept';
 import { type LiveCell, afterDisplay, cleared } from './run/model';
 import { seenUse, type SeenUse } from './text/use';
 
@@ -198,20 +199,11 @@ export class LiveSession {
 
   // The service keeps outcomes, not code: what was sent from here is remembered in this tab.
   #codes(): Record<number, string> {
-    try {
-      return JSON.parse(sessionStorage.getItem(`belljar.code.${this.id}`) ?? '{}') as Record<number, string>;
-    } catch {
-      return {};
-    }
+    return kept<Record<number, string>>(`belljar.code.${this.id}`) ?? {};
   }
 
   #keep(cell: number, code: string): void {
-    try {
-      const kept = { ...this.#codes(), [cell]: code };
-      const text = JSON.stringify(kept);
-      if (text.length < MOST_CODE) sessionStorage.setItem(`belljar.code.${this.id}`, text);
-    } catch {
-      // Then it is not shown after a reload.
-    }
+    const codes = { ...this.#codes(), [cell]: code };
+    if (JSON.stringify(codes).length < MOST_CODE) keep(`belljar.code.${this.id}`, codes);
   }
 }

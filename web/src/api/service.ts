@@ -4,6 +4,7 @@ import type {
   BudgetGiven,
   CellList,
   CheckpointView,
+  CommandView,
   CreateRun,
   DecisionAsked,
   EditPreview,
@@ -18,6 +19,7 @@ import type {
   SessionPage,
   SessionView,
   StepPage,
+  TerminalSize,
 } from './types';
 
 export const login = (key: string) => act('login', { key });
@@ -92,6 +94,22 @@ export const sessions = {
   remove: (id: string, path: string) => ask(route`v1/sessions/${id}/files/${path}`, { method: 'DELETE' }),
   archivePath: (id: string) => route`v1/sessions/${id}/archive`,
   snapshotPath: (id: string) => route`v1/sessions/${id}/snapshot`,
+};
+
+/** Bash where the session has one. */
+const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null && exec bash; exec sh'];
+
+export const terminals = {
+  start: (id: string, size: TerminalSize) =>
+    act<CommandView>(route`v1/sessions/${id}/commands`, { argv: SHELL, terminal: size }),
+  list: async (id: string) => (await askJson<{ commands: CommandView[] }>(route`v1/sessions/${id}/commands`)).commands,
+  eventsPath: (id: string, pid: number) => route`v1/sessions/${id}/commands/${pid}/events`,
+  // Keys are not sent again, so they need no `Idempotency-Key`: the service keeps a bounded number of these.
+  type: (id: string, pid: number, text: string) =>
+    ask(route`v1/sessions/${id}/commands/${pid}/input`, { json: { text } }),
+  resize: (id: string, pid: number, size: TerminalSize) =>
+    ask(route`v1/sessions/${id}/commands/${pid}/resize`, { json: size }),
+  kill: (id: string, pid: number) => ask(route`v1/sessions/${id}/commands/${pid}`, { method: 'DELETE' }),
 };
 
 export const admin = {

@@ -58,6 +58,8 @@ export interface Following {
   /** Each event once, in order, without a gap. */
   onEvent(event: StreamEvent): void;
   onConnection?(connection: Connection): void;
+  /** Whether ids are positions in an output, and not numbers without a gap. */
+  positions?: boolean;
   /** Whether this event is the last one. */
   isLast(event: StreamEvent): boolean;
   /** A refusal after which it makes no sense to try again. */
@@ -86,7 +88,7 @@ export async function follow(path: string, following: Following): Promise<void> 
         if (event.id !== null) {
           // What was heard already is not told twice; a gap means that the connection is not to be trusted.
           if (event.id <= last) continue;
-          if (event.id !== last + 1) break;
+          if (event.id !== last + 1 && !following.positions) break;
           last = event.id;
         }
         pause = FIRST_WAIT;

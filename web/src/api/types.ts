@@ -32,6 +32,8 @@ export type DisplayData = Schemas['DisplayData'];
 export type Cause = Schemas['Cause'];
 export type Fate = Schemas['Fate'];
 export type CellEvent = Schemas['Event'];
+export type CommandEvent = Schemas['CommandEvent'];
+export type CommandView = Schemas['CommandView'];
 export type ProblemBody = Schemas['Problem'];
 export type CreateRun = Schemas['CreateRun'];
 export type FileGiven = Schemas['FileGiven'];
@@ -47,6 +49,7 @@ export type CheckpointView = Schemas['CheckpointView'];
 export type FileView = Schemas['FileView'];
 export type StepView = Schemas['StepView'];
 export type StepPage = Schemas['StepPage'];
+export type TerminalSize = Schemas['TerminalSizeAsked'];
 export type Me = Schemas['Me'];
 export type DecisionAsked = Schemas['DecisionAsked'];
 

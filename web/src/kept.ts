@@ -1,0 +1,17 @@
+// What this tab of the browser remembers over a reload. Nothing where it may not remember anything.
+
+export function kept<T>(name: string): T | null {
+  try {
+    return JSON.parse(sessionStorage.getItem(name) ?? 'null') as T | null;
+  } catch {
+    return null;
+  }
+}
+
+export function keep(name: string, value: unknown): void {
+  try {
+    sessionStorage.setItem(name, JSON.stringify(value));
+  } catch {
+    // Then it is gone after a reload.
+  }
+}
