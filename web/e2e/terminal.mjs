@@ -91,6 +91,29 @@ export function terminalCases({ open, shot, accessible, service }) {
       );
       return page;
     },
+    async 'a cell asks for a line and a password'() {
+      const page = await open();
+      await page.getByRole('link', { name: 'Sessions' }).click();
+      await page.getByRole('button', { name: 'New session' }).click();
+      await page.locator('.cm-content').click();
+      await page.keyboard.type('import getpass\nname = input("\\x1b[2JName: ")\nprint(name, len(getpass.getpass()))');
+      await page.keyboard.press('Shift+Enter');
+      await page.getByLabel('Name:').waitFor();
+      // An open question outlives a reload.
+      await page.reload();
+      const name = page.getByLabel('Name:');
+      await name.fill('Zoë');
+      await accessible(page, 'question');
+      await shot(page, 'question');
+      await name.press('Enter');
+      const password = page.getByLabel('Password:');
+      assert.equal(await password.getAttribute('type'), 'password');
+      await password.fill('s3cret');
+      await page.getByRole('button', { name: 'Answer' }).click();
+      await page.locator('.cell .below', { hasText: 'Zoë 6' }).waitFor();
+      assert.equal(await password.count(), 0);
+      return page;
+    },
     async 'terminal: a full-screen program, resized'() {
       const page = await start({ dark: true });
       await type(page, `cat > full.py <<'END'${FULL_SCREEN}END`);

@@ -16,6 +16,14 @@ export interface NotebookCell {
   state: 'running' | 'done' | 'failed';
   live: LiveCell;
   outcome: Outcome | null;
+  /** What its code waits for, by `input()`. */
+  question: Question | null;
+}
+
+export interface Question {
+  number: number;
+  prompt: string;
+  password: boolean;
 }
 
 const MOST_CODE = 200_000;
@@ -55,6 +63,7 @@ export class LiveSession {
       state: view.state,
       live: { parts: [], displays: [], truncated: false, denied: [] },
       outcome: null,
+      question: null,
     }));
     this.earlier = Math.max(0, (cells[0]?.cell ?? 1) - 1);
     await Promise.all(this.cells.map((cell) => this.#read(cell)));
@@ -105,12 +114,17 @@ export class LiveSession {
       state: 'running',
       live: { parts: [], displays: [], truncated: false, denied: [] },
       outcome: null,
+      question: null,
     };
     this.cells = [...this.cells, cell];
     let last = 0;
     try {
       const headers = { Accept: 'text/event-stream' };
-      const response = await ask(sessions.cellsPath(this.id), { json: { code }, headers, signal: this.#abort.signal });
+      const response = await ask(sessions.cellsPath(this.id), {
+        json: { code, input: true },
+        headers,
+        signal: this.#abort.signal,
+      });
       for await (const event of readEvents(response)) {
         last = event.id ?? last;
         this.#hear(cell.key, event);
@@ -153,7 +167,7 @@ export class LiveSession {
 
   #hear(key: number, event: StreamEvent): void {
     if (event.event === 'fault') {
-      this.#change(key, { state: 'failed' });
+      this.#change(key, { state: 'failed', question: null });
       return;
     }
     const told = JSON.parse(event.data) as CellEvent;
@@ -184,8 +198,16 @@ export class LiveSession {
       case 'denied':
         this.#change(key, { live: { ...live, denied: [...live.denied, `${told.host}:${told.port}`].slice(-20) } });
         break;
+      case 'input_requested': {
+        const { prompt, password } = told;
+        this.#change(key, { question: { number: told.call.number, prompt, password } });
+        break;
+      }
+      case 'input_closed':
+        if (cell.question?.number === told.call.number) this.#change(key, { question: null });
+        break;
       case 'outcome':
-        this.#change(key, { state: 'done', outcome: told });
+        this.#change(key, { state: 'done', outcome: told, question: null });
     }
   }
 

@@ -31,6 +31,7 @@ pub const FILES: &[(&str, &str)] = files![
     "plots.py",
     "plots_bridge.py",
     "previews.py",
+    "questions.py",
     "rehearsal.py",
     "reseed.py",
     "rewrite.py",

@@ -69,6 +69,21 @@ pub enum Event {
         /// The id of the call.
         call: CallId,
     },
+    /// Code of the cell asks for a line, by `input()` or `getpass()`, and waits for the answer.
+    InputRequested {
+        /// The id of the question, for the answer.
+        call: CallId,
+        /// The text before the answer, which a program chose.
+        prompt: String,
+        /// Whether the answer must not be shown.
+        password: bool,
+    },
+    /// No code waits for the answer to this question any more: it has one, or the code was
+    /// interrupted.
+    InputClosed {
+        /// The id of the question.
+        call: CallId,
+    },
     /// The session requested something on the network that its policy does not allow.
     Denied(Denial),
     /// The cell has ended.

@@ -53,6 +53,9 @@ pub enum HostFrame<'a> {
         /// The most characters of an exception's value, if not the usual ones.
         #[serde(skip_serializing_if = "Option::is_none")]
         value_limit: Option<usize>,
+        /// Whether questions of its code ([`GuestFrame::Asked`]) are answered.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        input: bool,
     },
     /// Bind values before the first cell.
     Seed {
@@ -72,7 +75,7 @@ pub enum HostFrame<'a> {
         /// How many calls a cell may make.
         calls: u32,
     },
-    /// The answer to [`GuestFrame::Called`].
+    /// The answer to [`GuestFrame::Called`] or [`GuestFrame::Asked`].
     Answer {
         /// Number of the call in its cell.
         number: u32,
@@ -238,6 +241,8 @@ pub enum GuestFrame {
     /// Code of the cell calls a tool and waits for a [`HostFrame::Answer`]. The frame's blob is the
     /// arguments: a JSON object.
     Called(Call),
+    /// Code of the cell asks the client for a line and waits for a [`HostFrame::Answer`].
+    Asked(Question),
     /// No code waits for the answer to a call any more.
     Cancelled {
         /// Number of the cell.
@@ -328,6 +333,7 @@ impl GuestFrame {
             Kind::Rehearsed => Self::Rehearsed,
             Kind::Granted => Self::Granted,
             Kind::Called => Self::Called(read(frame)?),
+            Kind::Asked => Self::Asked(read(frame)?),
             Kind::Cancelled => {
                 let Cancelled {
                     cell,
@@ -412,6 +418,7 @@ enum Kind {
     Rehearsed,
     Granted,
     Called,
+    Asked,
     Cancelled,
     Forking,
     Forked,
@@ -493,6 +500,21 @@ pub struct Call {
     pub tool: String,
     /// Whether the main thread only waits for its answer.
     pub blocks: bool,
+}
+
+/// A question of code in a cell, by `input()` or `getpass()`. It is numbered as a call.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Question {
+    /// Number of the cell.
+    pub cell: u32,
+    /// The cell's nonce.
+    pub nonce: String,
+    /// Number of the call in the cell.
+    pub number: u32,
+    /// The text before the answer.
+    pub prompt: String,
+    /// Whether the answer is not to be shown.
+    pub password: bool,
 }
 
 #[derive(Deserialize)]
@@ -681,6 +703,7 @@ mod tests {
             r#"{"type":"granted"}"#,
             r#"{"type":"called","cell":1,"nonce":"n","number":1,"tool":"t","blocks":true}"#,
             r#"{"number":1,"type":"cancelled","cell":1,"nonce":"n"}"#,
+            r#"{"prompt":"?","type":"asked","cell":1,"nonce":"n","number":1,"password":true}"#,
             r#"{"type":"kept","cell":1,"pid":7}"#,
             r#"{"type":"woke","cell":1,"threads":0,"processes":0}"#,
             r#"{"type":"checkpointed"}"#,

@@ -25,7 +25,7 @@ pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
     Call, CallAnswer, CellEnd, CellReport, Completeness, DisplayPart, ForkSetup, GuestDisplay,
     GuestFrame, GuestParameter, GuestTool, HostFrame, InspectDetail, KeptCheckpoint, LoadedName,
-    SavedName, SavedNames, WokenCheckpoint,
+    Question, SavedName, SavedNames, WokenCheckpoint,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use mime::{MIME_TYPES, MimeType, MimeView, TABLE_MIME};

@@ -90,6 +90,12 @@ pub enum Error {
         /// The call.
         call: CallId,
     },
+    /// An answer to a question is too long.
+    #[error("the answer is longer than {limit} bytes")]
+    InputTooLong {
+        /// The most bytes.
+        limit: usize,
+    },
     /// The session was forked during a call, and still waits in that call.
     #[error(
         "the fork waits in the call during which it was made\nhint: `resume` it with an answer"

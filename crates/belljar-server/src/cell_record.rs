@@ -132,7 +132,7 @@ impl CellRecord {
     pub(crate) async fn tell(&self, event: Event) {
         let size = match &event {
             Event::Display(display) => size(slice::from_ref(display)),
-            Event::Output { text, .. } => text.len(),
+            Event::Output { text, .. } | Event::InputRequested { prompt: text, .. } => text.len(),
             _ => 0,
         };
         let add = self.add(kind(&event), size, None, move |writer| {
@@ -235,6 +235,8 @@ fn kind(event: &Event) -> &'static str {
         Event::Called { .. } => "called",
         Event::CallDenied { .. } => "call_denied",
         Event::CallCancelled { .. } => "call_cancelled",
+        Event::InputRequested { .. } => "input_requested",
+        Event::InputClosed { .. } => "input_closed",
         Event::Denied(_) => "denied",
         Event::Outcome(_) => "outcome",
     }

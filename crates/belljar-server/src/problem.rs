@@ -100,6 +100,7 @@ codes! {
     TooManyCheckpoints "too_many_checkpoints" CONFLICT never "Too many named checkpoints in this session";
     NotForked "not_forked" CONFLICT never "The session cannot be forked";
     NotHibernated "not_hibernated" CONFLICT never "The session cannot hibernate";
+    NoQuestion "no_question" CONFLICT never "The cell does not wait for this answer";
     CommandRefused "command_refused" CONFLICT never "The command does not accept this";
     NotRegular "not_regular" CONFLICT never "Not a regular file";
     FileRefused "file_refused" CONFLICT never "The workspace refused the file operation";
@@ -314,7 +315,8 @@ impl From<Error> for Problem {
             Error::NotHibernated(_) => Code::NotHibernated,
             Error::Command(why) => return Self::new(Code::CommandRefused, why),
             Error::Unresponsive => Code::SessionUnresponsive,
-            Error::CellTooLarge { .. } => Code::BodyTooLarge,
+            Error::NoCall { .. } => Code::NoQuestion,
+            Error::CellTooLarge { .. } | Error::InputTooLong { .. } => Code::BodyTooLarge,
             Error::FileTooLarge { .. } => Code::FileTooLarge,
             Error::File(error) => return file(error),
             Error::Packages(error) => return packages(error),

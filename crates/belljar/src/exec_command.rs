@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use belljar_sandbox::Session;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status, Stream, visible};
+use belljar_sandbox::{Cell, Session};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::question::{Asking, can_ask, pass};
 use crate::start::{SessionArgs, install_required};
 use crate::transfer::{FileArgs, put_all, unlimited};
 use crate::{show, words};
@@ -132,10 +133,18 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
     let mut interrupted = false;
     let mut shown = [0, 0];
     let mut screen = show::Screen::default();
-    let mut run = session.run(code);
+    let mut asking = Asking::default();
+    let mut run = session.run(Cell {
+        input: !json && can_ask(),
+        ..Cell::from(code)
+    });
     loop {
         let mut event = tokio::select! {
             event = run.next() => event.context("the cell ended without an outcome")??,
+            typed = asking.typed() => {
+                pass(session, typed).await?;
+                continue;
+            }
             _ = interrupts.recv() => {
                 if interrupted {
                     show::note(words::texts().session.ignores_interrupt);
@@ -155,6 +164,7 @@ async fn run_cell(session: &Session, code: &str, json: bool) -> anyhow::Result<O
         } else {
             screen.event(&event)?;
         }
+        asking.event(&event)?;
         match event {
             Event::Output { stream, text } => {
                 shown[usize::from(stream == Stream::Stderr)] += text.len();

@@ -21,6 +21,7 @@ mod mcp_servers_command;
 mod options_reference;
 mod options_table;
 mod python_input;
+mod question;
 mod reference;
 mod repl_actions;
 mod repl_command;

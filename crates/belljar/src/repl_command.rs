@@ -11,11 +11,12 @@ use anyhow::{Context as _, anyhow};
 use belljar_sandbox::protocol::texts::SessionTexts;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
 use belljar_sandbox::{
-    Command as ShellCommand, CommandEnd, Engine, Error, Session, SessionOptions, requires,
+    Cell, Command as ShellCommand, CommandEnd, Engine, Error, Session, SessionOptions, requires,
 };
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
 
+use crate::question::{Asking, pass};
 use crate::repl_actions::{self, Command, Next};
 use crate::repl_editor::{Editor, Live, Typed};
 use crate::repl_terminal::HeldTerminal;
@@ -357,7 +358,11 @@ impl Repl {
             return Err(Error::Ended("it was lost".into()));
         };
         install_required(&session, code).await?;
-        let mut run = session.run(code);
+        let mut asking = Asking::default();
+        let mut run = session.run(Cell {
+            input: self.has_editor,
+            ..Cell::from(code)
+        });
         let mut session = Some(session);
         let mut pressed = 0;
         let mut screen = show::Screen::default();
@@ -370,6 +375,14 @@ impl Repl {
                     Some(event) => event?,
                     None => return Err(Error::Ended("its cell ended without an outcome".into())),
                 },
+                typed = asking.typed() => {
+                    if let Some(live) = &session
+                        && let Err(error) = pass(live, typed).await
+                    {
+                        show::error(&error);
+                    }
+                    continue;
+                }
                 _ = self.interrupts.recv() => {
                     pressed += 1;
                     match (pressed, &session) {
@@ -393,6 +406,9 @@ impl Repl {
             };
             // Nobody to tell when the terminal is gone; the loop ends at its next read.
             let _ = screen.event(&event);
+            if let Err(error) = asking.event(&event) {
+                show::error(&error.into());
+            }
             if let Event::Outcome(outcome) = event {
                 let _ = screen.end();
                 return Ok(*outcome);

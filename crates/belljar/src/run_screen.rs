@@ -242,6 +242,8 @@ impl RunScreen {
             | Event::Called { .. }
             | Event::CallDenied { .. }
             | Event::Cleared { .. }
+            | Event::InputRequested { .. }
+            | Event::InputClosed { .. }
             | Event::CallCancelled { .. } => {}
         }
     }

@@ -75,6 +75,8 @@ impl Screen {
             Event::Called { .. }
             | Event::CallDenied { .. }
             | Event::CallCancelled { .. }
+            | Event::InputRequested { .. }
+            | Event::InputClosed { .. }
             | Event::Cleared { .. }
             | Event::Truncated { .. }
             | Event::Started { .. }

@@ -257,3 +257,30 @@ def test_large_outputs(session: Session) -> None:
     outcome = session.run("print('x' * 3_000_000)")
     assert outcome.ok and outcome.stdout_output.bytes == 3_000_001
     assert outcome.stdout_output.omitted_bytes > 0
+
+
+def test_input(session: Session) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def answer(prompt: str, password: bool) -> str | None:
+        asked.append((prompt, password))
+        return {"Name: ": "Zoë", "Key: ": "s3cret"}.get(prompt)
+
+    code = "import getpass\nname, key = input('Name: '), getpass.getpass('Key: ')\nprint(name, len(key))"
+    assert session.run(code, on_input=answer).stdout == "Zoë 6\n"
+    assert asked == [("Name: ", False), ("Key: ", True)]
+    ended = session.run("input('more?')", on_input=answer)
+    assert ended.exception is not None and ended.exception.type == "EOFError"
+    nobody = session.run("input()")
+    assert nobody.exception is not None and "does not answer input()" in nobody.exception.value
+    # A client that fails leaves no cell behind that waits.
+    with pytest.raises(ZeroDivisionError):
+        session.run("input()", on_input=lambda prompt, password: str(1 // 0))
+    assert session.run("1").value == "1"
+    with session.stream("input('x')", answers_input=True) as events:
+        question = next(event for event in events if event.type == "input_requested")
+        session.answer_input(question, "y")
+        assert [event.type for event in events][0] == "input_closed"
+    with pytest.raises(BelljarError) as late:
+        session.answer_input(question, "z")
+    assert late.value.code == "no_question"

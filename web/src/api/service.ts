@@ -72,6 +72,11 @@ export const sessions = {
   cells: (id: string) => askJson<CellList>(route`v1/sessions/${id}/cells`),
   cellOutcome: (id: string, cell: number) =>
     askJson<{ outcome?: Outcome; state: string }>(route`v1/sessions/${id}/cells/${cell}`),
+  /** `null` is the end of input. */
+  answer: (id: string, cell: number, number: number, text: string | null) =>
+    ask(route`v1/sessions/${id}/cells/${cell}/input`, {
+      json: text === null ? { number, eof: true } : { number, text },
+    }),
   interrupt: (id: string) => act<{ interrupted: boolean }>(route`v1/sessions/${id}/interrupt`),
   manifest: async (id: string) => (await askJson<{ names: NameInfo[] }>(route`v1/sessions/${id}/manifest`)).names,
   checkpoints: async (id: string) =>

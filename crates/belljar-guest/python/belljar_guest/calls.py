@@ -57,15 +57,15 @@ class Pending(asyncio.Future):
 
 
 class Call:
-    __slots__ = ("number", "tool", "data", "take", "main", "ready", "loop", "future", "answer")
+    __slots__ = ("number", "header", "data", "take", "main", "ready", "loop", "future", "answer")
 
-    def __init__(self, tool, data, take):
+    def __init__(self, header, data, take, loop):
         self.number = 0
-        self.tool = tool
+        self.header = header
         self.data = data
         self.take = take
         self.main = on_main_thread()
-        self.loop = _running_loop()
+        self.loop = loop
         self.answer = None
         self.future = self.ready = None
         if self.loop is None:
@@ -149,7 +149,14 @@ class Calls:
             raise RuntimeError("tools can be called by the code of a cell while it runs")
         if self._made >= self.limit:
             raise ToolDenied(f"a cell may make {self.limit} calls, and this one has made them")
-        call = Call(tool, data, take)
+        return self._perform(Call({"type": "called", "tool": tool}, data, take, _running_loop()))
+
+    def ask(self, prompt, password):
+        """Asks the client for a line; None at the end of input. Blocks, also where an event loop runs."""
+        header = {"type": "asked", "prompt": prompt, "password": password}
+        return self._perform(Call(header, b"", _line, None))
+
+    def _perform(self, call):
         if call.main:
             self._session.streams.flush()
         try:
@@ -163,7 +170,7 @@ class Calls:
         except BaseException:
             self._give_up(call)
             raise
-        return call.future if call.loop is not None else take(call.answer)
+        return call.future if call.loop is not None else call.take(call.answer)
 
     # No interrupt strikes between these two, and no other thread is between them.
 
@@ -180,7 +187,7 @@ class Calls:
     def _register(self, call):
         if self._closing:
             raise ToolError(_OVER["error"])
-        if self._made >= self.limit:
+        if "tool" in call.header and self._made >= self.limit:
             raise ToolDenied(f"a cell may make {self.limit} calls, and this one has made them")
         if self._given_up >= _MOST // 2:
             raise ToolDenied(f"this cell has given up {self._given_up} calls before their answers")
@@ -205,9 +212,8 @@ class Calls:
             data, call.data = call.data, None
             self._sent[call.number] = size
             self._sent_bytes += size
-            header = {"type": "called", "cell": STATE.cell, "nonce": STATE.nonce}
+            header = {**call.header, "cell": STATE.cell, "nonce": STATE.nonce}
             header["number"] = call.number
-            header["tool"] = call.tool
             header["blocks"] = call.main and call.loop is None
             send(header, data)
 
@@ -326,6 +332,10 @@ class Calls:
             call.wake()
         else:
             _on_loop(call.loop, call.settle)
+
+
+def _line(answer):
+    return answer.get("value")
 
 
 def _on_loop(loop, action, *args):

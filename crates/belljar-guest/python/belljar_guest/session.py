@@ -11,7 +11,7 @@ import types
 
 import _thread
 
-from belljar_guest import displays, snapshot
+from belljar_guest import displays, questions, snapshot
 from belljar_guest.artifacts import Workspace
 from belljar_guest.calls import Calls
 from belljar_guest.cells import Cells
@@ -77,6 +77,7 @@ class Session:
         shell = Shell(self.cells, self.streams)
         builtins.get_ipython = shell.get_ipython
         sys.meta_path.insert(0, shell)
+        questions.install(self)
         self.streams.install()
         _register_at_fork(after_in_child=_in_user_child)
 
@@ -102,6 +103,7 @@ class Session:
                 if "packages" in request:
                     self.show_packages(request["packages"])
                 STATE.value_limit = request.get("value_limit", 0)
+                STATE.input = "input" in request
                 self.run(request["cell"], request["nonce"], request["code"], "busy" in request)
             elif kind == "seed":
                 send({"type": "seeded", "refused": self.seed(request["values"])})
@@ -154,10 +156,11 @@ class Session:
                     sys.path.append(path)
 
     def run(self, cell, nonce, code, busy):
-        if self.calls.limit:
+        has_calls = self.calls.limit or STATE.input
+        if has_calls:
             self.calls.begin()
         report = self.perform(self.cells, self.manifest, cell, nonce, code)
-        if self.calls.limit:
+        if has_calls:
             self.calls.end()
         # `every`: the checkpoint is there before the cell is reported. `auto`: it is made while the
         # caller is idle. A woken checkpoint has nothing to answer: its cell was reported long ago.

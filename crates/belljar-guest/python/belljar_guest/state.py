@@ -63,6 +63,7 @@ class State:
         "shown",
         "captures",
         "value_limit",
+        "input",
     )
 
     def __init__(self):
@@ -77,6 +78,7 @@ class State:
         self.checkpointing = False  # a checkpoint is being made
         self.early = 0  # a cell that was interrupted before its code could be
         self.value_limit = 0  # characters of an exception's value that the host asked for
+        self.input = False  # whether the client answers questions of the cell
         self.begin(0, "")
 
     def begin(self, cell, nonce):

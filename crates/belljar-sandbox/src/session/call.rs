@@ -1,4 +1,4 @@
-//! Tool calls of code in a cell: they are answered, and a session that waits in one can be forked
+//! Tool calls and questions of code in a cell: they are answered, and a session that waits in one can be forked
 //! there.
 
 use belljar_protocol::{CallAnswer, CallId, HostFrame, ToolError, ToolResult, encode_frame};
@@ -15,6 +15,9 @@ const MAX_INLINE: usize = 1 << 20;
 
 /// The most characters of an error of a tool.
 const MAX_ERROR: usize = 10_000;
+
+/// The most bytes of an answer to a question.
+const MAX_LINE: usize = 64 << 10;
 
 /// Directory of results that are passed as files.
 const RESULTS: &str = "tool_results";
@@ -40,6 +43,30 @@ impl Session {
         }
         let frame = self.answer_frame(call, result);
         let request = |done| CallRequest::Answer { call, frame, done };
+        self.call_request(request).await.unwrap_or(Err(none))
+    }
+
+    /// Answers a question of the running cell, which [`Event::InputRequested`] reported. `None` is
+    /// the end of input: `EOFError` in the session.
+    ///
+    /// # Errors
+    /// [`Error::NoCall`] if no code waits for this answer any more, and [`Error::InputTooLong`] above 64 KiB.
+    ///
+    /// [`Event::InputRequested`]: belljar_protocol::Event::InputRequested
+    pub async fn answer_input(&self, call: CallId, line: Option<String>) -> Result<(), Error> {
+        let none = Error::NoCall { call };
+        if !self.is_in_call() {
+            return Err(none);
+        }
+        if line.as_ref().is_some_and(|line| line.len() > MAX_LINE) {
+            return Err(Error::InputTooLong { limit: MAX_LINE });
+        }
+        let value = line.map_or(Value::Null, Value::String);
+        let answer = CallAnswer::Value(&value);
+        let number = call.number;
+        // Text can always be written as JSON.
+        let frame = encode_frame(&HostFrame::Answer { number, answer }, &[]).unwrap_or_default();
+        let request = |done| CallRequest::Input { call, frame, done };
         self.call_request(request).await.unwrap_or(Err(none))
     }
 

@@ -92,6 +92,11 @@ pub(crate) enum CallRequest {
         frame: Vec<u8>,
         done: oneshot::Sender<Result<(), Error>>,
     },
+    Input {
+        call: CallId,
+        frame: Vec<u8>,
+        done: oneshot::Sender<Result<(), Error>>,
+    },
     Fork {
         count: u32,
         done: oneshot::Sender<Result<Vec<AwakeSession>, Error>>,

@@ -50,6 +50,7 @@ mod harness;
 mod i_names;
 mod i_network;
 mod j_template;
+mod l_input;
 mod l_tools;
 mod l_wheels;
 mod o_commands;

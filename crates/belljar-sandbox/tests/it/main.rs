@@ -16,6 +16,7 @@ mod forks_shared;
 mod forks_state;
 mod hibernate;
 mod hygiene;
+mod input;
 mod ipython;
 mod limits;
 mod outcomes;

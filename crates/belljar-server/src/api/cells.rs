@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::{Extension, Json as JsonResponse};
+use belljar_sandbox::protocol::CallId;
 use belljar_sandbox::{Cell, OnFailure, WhenBusy};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -37,6 +38,23 @@ pub(super) struct RunCell {
     /// What to do with the variables if the cell fails.
     #[serde(default)]
     pub(super) on_failure: OnFailureAsked,
+    /// Whether the client answers `input()` and `getpass()` of the cell. If false, they raise `EOFError`.
+    #[serde(default)]
+    pub(super) input: bool,
+}
+
+// Without `Debug`: it may be a password.
+/// The answer to a question of a cell: `text` or `eof`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CellInput {
+    /// Number of the question: `call.number` of its event.
+    number: u32,
+    /// The line, without its end. At most 64 KiB. Never logged, and never returned.
+    text: Option<String>,
+    /// Whether there is no more input, which raises `EOFError`.
+    #[serde(default)]
+    eof: bool,
 }
 
 /// What to do with a new cell if another one is running.
@@ -202,6 +220,7 @@ pub(super) async fn begin(
             OnFailureAsked::Restore => OnFailure::Restore,
         },
         answers: false,
+        input: asked.input,
         installs: true,
         exception_characters: None,
     });
@@ -248,6 +267,36 @@ pub(super) async fn events(
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let record = entry.cell(number(&cell)?)?;
     record.stream(last_event(&headers)?, &service, &caller)
+}
+
+/// Answers a question of a running cell, which its event `input_requested` reported.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/cells/{cell}/input", tag = "cells", operation_id = "answer_input",
+    params(
+        ("id" = String, Path, description = "The session."),
+        ("cell" = u32, Path, description = "Number of the cell."),
+    ),
+    request_body = CellInput,
+    responses((status = 204, description = "Answered."))
+)]
+pub(super) async fn input(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named((id, cell)): Named<(String, String)>,
+    Json(asked): Json<CellInput>,
+) -> Result<StatusCode, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let record = entry.cell(number(&cell)?)?;
+    if asked.text.is_some() == asked.eof {
+        return Err(Problem::new(Code::BadBody, "give either `text` or `eof`"));
+    }
+    let question = CallId {
+        cell: record.number,
+        number: asked.number,
+    };
+    let answered = entry.session()?.answer_input(question, asked.text).await;
+    answered.map_err(|error| entry.explain(error))?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The number of the last event that the client has.

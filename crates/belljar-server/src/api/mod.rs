@@ -46,6 +46,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(cells::list, cells::run))
         .routes(routes!(cells::show))
         .routes(routes!(cells::events))
+        .routes(routes!(cells::input))
         .routes(routes!(socket::open))
         .routes(routes!(commands::list, commands::run))
         .routes(routes!(commands::show, commands::kill))

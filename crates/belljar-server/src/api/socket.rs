@@ -67,6 +67,8 @@ enum ClientMessage {
         when_busy: WhenBusyAsked,
         #[serde(default)]
         on_failure: OnFailureAsked,
+        #[serde(default)]
+        input: bool,
     },
     Interrupt,
 }
@@ -278,6 +280,7 @@ impl Socket {
                 wall_time_ms,
                 when_busy,
                 on_failure,
+                input,
             } => {
                 if let Err(problem) = self.check(id.as_deref()) {
                     return self.refuse(web, None, &problem).await;
@@ -287,6 +290,7 @@ impl Socket {
                     wall_time_ms,
                     when_busy,
                     on_failure,
+                    input,
                 };
                 let (service, entry) = (Arc::clone(&self.service), Arc::clone(&self.entry));
                 let begins = async move { (id, begin(&service, &entry, asked).await) };

@@ -258,3 +258,70 @@ async fn readers_who_never_read_cost_little() {
     let more = resident().await.saturating_sub(before);
     assert!(more < 96 << 20, "{more} bytes for {} readers", unread.len());
 }
+
+/// `input()` of a cell is an event; the answer is a request.
+#[tokio::test]
+async fn a_question_is_answered() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let path = format!("{session}/cells");
+    let start = |code: &str| {
+        let request = client.post(&path, json!({"code": code, "input": true}));
+        Events::from_request(request.header("accept", "text/event-stream"))
+    };
+    let mut events = start("print(input('\\x1b[2JName: ') + '!')").await;
+    let question = loop {
+        let event = events.next().await.unwrap();
+        if event.kind == "input_requested" {
+            break event.data;
+        }
+    };
+    assert_eq!(question["prompt"], "\u{1b}[2JName: ");
+    assert_eq!(question["password"], false);
+    let number = &question["call"]["number"];
+    let answer = |cell: u32, body| client.post(&format!("{path}/{cell}/input"), body);
+    let other = world.client("b").await;
+    other
+        .post(
+            &format!("{path}/1/input"),
+            json!({"number": number, "text": "theirs"}),
+        )
+        .json_with(404)
+        .await;
+    for (cell, body, status, code) in [
+        (1, json!({"number": number}), 400, "bad_body"),
+        (
+            1,
+            json!({"number": number, "text": "x", "eof": true}),
+            400,
+            "bad_body",
+        ),
+        (1, json!({"number": 9, "text": "x"}), 409, "no_question"),
+        (
+            2,
+            json!({"number": number, "text": "x"}),
+            404,
+            "cell_not_found",
+        ),
+        (
+            1,
+            json!({"number": number, "text": "x".repeat(65_537)}),
+            413,
+            "body_too_large",
+        ),
+    ] {
+        let refused = answer(cell, body).json_with(status).await;
+        assert_eq!(refused["code"], code);
+    }
+    let right = json!({"number": number, "text": "Zoë"});
+    assert_eq!(answer(1, right.clone()).send().await.unwrap().status(), 204);
+    let rest = events.rest().await;
+    assert_eq!(rest[0].kind, "input_closed");
+    assert_eq!(rest.last().unwrap().data["stdout"]["text"], "Zoë!\n");
+    // After the end, and where nobody said that there are answers.
+    assert_eq!(answer(1, right).json_with(409).await["code"], "no_question");
+    let outcome = client.run(&session, "input()").await;
+    let value = outcome["exception"]["value"].as_str().unwrap();
+    assert!(value.contains("does not answer input()"), "{outcome}");
+}

@@ -16,6 +16,7 @@ mod crash;
 mod demo;
 mod exec;
 mod exports;
+mod input;
 mod mcp;
 mod mcp_agent;
 mod mcp_approvals;

@@ -47,6 +47,8 @@ Event = Union[
     models.CalledEvent,
     models.CallDeniedEvent,
     models.CallCancelledEvent,
+    models.InputRequestedEvent,
+    models.InputClosedEvent,
     models.DeniedEvent,
     models.OutcomeEvent,
 ]
@@ -462,8 +464,12 @@ def source(given: bytes | str | os.PathLike[str], name: str | None) -> tuple[Upl
     return Upload(path), name if name is not None else path.name
 
 
-def cell(code: str, wall_time: float | None, when_busy: WhenBusy, on_failure: OnFailure) -> Json:
+def cell(
+    code: str, wall_time: float | None, when_busy: WhenBusy, on_failure: OnFailure, answers_input: bool
+) -> Json:
     body: Json = {"code": code, "when_busy": when_busy, "on_failure": on_failure}
+    if answers_input:
+        body["input"] = True
     if wall_time is not None:
         body["wall_time_ms"] = max(1, round(1000 * wall_time))
     return body

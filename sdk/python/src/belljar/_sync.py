@@ -258,18 +258,26 @@ class Session:
         wall_time: float | None = None,
         when_busy: _core.WhenBusy = "wait",
         on_failure: _core.OnFailure = "keep",
+        on_input: Callable[[str, bool], object] | None = None,
     ) -> models.Outcome:
         """Runs a cell to its end.
 
         An exception in the code is part of the outcome; `raise_for_status` raises it. `stream` is called with each
         event. `wall_time` is the time limit in seconds, at most the session's limit. Ctrl-C or a cancelled task
         interrupts the cell.
+
+        `on_input` answers `input()` and `getpass()` of the code: it is called with the prompt and whether the answer is
+        a password, and returns the line, or `None` for the end of input. Without it, they raise `EOFError`.
         """
-        events = self.stream(code, wall_time=wall_time, when_busy=when_busy, on_failure=on_failure)
+        events = self.stream(
+            code, wall_time=wall_time, when_busy=when_busy, on_failure=on_failure, answers_input=on_input is not None
+        )
         try:
             for event in events:
                 if stream is not None:
                     told = stream(event)
+                if on_input is not None and event.type == "input_requested":
+                    self._answer(event, on_input)
         except BelljarError as error:
             if error.code != "events_gone":
                 raise
@@ -293,13 +301,15 @@ class Session:
         wall_time: float | None = None,
         when_busy: _core.WhenBusy = "wait",
         on_failure: _core.OnFailure = "keep",
+        answers_input: bool = False,
     ) -> Events:
         """Runs a cell and yields its events, the outcome last.
 
         After a broken connection, the client reconnects and continues after the last event. The cell starts with the
-        first requested event, and runs to its end without a listener; `interrupt` stops it.
+        first requested event, and runs to its end without a listener; `interrupt` stops it. With `answers_input`, code
+        that calls `input()` waits for `answer_input` after the event `input_requested`.
         """
-        body = _core.cell(code, wall_time, when_busy, on_failure)
+        body = _core.cell(code, wall_time, when_busy, on_failure, answers_input)
         longest = self.limits.wall_time_ms / 1000
         access, retries = self._client._access, self._client._retries
         return Events(self._client, CellReading(access, self._path, body, longest, retries))
@@ -312,6 +322,29 @@ class Session:
             if cell.state == "failed":
                 raise BelljarError("internal", "the service failed while the cell ran")
             time.sleep(0.5)
+
+    def _answer(self, event: models.InputRequestedEvent, on_input: Callable[[str, bool], object]) -> None:
+        line: object = None
+        try:
+            line = on_input(event.prompt, event.password)
+            if not (line is None or isinstance(line, str)):
+                raise TypeError(f"on_input must return a string or None, not {type(line).__name__}")
+        except BaseException:
+            # Nobody will answer: the code must not wait.
+            with contextlib.suppress(BelljarError, httpx.HTTPError):
+                self.interrupt()
+            raise
+        try:
+            self.answer_input(event, line)
+        except BelljarError as error:
+            # The code was interrupted meanwhile.
+            if error.code != "no_question":
+                raise
+
+    def answer_input(self, event: models.InputRequestedEvent, line: str | None) -> None:
+        """Answers a question of a running cell; `None` is the end of input."""
+        answer: Json = {"eof": True} if line is None else {"text": line}
+        self._change(f"cells/{event.call.cell}/input", {"number": event.call.number, **answer})
 
     def interrupt(self) -> bool:
         """Interrupts the running cell, like Ctrl-C. False if none is running."""

@@ -836,6 +836,32 @@ class CallCancelledEvent(Model):
     """The id of the call."""
 
 
+class InputRequestedEvent(Model):
+    """Code of the cell asks for a line, by `input()` or `getpass()`, and waits for the answer."""
+
+    type: Literal["input_requested"]
+
+    call: CallId
+    """The id of the question, for the answer."""
+
+    prompt: str
+    """The text before the answer, which a program chose."""
+
+    password: bool
+    """Whether the answer must not be shown."""
+
+
+class InputClosedEvent(Model):
+    """No code waits for the answer to this question any more: it has one, or the code was
+    interrupted.
+    """
+
+    type: Literal["input_closed"]
+
+    call: CallId
+    """The id of the question."""
+
+
 class DeniedEvent(Denial):
     """The session requested something on the network that its policy does not allow."""
 
@@ -857,6 +883,8 @@ EVENTS: dict[str, type[Model]] = {
     "called": CalledEvent,
     "call_denied": CallDeniedEvent,
     "call_cancelled": CallCancelledEvent,
+    "input_requested": InputRequestedEvent,
+    "input_closed": InputClosedEvent,
     "denied": DeniedEvent,
     "outcome": OutcomeEvent,
 }

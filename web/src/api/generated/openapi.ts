@@ -472,6 +472,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/cells/{cell}/input": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answers a question of a running cell, which its event `input_requested` reported. */
+        post: operations["answer_input"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/checkpoints": {
         parameters: {
             query?: never;
@@ -1100,6 +1117,18 @@ export interface components {
             /** @description The protocol error. */
             detail: string;
         };
+        /** @description The answer to a question of a cell: `text` or `eof`. */
+        CellInput: {
+            /** @description Whether there is no more input, which raises `EOFError`. */
+            eof?: boolean;
+            /**
+             * Format: int32
+             * @description Number of the question: `call.number` of its event.
+             */
+            number: number;
+            /** @description The line, without its end. At most 64 KiB. Never logged, and never returned. */
+            text?: string | null;
+        };
         /** @description The cells that a session keeps. */
         CellList: {
             /** @description Oldest first, without outcomes. */
@@ -1612,6 +1641,20 @@ export interface components {
             /** @constant */
             type: "call_cancelled";
             /** @description The id of the call. */
+            call: components["schemas"]["CallId"];
+        } | {
+            /** @constant */
+            type: "input_requested";
+            /** @description The id of the question, for the answer. */
+            call: components["schemas"]["CallId"];
+            /** @description The text before the answer, which a program chose. */
+            prompt: string;
+            /** @description Whether the answer must not be shown. */
+            password: boolean;
+        } | {
+            /** @constant */
+            type: "input_closed";
+            /** @description The id of the question. */
             call: components["schemas"]["CallId"];
         } | (components["schemas"]["Denial"] & {
             /** @constant */
@@ -2237,6 +2280,8 @@ export interface components {
         RunCell: {
             /** @description Python source code. */
             code: string;
+            /** @description Whether the client answers `input()` and `getpass()` of the cell. If false, they raise `EOFError`. */
+            input?: boolean;
             /** @description What to do with the variables if the cell fails. */
             on_failure?: components["schemas"]["OnFailureAsked"];
             /**
@@ -4164,6 +4209,45 @@ export interface operations {
                         data: string;
                     };
                 };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    answer_input: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Number of the cell. */
+                cell: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CellInput"];
+            };
+        };
+        responses: {
+            /** @description Answered. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem. */
             default: {

@@ -111,7 +111,7 @@ impl<'a> CellDriver<'a> {
         Self {
             wall_time: cell.wall_time.unwrap_or(handle.limits.wall_time),
             value_limit: cell.exception_characters.map(|n| n.min(MAX_EXCEPTION)),
-            calls: Calls::new(cell.answers),
+            calls: Calls::new(cell.answers, cell.input),
             before,
             ..Self::with_nonce(handle, guest, events, number, nonce())
         }
@@ -124,7 +124,7 @@ impl<'a> CellDriver<'a> {
         events: &'a UnboundedSender<Result<Event, Error>>,
         waiting: &WaitingCall,
     ) -> Self {
-        let mut calls = Calls::new(true);
+        let mut calls = Calls::new(true, false);
         calls.go_on_from(waiting);
         let nonce = waiting.nonce.clone();
         Self {
@@ -143,7 +143,7 @@ impl<'a> CellDriver<'a> {
         let limits = &handle.limits;
         Self {
             wall_time: limits.wall_time,
-            calls: Calls::new(false),
+            calls: Calls::new(false, false),
             outgoing: VecDeque::new(),
             capture: Capture::new(limits, &handle.output_directory, cell),
             notes: std::mem::take(&mut guest.lost),
@@ -178,6 +178,7 @@ impl<'a> CellDriver<'a> {
             packages: &packages,
             busy,
             value_limit: self.value_limit,
+            input: self.calls.takes_questions(),
         })
         .map_err(Error::Session)?;
         self.perform().await
@@ -294,7 +295,7 @@ impl<'a> CellDriver<'a> {
                     Err(detail) => return End::Protocol(detail),
                 }
             }
-            let waits = self.calls.are_open() && self.stop.is_none();
+            let waits = self.calls.pause_clock() && self.stop.is_none();
             clock.set_waits(waits, || self.handle.meter.cpu_time());
             let flush = (!self.pending.is_empty()).then(|| self.told + EVENT_PAUSE);
             // No more than all of the time from now on counts.
@@ -431,6 +432,11 @@ impl<'a> CellDriver<'a> {
             GuestFrame::Called(call) => {
                 self.expect(call.cell, &call.nonce)?;
                 self.take_call(call, &frame.blob)?;
+                Ok(None)
+            }
+            GuestFrame::Asked(question) => {
+                self.expect(question.cell, &question.nonce)?;
+                self.take_question(question)?;
                 Ok(None)
             }
             GuestFrame::Cancelled {

@@ -17,6 +17,10 @@ pub struct Cell {
     /// open, CPU time counts towards the limit of the cell instead of wall time. If false, calls
     /// are denied.
     pub answers: bool,
+    /// Whether the caller answers `input()` and `getpass()` of the cell, by
+    /// [`Session::answer_input`](crate::Session::answer_input). Up to 10 minutes of waiting don't count towards the
+    /// wall time limit. If false, they raise `EOFError`.
+    pub input: bool,
     /// Whether packages of its `# requires:` lines are installed first, within the session's policy
     /// ([`Session::install`](crate::Session::install)). The outcome lists them; if they can't be
     /// installed, the cell is not run. The same for `%pip install` lines before its first
