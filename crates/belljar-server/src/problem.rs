@@ -61,6 +61,7 @@ macro_rules! codes {
 codes! {
     Unauthorized "unauthorized" UNAUTHORIZED never "A valid key is required";
     ScopeMissing "scope_missing" FORBIDDEN never "The key lacks a scope";
+    PathDenied "path_denied" FORBIDDEN never "The path is out of reach";
     WrongOrigin "wrong_origin" FORBIDDEN never "Cross-origin request refused";
     RouteNotFound "route_not_found" NOT_FOUND never "No such route";
     SessionNotFound "session_not_found" NOT_FOUND never "No such session";
@@ -102,6 +103,7 @@ codes! {
     NotHibernated "not_hibernated" CONFLICT never "The session cannot hibernate";
     CommandRefused "command_refused" CONFLICT never "The command does not accept this";
     NotRegular "not_regular" CONFLICT never "Not a regular file";
+    FileExists "file_exists" CONFLICT never "The path already exists";
     FileRefused "file_refused" CONFLICT never "The workspace refused the file operation";
     ApprovalChanged "approval_changed" CONFLICT never "The approval has changed";
     ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
@@ -377,14 +379,17 @@ fn packages(error: &PackageError) -> Problem {
 fn file(error: &BeneathError) -> Problem {
     let code = match error {
         BeneathError::BadPath { .. } => Code::BadPath,
+        BeneathError::Outside(_) => Code::PathDenied,
         BeneathError::NotFound(_) => Code::FileNotFound,
+        BeneathError::Exists(_) => Code::FileExists,
         BeneathError::NotRegular(_) => Code::NotRegular,
-        BeneathError::NoMemory { .. } => Code::FileRefused,
+        BeneathError::NoMemory { .. } | BeneathError::TooDeep(_) => Code::FileRefused,
         BeneathError::Io { path, source } => {
             tracing::debug!(%source, "file operation in a workspace refused");
             let why = match source.kind() {
                 std::io::ErrorKind::DirectoryNotEmpty => "the directory is not empty",
                 std::io::ErrorKind::InvalidFilename => "a component of the path is too long",
+                std::io::ErrorKind::InvalidInput => "a directory cannot be moved into itself",
                 std::io::ErrorKind::StorageFull => "the workspace is full; delete some files",
                 _ => "the workspace may be full, or another entry may be in the way",
             };

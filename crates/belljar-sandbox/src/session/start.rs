@@ -1,7 +1,7 @@
 //! From a process that the backend has started to an awake session.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use belljar_protocol::{GuestFrame, HostFrame, Walls};
 use tokio::sync::mpsc::channel;
@@ -82,6 +82,7 @@ pub(crate) async fn start(
             set_by: options.set_by,
             output_directory: warm.output_directory(id),
             workspace: Workspace::new(workspace, &warm),
+            temporary: OnceLock::new(),
             namespace_group,
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

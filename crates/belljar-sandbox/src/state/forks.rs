@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use belljar_protocol::{ForkSetup, GuestFrame, HostFrame, encode_frame};
@@ -298,6 +298,7 @@ impl Beginning {
             set_by: handle.set_by,
             output_directory: self.warm.output_directory(self.id),
             workspace: Workspace::new(workspace, &self.warm),
+            temporary: OnceLock::new(),
             namespace_group: Some(Arc::clone(namespace_group)),
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

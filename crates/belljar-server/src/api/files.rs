@@ -16,7 +16,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::body::{Named, Query, Upload};
+use super::sessions::seconds;
+use crate::body::{Json, Named, Query, Upload};
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
@@ -33,11 +34,61 @@ const TAR_ENTRY: u64 = 1024;
 /// An entry of a workspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FileView {
-    /// Path, relative to the workspace.
+    /// Path, relative to the workspace; below `/tmp`, an absolute one.
     path: String,
     kind: FileKind,
     /// Size of a file, in bytes.
     size: u64,
+}
+
+/// Status of a file or directory.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FileStatusView {
+    /// Path, as requested.
+    path: String,
+    kind: FileKind,
+    /// Size of a file, in bytes.
+    size: u64,
+    /// Permissions, as `chmod` takes them.
+    mode: u32,
+    /// Time of the last change, in seconds since 1970.
+    modified_at: u64,
+}
+
+/// A file or directory of a session.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PathAsked {
+    /// Path, relative to the workspace, or below `/tmp`.
+    path: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeleteAsked {
+    /// Whether to delete a directory with its contents.
+    #[serde(default)]
+    recursive: bool,
+}
+
+/// A directory to make.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MakeDirectory {
+    /// Path, relative to the workspace, or below `/tmp`.
+    path: String,
+}
+
+/// A file or directory to rename.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RenameFile {
+    /// Path, relative to the workspace, or below `/tmp`.
+    from: String,
+    /// Its new path.
+    to: String,
 }
 
 /// Kind of an entry.
@@ -50,6 +101,16 @@ enum FileKind {
     Directory,
     /// A link, pipe or socket: listed, never opened.
     Other,
+}
+
+impl From<EntryKind> for FileKind {
+    fn from(kind: EntryKind) -> Self {
+        match kind {
+            EntryKind::File => Self::File,
+            EntryKind::Directory => Self::Directory,
+            EntryKind::Other => Self::Other,
+        }
+    }
 }
 
 /// The entries of a workspace.
@@ -97,11 +158,7 @@ pub(super) async fn list(
         }
         files.push(FileView {
             path: entry.path,
-            kind: match entry.kind {
-                EntryKind::File => FileKind::File,
-                EntryKind::Directory => FileKind::Directory,
-                EntryKind::Other => FileKind::Other,
-            },
+            kind: entry.kind.into(),
             size: entry.size,
         });
     }
@@ -113,7 +170,7 @@ pub(super) async fn list(
     get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "get_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Path, relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace, or below `/tmp`."),
     ),
     responses((status = 200, description = "The file.", content_type = "application/octet-stream"))
 )]
@@ -138,7 +195,7 @@ pub(super) async fn get(
     put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "put_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Path, relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace, or below `/tmp`."),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 204, description = "The file is written."))
@@ -157,12 +214,13 @@ pub(super) async fn put(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Deletes a file or an empty directory.
+/// Deletes a file or an empty directory; with `recursive`, a directory with its contents.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Path, relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace, or below `/tmp`."),
+        DeleteAsked,
     ),
     responses((status = 204, description = "Deleted."))
 )]
@@ -170,10 +228,82 @@ pub(super) async fn delete(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named((id, path)): Named<(String, String)>,
+    Query(asked): Query<DeleteAsked>,
 ) -> Result<StatusCode, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
-    with_files(&entry, move |session| session.delete(&path)).await?;
+    let delete = move |session: &Session| {
+        if asked.recursive {
+            session.delete_all(&path)
+        } else {
+            session.delete(&path)
+        }
+    };
+    with_files(&entry, delete).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Shows the status of a file or directory. Links are not followed.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/stat", tag = "files", operation_id = "stat_file",
+    params(("id" = String, Path, description = "The session."), PathAsked),
+    responses((status = 200, description = "Its status.", body = FileStatusView))
+)]
+pub(super) async fn stat(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Query(PathAsked { path }): Query<PathAsked>,
+) -> Result<JsonResponse<FileStatusView>, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    check(&path)?;
+    let asked = path.clone();
+    let status = with_files(&entry, move |session| session.stat(&asked)).await?;
+    Ok(JsonResponse(FileStatusView {
+        path,
+        kind: status.kind.into(),
+        size: status.size,
+        mode: status.mode,
+        modified_at: seconds(status.modified),
+    }))
+}
+
+/// Makes a directory and its missing parents. One that exists is no error.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/directories", tag = "files", operation_id = "make_directory",
+    params(("id" = String, Path, description = "The session.")),
+    request_body = MakeDirectory,
+    responses((status = 204, description = "The directory exists."))
+)]
+pub(super) async fn make_directory(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(MakeDirectory { path }): Json<MakeDirectory>,
+) -> Result<StatusCode, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    check(&path)?;
+    with_files(&entry, move |session| session.make_directory(&path)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Renames a file or directory, and makes the missing parents of its new path. A file of that path is replaced.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/rename", tag = "files", operation_id = "rename_file",
+    params(("id" = String, Path, description = "The session.")),
+    request_body = RenameFile,
+    responses((status = 204, description = "Renamed."))
+)]
+pub(super) async fn rename(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(RenameFile { from, to }): Json<RenameFile>,
+) -> Result<StatusCode, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    check(&from)?;
+    check(&to)?;
+    with_files(&entry, move |session| session.rename(&from, &to)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -65,8 +65,6 @@ async fn names_that_lead_out_are_refused() {
         "%2e%2e/one",
         "%2e%2e%2fone",
         "%252e%252e%252fone",
-        "/etc/passwd",
-        "%2fetc%2fpasswd",
         "a//b",
         "./one",
         "a/.",
@@ -76,7 +74,14 @@ async fn names_that_lead_out_are_refused() {
         "a/",
         &long,
     ];
-    for name in names {
+    // The same with a `/` before it, which leads to the root of the session.
+    let absolute = ["/etc/passwd", "%2fetc%2fpasswd"];
+    for name in names.into_iter().chain(absolute) {
+        let (status, code) = if absolute.contains(&name) {
+            (403, "path_denied")
+        } else {
+            (400, "bad_path")
+        };
         for method in ["GET", "PUT", "DELETE"] {
             // A client would tidy the path up.
             let request = format!(
@@ -85,16 +90,114 @@ async fn names_that_lead_out_are_refused() {
             );
             let answer = world.raw(request.as_bytes()).await;
             assert!(
-                answer.starts_with("HTTP/1.1 400 "),
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{method} {name}: {answer}"
             );
-            assert!(answer.contains("\"bad_path\""), "{method} {name}: {answer}");
+            assert!(
+                answer.contains(&format!("\"{code}\"")),
+                "{method} {name}: {answer}"
+            );
         }
     }
-    for path in ["..", "%2e%2e", "/etc", "a%5cb"] {
+    for (path, status, code) in [
+        ("..", 400, "bad_path"),
+        ("%2e%2e", 400, "bad_path"),
+        ("a%5cb", 400, "bad_path"),
+        ("/etc", 403, "path_denied"),
+    ] {
         let list = client.get(&format!("{session}/files?path={path}"));
-        list.problem(400, "bad_path").await;
+        list.problem(status, code).await;
+        let stat = client.get(&format!("{session}/stat?path={path}"));
+        stat.problem(status, code).await;
     }
+    for (path, status, code) in [
+        ("../x", 400, "bad_path"),
+        ("a\\b", 400, "bad_path"),
+        ("", 400, "bad_path"),
+        ("/etc/x", 403, "path_denied"),
+    ] {
+        let make = client.post(&format!("{session}/directories"), json!({"path": path}));
+        make.problem(status, code).await;
+        let rename = format!("{session}/rename");
+        for body in [
+            json!({"from": path, "to": "x"}),
+            json!({"from": "x", "to": path}),
+        ] {
+            client.post(&rename, body).problem(status, code).await;
+        }
+    }
+}
+
+/// What a person does with files, and what is refused.
+#[tokio::test]
+async fn files_are_looked_at_moved_and_deleted() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let files = format!("{session}/files");
+    let stat = async |path: &str| {
+        let status = client.get(&format!("{session}/stat?path={path}"));
+        status.json_with(200).await
+    };
+    let post = |route: &str, body| client.post(&format!("{session}/{route}"), body);
+    let code = "import os; os.makedirs('a/b'); open('a/b/c', 'w').write('123'); \
+        os.chmod('a/b/c', 0o600); os.utime('a/b/c', (1, 1700000000)); os.symlink('c', 'a/b/link')";
+    client.run(&session, code).await;
+    let status = json!({"path": "a/b/c", "kind": "file", "size": 3, "mode": 0o600, "modified_at": 1_700_000_000});
+    assert_eq!(stat("a/b/c").await, status);
+    assert_eq!(stat("/workspace/a/b/c").await["size"], 3);
+    assert_eq!(stat("a").await["kind"], "directory");
+    assert_eq!(stat("a/b/link").await["kind"], "other");
+    let missing = client.get(&format!("{session}/stat?path=nothing"));
+    missing.problem(404, "file_not_found").await;
+
+    post("directories", json!({"path": "d/e"})).with(204).await;
+    post("directories", json!({"path": "d/e"})).with(204).await;
+    let over = post("directories", json!({"path": "a/b/c"}));
+    over.problem(409, "file_exists").await;
+
+    let rename = json!({"from": "a/b/c", "to": "new/place"});
+    post("rename", rename.clone()).with(204).await;
+    post("rename", rename).problem(404, "file_not_found").await;
+    assert_eq!(stat("new/place").await["size"], 3);
+    let over = post("rename", json!({"from": "new/place", "to": "a"}));
+    over.problem(409, "file_exists").await;
+    let inside = post("rename", json!({"from": "a", "to": "a/x"}));
+    inside.problem(409, "file_refused").await;
+
+    let delete = |query: &str| client.delete(&format!("{files}/a{query}"));
+    delete("").problem(409, "file_refused").await;
+    delete("?recursive=false")
+        .problem(409, "file_refused")
+        .await;
+    delete("?recursive=true").with(204).await;
+    delete("?recursive=true")
+        .problem(404, "file_not_found")
+        .await;
+
+    // `/tmp`, with its first `/` as it is or encoded.
+    for path in ["%2Ftmp/x/y", "/tmp/x/y"] {
+        client
+            .put(&format!("{files}/{path}"), "in tmp")
+            .with(204)
+            .await;
+        let got = client.get(&format!("{files}/{path}")).with(200).await;
+        assert_eq!(got.bytes().await.unwrap(), "in tmp");
+    }
+    let list = client
+        .get(&format!("{files}?path=/tmp/x"))
+        .json_with(200)
+        .await;
+    assert_eq!(list["files"][0]["path"], "/tmp/x/y");
+    let print = "print(open('/tmp/x/y').read())";
+    assert_eq!(client.printed(&session, print).await, "in tmp\n");
+    let delete = client.delete(&format!("{files}/%2Ftmp/x?recursive=true"));
+    delete.with(204).await;
+    let list = client
+        .get(&format!("{files}?path=/tmp"))
+        .json_with(200)
+        .await;
+    assert_eq!(list["files"], json!([]));
 }
 
 /// F2, F7: links and pipes are shown and never opened.

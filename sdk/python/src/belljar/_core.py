@@ -448,8 +448,9 @@ def part(name: str) -> str:
 
 
 def file_path(path: str) -> str:
-    """A path inside a workspace."""
-    return "/".join(part(one) for one in path.split("/"))
+    """A path inside a session. The first `/` of an absolute one is encoded, since proxies merge two of them."""
+    root, rest = ("%2F", path[1:]) if path.startswith("/") else ("", path)
+    return root + "/".join(part(one) for one in rest.split("/"))
 
 
 def source(given: bytes | str | os.PathLike[str], name: str | None) -> tuple[Upload, str]:

@@ -580,10 +580,11 @@ class Run:
 
 
 class Files:
-    """The files of a session's workspace."""
+    """The files of a session. Names are relative to its workspace, or below `/tmp`."""
 
     def __init__(self, client: Belljar, session: str) -> None:
         self._client = client
+        self._session = session
         self._path = f"{session}/files"
 
     def put(self, source: bytes | str | os.PathLike[str], name: str | None = None) -> None:
@@ -605,9 +606,33 @@ class Files:
         query = {"path": directory} if directory else {}
         return self._client._ask(models.FileList, Call("GET", self._path, query=query))
 
-    def delete(self, name: str) -> None:
-        """Deletes a file or an empty directory."""
-        self._client._send(Call.change("DELETE", self._one(name)))
+    def stat(self, name: str) -> models.FileStatusView:
+        """The kind, size, permissions and time of change of a file or directory. Links are not followed."""
+        call = Call("GET", f"{self._session}/stat", query={"path": name})
+        return self._client._ask(models.FileStatusView, call)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file, a directory or a link of this name."""
+        try:
+            self.stat(name)
+        except NotFound as error:
+            if error.code != "file_not_found":
+                raise
+            return False
+        return True
+
+    def mkdir(self, name: str) -> None:
+        """Makes a directory and its missing parents. One that exists is no error."""
+        self._client._send(Call.change("POST", f"{self._session}/directories", json={"path": name}))
+
+    def rename(self, name: str, to: str) -> None:
+        """Renames a file or directory, and makes missing parents. A file with the new name is replaced."""
+        self._client._send(Call.change("POST", f"{self._session}/rename", json={"from": name, "to": to}))
+
+    def delete(self, name: str, *, recursive: bool = False) -> None:
+        """Deletes a file or an empty directory; with `recursive`, a directory with its contents."""
+        query = {"recursive": "true"} if recursive else {}
+        self._client._send(Call.change("DELETE", self._one(name), query=query))
 
     def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
         """Uploads a data frame to the workspace, as `.csv` or `.parquet`."""
