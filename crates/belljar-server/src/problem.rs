@@ -113,6 +113,7 @@ codes! {
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file exceeds the transfer limit";
     CommandNotStarted "command_not_started" UNPROCESSABLE_ENTITY never "The command cannot be started";
     PackageNotInstalled "package_not_installed" UNPROCESSABLE_ENTITY never "The packages cannot be installed";
+    ArchiveRefused "archive_refused" UNPROCESSABLE_ENTITY never "The archive is refused";
     SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot cannot be loaded";
     UpgradeNeeded "upgrade_needed" UPGRADE_REQUIRED never "A WebSocket upgrade is required";
     EventsGone "events_gone" GONE never "These events are no longer kept";
@@ -319,6 +320,8 @@ impl From<Error> for Problem {
             Error::CellTooLarge { .. } => Code::BodyTooLarge,
             Error::FileTooLarge { .. } => Code::FileTooLarge,
             Error::File(error) => return file(error),
+            Error::Archive(_) => Code::ArchiveRefused,
+            Error::TooManyWatches { .. } => Code::TooManyStreams,
             Error::Packages(error) => return packages(error),
             Error::Snapshot(SnapshotError::Io(source)) | Error::Io { source, .. } => {
                 let fault = StorageFault::from_io(source);

@@ -418,9 +418,12 @@ impl Drop for NewFile {
     }
 }
 
+/// How the names of files begin that are being written.
+pub const TEMPORARY_NAMES: &str = ".belljar-put-";
+
 /// Where a file for this path is while it is written: a name of its own beside it.
 pub(crate) fn temporary_beside(path: &str) -> String {
-    let name = format!(".belljar-put-{:016x}", random());
+    let name = format!("{TEMPORARY_NAMES}{:016x}", random());
     match path.rsplit_once('/') {
         Some((parent, _)) => format!("{parent}/{name}"),
         None => name,

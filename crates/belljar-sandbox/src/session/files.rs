@@ -228,6 +228,17 @@ impl Session {
         })
     }
 
+    /// What the paths of a listing of this directory begin with.
+    pub(super) fn listed_path(&self, path: &str) -> Result<String, Error> {
+        self.at(path, |_, root, _, path| {
+            let path = match path.trim_end_matches('/') {
+                "." => "",
+                path => path,
+            };
+            Ok(format!("{}{path}", root.prefix()))
+        })
+    }
+
     /// Does something with a directory of an awake session, and keeps it awake meanwhile. Paths of errors are as the
     /// caller gave them.
     fn at<'p, T>(

@@ -26,6 +26,7 @@ use crate::session::guest::Guest;
 use crate::session::network::Proxy;
 use crate::session::packages::Packages;
 use crate::session::tools::Toolset;
+use crate::session::watches::Watches;
 
 /// The host's state of a session.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub(crate) struct SessionHandle {
     pub(crate) workspace: Workspace,
     /// Its `/tmp`, once it was reached from outside.
     pub(crate) temporary: OnceLock<Workspace>,
+    pub(crate) watches: Watches,
     /// None where there are no walls.
     pub(crate) namespace_group: Option<Arc<NamespaceGroup>>,
     pub(crate) interpreter: Mutex<Arc<Process>>,

@@ -18,6 +18,7 @@ use crate::session::guest::Guest;
 use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::network::{Network, Proxy};
 use crate::session::tools::Toolset;
+use crate::session::watches::Watches;
 use crate::state::checkpoint_set::CheckpointSet;
 
 /// Denials that wait to be reported; more are counted.
@@ -83,6 +84,7 @@ pub(crate) async fn start(
             output_directory: warm.output_directory(id),
             workspace: Workspace::new(workspace, &warm),
             temporary: OnceLock::new(),
+            watches: Watches::default(),
             namespace_group,
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

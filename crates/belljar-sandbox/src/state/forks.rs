@@ -26,6 +26,7 @@ use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::network::Proxy;
 use crate::session::nonce::nonce;
 use crate::session::tools::Toolset;
+use crate::session::watches::Watches;
 use crate::state::checkpoint_set::CheckpointSet;
 
 /// How long a session may take to release its forks, and a fork to copy the workspace.
@@ -299,6 +300,7 @@ impl Beginning {
             output_directory: self.warm.output_directory(self.id),
             workspace: Workspace::new(workspace, &self.warm),
             temporary: OnceLock::new(),
+            watches: Watches::default(),
             namespace_group: Some(Arc::clone(namespace_group)),
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

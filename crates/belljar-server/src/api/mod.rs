@@ -17,6 +17,7 @@ mod socket;
 mod steering;
 mod steps;
 mod terminal;
+pub(crate) mod watch;
 
 use std::sync::Arc;
 
@@ -67,7 +68,8 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(files::stat))
         .routes(routes!(files::make_directory))
         .routes(routes!(files::rename))
-        .routes(routes!(files::archive))
+        .routes(routes!(files::archive, files::unpack))
+        .routes(routes!(watch::watch))
         .routes(routes!(runs::list, run_create::create))
         .routes(routes!(runs::show, runs::delete))
         .routes(routes!(runs::events))

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Ask as _, options, world, world_with};
+use crate::support::{Ask as _, Events, options, world, world_with};
 
 #[tokio::test]
 async fn files_go_in_and_come_out() {
@@ -324,6 +324,157 @@ async fn uploads_over_the_memory_limit_are_refused() {
     let used = shown["use"]["memory_bytes"].as_u64().unwrap();
     assert!((3 * 17_000_000..=MEMORY).contains(&used), "{shown:#}");
     assert_eq!(client.printed(&session, "print(kept)").await, "42\n");
+}
+
+/// Whole directories go in and come out, also below `/tmp`.
+#[tokio::test]
+async fn directories_go_in_and_come_out() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(5);
+    for (name, mode) in [("./run.sh", 0o750), ("deep/er/名.txt", 0o600)] {
+        header.set_mode(mode);
+        builder
+            .append_data(&mut header, name, &b"hello"[..])
+            .unwrap();
+    }
+    header.set_size(0);
+    header.set_entry_type(tar::EntryType::Directory);
+    builder.append_data(&mut header, "empty", &b""[..]).unwrap();
+    let archive = builder.into_inner().unwrap();
+    let all = ["deep/", "deep/er/", "deep/er/名.txt", "empty/", "run.sh"];
+    for directory in ["in/side", "%2Ftmp/in", "%2Fworkspace"] {
+        let path = format!("{session}/archive?path={directory}");
+        client.put(&path, archive.clone()).with(204).await;
+        let got = client.get(&path).with(200).await.bytes().await.unwrap();
+        let names = names_in(&got);
+        let known = |name: &&String| all.contains(&name.as_str());
+        assert_eq!(names.iter().filter(known).count(), all.len(), "{names:?}");
+        if directory != "%2Fworkspace" {
+            assert_eq!(names, all);
+        }
+    }
+    let code = "import os; print(open('in/side/deep/er/名.txt').read(), os.path.isdir('/tmp/in/empty'), \
+        oct(os.stat('run.sh').st_mode), oct(os.stat('deep/er/名.txt').st_mode))";
+    let printed = "hello True 0o100755 0o100644\n";
+    assert_eq!(client.printed(&session, code).await, printed);
+    // What is there and not in the archive stays.
+    client
+        .put(&format!("{session}/files/in/side/mine"), "1")
+        .with(204)
+        .await;
+    let path = format!("{session}/archive?path=in/side");
+    client.put(&path, archive).with(204).await;
+    client
+        .get(&format!("{session}/files/in/side/mine"))
+        .with(200)
+        .await;
+
+    let bad = |name: &str| client.get(&format!("{session}/archive?path={name}"));
+    bad("nothing").problem(404, "file_not_found").await;
+    bad("run.sh").problem(409, "not_regular").await;
+    bad("..").problem(400, "bad_path").await;
+    bad("/etc").problem(403, "path_denied").await;
+}
+
+/// F31: an archive that is none, or leads elsewhere, is refused before anything is written.
+#[tokio::test]
+async fn a_hostile_archive_is_refused() {
+    let world = world_with(options(|options| {
+        options.session.limits.workspace_bytes = 1 << 20;
+    }))
+    .await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let path = format!("{session}/archive");
+    let put = |body: Vec<u8>| client.put(&path, body);
+    put(vec![b'x'; 600]).problem(422, "archive_refused").await;
+    put(vec![0; (1 << 20) + 1])
+        .problem(413, "body_too_large")
+        .await;
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(1);
+    builder
+        .append_data(&mut header, "first", &b"1"[..])
+        .unwrap();
+    header.set_size(0);
+    header.set_entry_type(tar::EntryType::Symlink);
+    builder.append_link(&mut header, "link", "/etc").unwrap();
+    let problem = put(builder.into_inner().unwrap());
+    let problem = problem.problem(422, "archive_refused").await;
+    assert!(problem["detail"].as_str().unwrap().contains("`link`"));
+    let list = client.get(&format!("{session}/files")).json_with(200).await;
+    assert_eq!(list["files"], json!([]));
+    // More files than an archive has is no archive with fewer.
+    let many = "for i in range(10001): open(f'f{i}', 'w').close()";
+    client.run(&session, many).await;
+    client.get(&path).problem(422, "archive_refused").await;
+}
+
+/// Changes are streamed as they happen, to the end of the directory.
+#[tokio::test]
+async fn a_directory_is_watched() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client.run(&session, "import os; os.mkdir('d')").await;
+    let watch = client.get(&format!("{session}/watch?path=d"));
+    let mut events = Events::from_request(watch).await;
+    let code = "open('d/a', 'w').write('1'); os.rename('d/a', 'd/b'); os.chmod('d/b', 0o600); \
+        os.remove('d/b'); os.mkdir('d/名')";
+    client.run(&session, code).await;
+    client
+        .put(&format!("{session}/files/d/put"), "x")
+        .with(204)
+        .await;
+    client
+        .run(&session, "import shutil; shutil.rmtree('d')")
+        .await;
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        let name = event.data["name"].as_str().unwrap_or_default();
+        seen.push(format!("{} {name}", event.kind));
+    }
+    let expected = [
+        "created a",
+        "written a",
+        "renamed a",
+        "created b",
+        "attributes b",
+        "deleted b",
+        "created 名",
+        "created put",
+    ];
+    assert_eq!(seen[..expected.len()], expected, "{seen:?}");
+    assert_eq!(seen.last().unwrap(), "end ", "{seen:?}");
+
+    for (path, status, code) in [
+        ("d", 404, "file_not_found"),
+        ("/etc", 403, "path_denied"),
+        ("..", 400, "bad_path"),
+    ] {
+        let watch = client.get(&format!("{session}/watch?path={path}"));
+        watch.problem(status, code).await;
+    }
+    // Hibernation ends it; a session has so many and no more.
+    let path = format!("{session}/watch");
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(Events::from_request(client.get(&path)).await);
+    }
+    client.get(&path).problem(429, "too_many_streams").await;
+    client
+        .post(&format!("{session}/hibernate"), json!({}))
+        .with(200)
+        .await;
+    for mut events in open {
+        assert_eq!(events.next().await.unwrap().kind, "end");
+        assert!(events.next().await.is_none());
+    }
 }
 
 fn names_in(archive: &[u8]) -> Vec<String> {

@@ -660,6 +660,11 @@ class AsyncFiles:
             Path(to).mkdir(parents=True, exist_ok=True)
             _directories.unpack(file, Path(to))
 
+    async def watch(self, directory: str = "") -> AsyncWatch:
+        """Watches the workspace or a directory for changes, from now on. Directories in it are not watched."""
+        reader = _core.WatchReader(self._client._access, self._session, directory)
+        return AsyncWatch(reader, await self._client._send(reader.call()))
+
     async def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
         """Uploads a data frame to the workspace, as `.csv` or `.parquet`."""
         await self.put(_core.from_frame(name, frame), name)
@@ -671,3 +676,35 @@ class AsyncFiles:
 
     def _one(self, name: str) -> str:
         return f"{self._path}/{_core.file_path(name)}"
+
+
+class AsyncWatch:
+    """The changes in a directory, for a `for` loop. A context manager, which ends the watch.
+
+    An event has a `type` (`created`, `written`, `deleted`, `renamed` or `attributes`) and the `name` of the entry. After
+    `overflowed`, some are missing: list the directory again. The loop ends when the directory is deleted, or the session
+    hibernates or ends.
+    """
+
+    def __init__(self, reader: _core.WatchReader, response: httpx.Response) -> None:
+        self._reader = reader
+        self._response = response
+
+    async def __aenter__(self) -> AsyncWatch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends the watch."""
+        await self._response.aclose()
+
+    async def __aiter__(self) -> _core.AsyncWatchReading:
+        try:
+            async for chunk in self._response.aiter_bytes():
+                for event in self._reader.feed(chunk):
+                    if not self._reader.ended:
+                        yield event
+        except httpx.TransportError as error:
+            raise self._reader.broken(error) from error

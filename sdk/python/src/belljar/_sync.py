@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
-from . import _core, models
+from . import _core, _directories, models
 from ._sync_commands import Commands
 from ._core import Access, Call, CellReading, Event, Json, ModelT, PageT, RunReader
 from ._errors import BelljarError, NotFound, SessionEnded
@@ -634,6 +634,35 @@ class Files:
         query = {"recursive": "true"} if recursive else {}
         self._client._send(Call.change("DELETE", self._one(name), query=query))
 
+    def upload_directory(self, source: str | os.PathLike[str], name: str | None = None) -> None:
+        """Uploads a local directory with all that is in it (default: under its own name). Files of the session are
+        replaced, others stay."""
+        path = Path(source)
+        directory = path.resolve().name if name is None else name
+        with tempfile.TemporaryDirectory() as scratch:
+            archive = Path(scratch, "archive.tar")
+            with archive.open("wb") as file:
+                _directories.pack(path, file)
+            upload, headers = _core.Upload(archive), {"Content-Type": "application/x-tar"}
+            query = {"path": directory} if directory else {}
+            call = Call.change("PUT", f"{self._session}/archive", upload=upload, headers=headers, query=query)
+            self._client._send(call)
+
+    def download_directory(self, name: str, to: str | os.PathLike[str]) -> None:
+        """Downloads a directory with its files and directories into a local one, which is made if it does not exist.
+        Local files are replaced, others stay."""
+        query = {"path": name} if name else {}
+        with tempfile.TemporaryFile() as file:
+            self._client._send(Call("GET", f"{self._session}/archive", query=query), file)  # type: ignore[arg-type]
+            file.seek(0)
+            Path(to).mkdir(parents=True, exist_ok=True)
+            _directories.unpack(file, Path(to))
+
+    def watch(self, directory: str = "") -> Watch:
+        """Watches the workspace or a directory for changes, from now on. Directories in it are not watched."""
+        reader = _core.WatchReader(self._client._access, self._session, directory)
+        return Watch(reader, self._client._send(reader.call()))
+
     def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
         """Uploads a data frame to the workspace, as `.csv` or `.parquet`."""
         self.put(_core.from_frame(name, frame), name)
@@ -645,3 +674,35 @@ class Files:
 
     def _one(self, name: str) -> str:
         return f"{self._path}/{_core.file_path(name)}"
+
+
+class Watch:
+    """The changes in a directory, for a `for` loop. A context manager, which ends the watch.
+
+    An event has a `type` (`created`, `written`, `deleted`, `renamed` or `attributes`) and the `name` of the entry. After
+    `overflowed`, some are missing: list the directory again. The loop ends when the directory is deleted, or the session
+    hibernates or ends.
+    """
+
+    def __init__(self, reader: _core.WatchReader, response: httpx.Response) -> None:
+        self._reader = reader
+        self._response = response
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the watch."""
+        self._response.close()
+
+    def __iter__(self) -> _core.WatchReading:
+        try:
+            for chunk in self._response.iter_bytes():
+                for event in self._reader.feed(chunk):
+                    if not self._reader.ended:
+                        yield event
+        except httpx.TransportError as error:
+            raise self._reader.broken(error) from error
