@@ -25,10 +25,12 @@ def test_files_as_a_person_expects(session: Session) -> None:
     assert files.get("new/name") == b"123"
     with pytest.raises(NotFound):
         files.rename("a/b/c", "x")
-    for act in (lambda: files.mkdir("new/name"), lambda: files.rename("new/name", "a")):
-        with pytest.raises(BelljarError) as refused:
-            act()
-        assert refused.value.code == "file_exists"
+    with pytest.raises(BelljarError) as refused:
+        files.mkdir("new/name")
+    assert refused.value.code == "file_exists"
+    with pytest.raises(BelljarError) as refused:
+        files.rename("new/name", "a")
+    assert refused.value.code == "file_exists"
     with pytest.raises(BelljarError) as refused:
         files.delete("a")
     assert refused.value.code == "file_refused"

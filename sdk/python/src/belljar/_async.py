@@ -617,8 +617,9 @@ class AsyncFiles:
         """Whether there is a file, a directory or a link of this name."""
         try:
             await self.stat(name)
-        except NotFound as error:
-            if error.code != "file_not_found":
+        except BelljarError as error:
+            # Also below a file, or behind a link.
+            if error.code not in ("file_not_found", "not_regular"):
                 raise
             return False
         return True
@@ -655,7 +656,7 @@ class AsyncFiles:
         Local files are replaced, others stay."""
         query = {"path": name} if name else {}
         with tempfile.TemporaryFile() as file:
-            await self._client._send(Call("GET", f"{self._session}/archive", query=query), file)  # type: ignore[arg-type]
+            await self._client._send(Call("GET", f"{self._session}/archive", query=query), file)
             file.seek(0)
             Path(to).mkdir(parents=True, exist_ok=True)
             _directories.unpack(file, Path(to))

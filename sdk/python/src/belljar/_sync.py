@@ -615,8 +615,9 @@ class Files:
         """Whether there is a file, a directory or a link of this name."""
         try:
             self.stat(name)
-        except NotFound as error:
-            if error.code != "file_not_found":
+        except BelljarError as error:
+            # Also below a file, or behind a link.
+            if error.code not in ("file_not_found", "not_regular"):
                 raise
             return False
         return True
@@ -653,7 +654,7 @@ class Files:
         Local files are replaced, others stay."""
         query = {"path": name} if name else {}
         with tempfile.TemporaryFile() as file:
-            self._client._send(Call("GET", f"{self._session}/archive", query=query), file)  # type: ignore[arg-type]
+            self._client._send(Call("GET", f"{self._session}/archive", query=query), file)
             file.seek(0)
             Path(to).mkdir(parents=True, exist_ok=True)
             _directories.unpack(file, Path(to))
