@@ -166,7 +166,7 @@ fn request(
         "run_cell" | "preview_edit" => request.json(&json!({"code": "x = 2"})),
         "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
         "put_file" => request.body("other"),
-        "stat_file" => request.query(&[("path", "one")]),
+        "stat_file" => client.request(method.clone(), &format!("{path}?path=one")),
         "make_directory" => request.json(&json!({"path": "made"})),
         "rename_file" => request.json(&json!({"from": "one", "to": "two"})),
         "run_command" => request.json(&json!({"command": "true"})),
