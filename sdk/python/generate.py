@@ -221,7 +221,7 @@ SYNC = [
     (r"async (with|for)", r"\1"),
     (r"await ", ""),
     (
-        r"\bAsync(Belljar|Session|Files|Events|Run|RunReading|Commands|Command|CommandReading|Client|Iterator|Reading)\b",
+        r"\bAsync(Belljar|Session|Files|Events|Run|RunReading|Commands|Command|CommandReading|WatchReading|Watch|Client|Iterator|Reading)\b",
         r"\1",
     ),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),

@@ -78,7 +78,7 @@ pub(crate) struct CloseSession {
 pub(crate) struct ListFiles {
     /// The session whose files are meant. Leave it out for the default session.
     pub(crate) session_id: Option<String>,
-    /// A directory of the workspace. Leave it out for all of the workspace.
+    /// A directory of the workspace, or `/tmp`. Leave it out for all of the workspace.
     #[serde(default)]
     pub(crate) path: String,
 }

@@ -73,7 +73,12 @@ pub(crate) async fn read(entry: &SessionEntry, args: ReadFile) -> Result<CallToo
         (Some(mime), Ok(bytes)) => ContentBlock::image(BASE64.encode(bytes), mime),
         (Some(mime), Err(bytes)) => ContentBlock::image(BASE64.encode(bytes.as_bytes()), mime),
         (None, Err(bytes)) => {
-            let uri = format!("file:///workspace/{}", visible(&report.path));
+            let directory = if report.path.starts_with('/') {
+                ""
+            } else {
+                "/workspace/"
+            };
+            let uri = format!("file://{directory}{}", visible(&report.path));
             let blob = BASE64.encode(bytes.as_bytes());
             ContentBlock::resource(
                 ResourceContents::blob(blob, uri).with_mime_type("application/octet-stream"),

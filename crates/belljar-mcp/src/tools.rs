@@ -108,7 +108,8 @@ pub(crate) fn list() -> Vec<ServerTool> {
         tool::<ListFiles, FilesReport>(
             "list_files",
             "List files",
-            "List the files of a session's workspace, with their sizes.",
+            "List the files of a session's workspace, with their sizes. To move or delete files, use \
+             run_command.",
             reads(),
             |server, args, _| server.list_files(args).boxed(),
         ),

@@ -10,6 +10,7 @@ use belljar_walls::{BeneathError, CgroupError, StartError};
 
 use crate::capabilities::Unsupported;
 use crate::host_directory::DirectoryError;
+use crate::session::archive_plan::ArchiveError;
 use crate::session::packages::PackageError;
 use crate::state::checkpoint::CheckpointRef;
 use crate::state::snapshot::SnapshotError;
@@ -124,6 +125,9 @@ pub enum Error {
     /// A file of the workspace could not be reached.
     #[error(transparent)]
     File(#[from] BeneathError),
+    /// An archive can't be unpacked, or a directory not be packed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// A file is over the limit for transfers.
     #[error("`{path}` is too large: {bytes} bytes, at most {limit} can be transferred")]
     FileTooLarge {
@@ -133,6 +137,12 @@ pub enum Error {
         bytes: u64,
         /// The limit.
         limit: u64,
+    },
+    /// The session has the maximum number of watches.
+    #[error("the session already has {limit} watches, the maximum\nhint: end one of them")]
+    TooManyWatches {
+        /// The limit.
+        limit: usize,
     },
     /// Packages were not installed. The session continues unchanged.
     #[error(transparent)]

@@ -73,6 +73,7 @@ pub use error::Error;
 pub use host_directory::{DirectoryError, HostDirectory};
 pub use limits::Limits;
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
+pub use session::archive_plan::ArchiveError;
 pub use session::cell::{Cell, MAX_LISTED, OnFailure, WhenBusy};
 pub use session::commands::{
     Command, CommandEnd, CommandProcess, OutputChunk, OutputPart, OutputStream, TerminalSize,
@@ -81,6 +82,7 @@ pub use session::files::Listing;
 pub use session::network::{AllowList, AllowListError, Network, Proxy};
 pub use session::packages::{PackageError, PackageStore, Packages, Requirement, requires};
 pub use session::tools::ToolSignature;
+pub use session::watch::{FileChange, FileEvent, Watch};
 pub use session::{CellRun, Session};
 pub use state::checkpoint::{Checkpoint, CheckpointRef};
 pub use state::lifecycle::{DetachedSession, Settled};

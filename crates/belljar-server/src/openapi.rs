@@ -8,6 +8,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 use crate::api;
+use crate::api::watch::FileEventView;
 use crate::commands::CommandEvent;
 use crate::problem::ProblemBody;
 
@@ -86,6 +87,7 @@ pub fn openapi() -> Value {
     generator.subschema_for::<Outcome>();
     generator.subschema_for::<Event>();
     generator.subschema_for::<CommandEvent>();
+    generator.subschema_for::<FileEventView>();
     generator.subschema_for::<NameInfo>();
     generator.subschema_for::<RunEvent>();
     generator.subschema_for::<Approval>();
@@ -134,11 +136,13 @@ fn say_what_holds_for_all(document: &mut Value) {
         });
         let stream = "/responses/200/content/text~1event-stream";
         if let Some(stream) = operation.pointer_mut(stream) {
-            let is_command = stream["schema"]["$ref"] == "#/components/schemas/CommandEvent";
-            stream["schema"] = if is_command {
-                one_of_a_commands_stream()
-            } else {
-                one_of_a_stream()
+            let schema = stream["schema"]["$ref"].as_str().unwrap_or_default();
+            stream["schema"] = match schema.rsplit('/').next() {
+                Some("CommandEvent") => {
+                    one_of(schema, "Position after the event, in bytes of the output.")
+                }
+                Some("FileEvent") => one_of(schema, "Number of the event, from 1."),
+                _ => one_of_a_stream(),
             };
         }
         if method == "get" {
@@ -205,19 +209,19 @@ fn one_of_a_stream() -> Value {
     })
 }
 
-/// The same of a command.
-fn one_of_a_commands_stream() -> Value {
+/// The same of a stream that has events of one type alone.
+fn one_of(schema: &str, id: &str) -> Value {
     json!({
         "type": "object",
         "description": "An event.",
         "required": ["id", "event", "data"],
         "properties": {
-            "id": {"type": "string", "description": "Position after the event, in bytes of the output."},
+            "id": {"type": "string", "description": id},
             "event": {"type": "string", "description": "`type` of the event."},
             "data": {
                 "type": "string",
                 "contentMediaType": "application/json",
-                "contentSchema": {"$ref": "#/components/schemas/CommandEvent"}
+                "contentSchema": {"$ref": schema}
             }
         }
     })

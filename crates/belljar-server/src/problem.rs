@@ -61,6 +61,7 @@ macro_rules! codes {
 codes! {
     Unauthorized "unauthorized" UNAUTHORIZED never "A valid key is required";
     ScopeMissing "scope_missing" FORBIDDEN never "The key lacks a scope";
+    PathDenied "path_denied" FORBIDDEN never "The path is out of reach";
     WrongOrigin "wrong_origin" FORBIDDEN never "Cross-origin request refused";
     RouteNotFound "route_not_found" NOT_FOUND never "No such route";
     SessionNotFound "session_not_found" NOT_FOUND never "No such session";
@@ -103,6 +104,7 @@ codes! {
     NoQuestion "no_question" CONFLICT never "The cell does not wait for this answer";
     CommandRefused "command_refused" CONFLICT never "The command does not accept this";
     NotRegular "not_regular" CONFLICT never "Not a regular file";
+    FileExists "file_exists" CONFLICT never "The path already exists";
     FileRefused "file_refused" CONFLICT never "The workspace refused the file operation";
     ApprovalChanged "approval_changed" CONFLICT never "The approval has changed";
     ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
@@ -112,6 +114,7 @@ codes! {
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file exceeds the transfer limit";
     CommandNotStarted "command_not_started" UNPROCESSABLE_ENTITY never "The command cannot be started";
     PackageNotInstalled "package_not_installed" UNPROCESSABLE_ENTITY never "The packages cannot be installed";
+    ArchiveRefused "archive_refused" UNPROCESSABLE_ENTITY never "The archive is refused";
     SnapshotRefused "snapshot_refused" UNPROCESSABLE_ENTITY never "The snapshot cannot be loaded";
     UpgradeNeeded "upgrade_needed" UPGRADE_REQUIRED never "A WebSocket upgrade is required";
     EventsGone "events_gone" GONE never "These events are no longer kept";
@@ -319,6 +322,8 @@ impl From<Error> for Problem {
             Error::CellTooLarge { .. } | Error::InputTooLong { .. } => Code::BodyTooLarge,
             Error::FileTooLarge { .. } => Code::FileTooLarge,
             Error::File(error) => return file(error),
+            Error::Archive(_) => Code::ArchiveRefused,
+            Error::TooManyWatches { .. } => Code::TooManyStreams,
             Error::Packages(error) => return packages(error),
             Error::Snapshot(SnapshotError::Io(source)) | Error::Io { source, .. } => {
                 let fault = StorageFault::from_io(source);
@@ -379,14 +384,17 @@ fn packages(error: &PackageError) -> Problem {
 fn file(error: &BeneathError) -> Problem {
     let code = match error {
         BeneathError::BadPath { .. } => Code::BadPath,
+        BeneathError::Outside(_) => Code::PathDenied,
         BeneathError::NotFound(_) => Code::FileNotFound,
+        BeneathError::Exists(_) => Code::FileExists,
         BeneathError::NotRegular(_) => Code::NotRegular,
-        BeneathError::NoMemory { .. } => Code::FileRefused,
+        BeneathError::NoMemory { .. } | BeneathError::TooDeep(_) => Code::FileRefused,
         BeneathError::Io { path, source } => {
             tracing::debug!(%source, "file operation in a workspace refused");
             let why = match source.kind() {
                 std::io::ErrorKind::DirectoryNotEmpty => "the directory is not empty",
                 std::io::ErrorKind::InvalidFilename => "a component of the path is too long",
+                std::io::ErrorKind::InvalidInput => "a directory cannot be moved into itself",
                 std::io::ErrorKind::StorageFull => "the workspace is full; delete some files",
                 _ => "the workspace may be full, or another entry may be in the way",
             };

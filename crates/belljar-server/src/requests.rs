@@ -7,6 +7,8 @@ use crate::options::ServerOptions;
 
 /// The route of a file of a workspace.
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
+/// The route of a directory as an archive.
+const ARCHIVE: &str = "/v1/sessions/{id}/archive";
 /// The route of the Model Context Protocol.
 pub(crate) const MCP: &str = "/mcp";
 /// The route that starts a session from a snapshot.
@@ -17,6 +19,7 @@ const KEY: &str = "belljar.key.";
 pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
     match route {
         FILE => Takes::File(options.session.limits.transfer_bytes),
+        ARCHIVE => Takes::File(options.session.limits.workspace_bytes),
         // What a session may hold, files included, is in its memory.
         FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),
         _ => Takes::Json,

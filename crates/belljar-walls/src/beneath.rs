@@ -3,6 +3,7 @@
 //! Every path is resolved by the kernel (`openat2`) beneath the directory, without symbolic links
 //! and without crossing a mount, so no check here can race with the code inside.
 
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,9 +27,20 @@ pub enum BeneathError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// No path of the session that the host reaches.
+    #[error(
+        "`{0}`: permission denied\nhint: only `/workspace` (also `/home/user`) and `/tmp` of a session can be reached from outside"
+    )]
+    Outside(String),
     /// There is no such file.
-    #[error("`{0}` does not exist in the workspace")]
+    #[error("`{0}` does not exist")]
     NotFound(String),
+    /// Something is there already.
+    #[error("`{0}` already exists")]
+    Exists(String),
+    /// Its directories are nested more deeply than they are followed.
+    #[error("`{0}` has more than {MOST_LEVELS} levels of directories")]
+    TooDeep(String),
     /// It is neither a regular file nor a directory, or a link is on the way.
     #[error("`{0}` is not a regular file")]
     NotRegular(String),
@@ -57,11 +69,29 @@ impl BeneathError {
     pub(crate) fn to_errno(&self) -> (Errno, &str) {
         match self {
             Self::BadPath { path, .. } => (Errno::INVAL, path),
+            Self::Outside(path) => (Errno::ACCESS, path),
             Self::NotFound(path) => (Errno::NOENT, path),
+            Self::Exists(path) => (Errno::EXIST, path),
+            Self::TooDeep(path) => (Errno::NAMETOOLONG, path),
             Self::NotRegular(path) => (Errno::LOOP, path),
             Self::NoMemory { path, .. } => (Errno::NOMEM, path),
             Self::Io { path, source } => (Errno::from_io_error(source).unwrap_or(Errno::IO), path),
         }
+    }
+
+    /// The same about a path as the caller has it.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: &str) -> Self {
+        let (Self::BadPath { path, .. }
+        | Self::Outside(path)
+        | Self::NotFound(path)
+        | Self::Exists(path)
+        | Self::TooDeep(path)
+        | Self::NotRegular(path)
+        | Self::NoMemory { path, .. }
+        | Self::Io { path, .. }) = &mut self;
+        path.insert_str(0, prefix);
+        self
     }
 }
 
@@ -181,7 +211,12 @@ impl Beneath {
     /// Makes a directory and its missing parents.
     pub(crate) fn make_directory(&self, path: &str) -> Result<(), BeneathError> {
         check(path)?;
-        self.make_directories(path).map(drop)
+        self.make_directories(path)
+            .map(drop)
+            .map_err(|error| match error {
+                BeneathError::NotRegular(path) => BeneathError::Exists(path),
+                error => error,
+            })
     }
 
     /// Lists everything beneath `path` (`""` for all), at most `limit` entries, and of their paths so many bytes as a
@@ -274,33 +309,33 @@ impl Beneath {
             Some((parent, name)) => (self.make_directories(parent)?, name),
             None => (self.open_directory(".")?, to),
         };
-        renameat(&from_parent, from_name, &to_parent, to_name)
-            .map_err(|error| from_errno(from, error))
+        renameat(&from_parent, from_name, &to_parent, to_name).map_err(|error| match error {
+            // Only a file replaces a file, and a directory an empty one.
+            Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR => {
+                BeneathError::Exists(to.to_owned())
+            }
+            error => from_errno(from, error),
+        })
     }
 
     /// Removes a file or a directory with all that is in it. Code in the session may add to it meanwhile, so the work
     /// is bounded: an error says that some is left.
     pub fn remove_all(&self, path: &str) -> Result<(), BeneathError> {
-        for _ in 0..MOST_ROUNDS {
-            match self.remove(path) {
-                Err(BeneathError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                done => return done,
+        let (parent, name) = self.open_parent(path)?;
+        let name = CString::new(name).map_err(|error| io_error(path, error.into()))?;
+        let (mut levels, mut attempts) = (MOST_LEVELS, MOST_REMOVED);
+        remove_tree(&parent, &name, &mut levels, &mut attempts).map_err(|error| {
+            if levels == 0 {
+                BeneathError::TooDeep(path.to_owned())
+            } else {
+                from_errno(path, error)
             }
-            // The longest first: what is in a directory comes before it.
-            let (mut entries, _) = self.list(path, MOST_REMOVED)?;
-            entries.sort_by_key(|entry| std::cmp::Reverse(entry.path.len()));
-            for entry in entries {
-                match self.remove(&entry.path) {
-                    Ok(()) | Err(BeneathError::NotFound(_)) => {}
-                    Err(BeneathError::Io { source, .. })
-                        if source.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        let source = io::Error::other("more was added while it was removed");
-        Err(io_error(path, source))
+        })
+    }
+
+    /// Opens a directory, `""` for all of it.
+    pub fn directory(&self, path: &str) -> Result<OwnedFd, BeneathError> {
+        self.open_directory(if path.is_empty() { "." } else { path })
     }
 
     fn open_parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), BeneathError> {
@@ -383,9 +418,12 @@ impl Drop for NewFile {
     }
 }
 
+/// How the names of files begin that are being written.
+pub const TEMPORARY_NAMES: &str = ".belljar-put-";
+
 /// Where a file for this path is while it is written: a name of its own beside it.
 pub(crate) fn temporary_beside(path: &str) -> String {
-    let name = format!(".belljar-put-{:016x}", random());
+    let name = format!("{TEMPORARY_NAMES}{:016x}", random());
     match path.rsplit_once('/') {
         Some((parent, _)) => format!("{parent}/{name}"),
         None => name,
@@ -399,9 +437,11 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 
 const MAX_PATH: usize = 4000;
 
-/// How many entries are removed at once, and how often: more than any workspace has by default.
-const MOST_REMOVED: usize = 10_000;
-const MOST_ROUNDS: usize = 64;
+/// How many entries are removed at once: more than any workspace has by default.
+const MOST_REMOVED: usize = 1_000_000;
+
+/// How deep directories are followed: each level takes two descriptors of this process.
+const MOST_LEVELS: usize = 128;
 
 /// Bytes of a path that is not unusually long. Those of a listing are held in memory.
 const USUAL_PATH: usize = 256;
@@ -439,6 +479,51 @@ pub(crate) fn check(path: &str) -> Result<(), BeneathError> {
     })
 }
 
+/// Removes an entry with all that is in it, by its name as the kernel has it. What takes its place meanwhile is
+/// removed, never followed. `levels` is 0 afterwards if there are more.
+fn remove_tree(
+    parent: &OwnedFd,
+    name: &CStr,
+    levels: &mut usize,
+    attempts: &mut usize,
+) -> Result<(), Errno> {
+    loop {
+        *attempts = attempts.checked_sub(1).ok_or(Errno::NOTEMPTY)?;
+        let removed = match unlinkat(parent, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => unlinkat(parent, name, AtFlags::REMOVEDIR),
+            removed => removed,
+        };
+        match removed {
+            Err(Errno::NOTEMPTY) => {}
+            // It was another kind of thing a moment ago.
+            Err(Errno::NOTDIR) => continue,
+            removed => return removed,
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = match openat2(parent, name, flags, Mode::empty(), RESOLVE) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
+            Err(error) => return Err(error),
+        };
+        *levels -= 1;
+        if *levels == 0 {
+            return Err(Errno::NAMETOOLONG);
+        }
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            match remove_tree(&directory, name, levels, attempts) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        *levels += 1;
+    }
+}
+
 fn regular(file: &OwnedFd, path: &str) -> Result<(), BeneathError> {
     let stat = fstat(file).map_err(|error| from_errno(path, error))?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
@@ -458,6 +543,7 @@ pub(crate) fn io_error(path: &str, source: io::Error) -> BeneathError {
 pub(crate) fn from_errno(path: &str, error: Errno) -> BeneathError {
     match error {
         Errno::NOENT => BeneathError::NotFound(path.to_owned()),
+        Errno::EXIST => BeneathError::Exists(path.to_owned()),
         // A link, another mount, a socket, or a file where a directory should be.
         Errno::LOOP | Errno::XDEV | Errno::NXIO | Errno::NOTDIR => {
             BeneathError::NotRegular(path.to_owned())

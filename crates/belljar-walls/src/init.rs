@@ -99,6 +99,14 @@ fn serve(host: &Channel) -> io::Result<()> {
                     let descriptors: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
                     host.send(&InitEvent::Namespaces, &descriptors)?;
                 }
+                Some((InitTask::Temporary, reply)) => {
+                    let directory = open_directory("/tmp").ok();
+                    let descriptors: Vec<_> = directory.iter().map(AsFd::as_fd).collect();
+                    // Whoever asked may have gone.
+                    let _ = reply.into_iter().next().map(|reply| {
+                        Channel::from(reply).send(&InitEvent::Temporary, &descriptors)
+                    });
+                }
                 None => return Ok(()),
             }
         }
@@ -108,6 +116,11 @@ fn serve(host: &Channel) -> io::Result<()> {
             }
         }
     }
+}
+
+fn open_directory(path: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
 }
 
 /// The namespaces of this process: pid, user, mount, net, ipc, uts.
@@ -154,12 +167,7 @@ fn prepare(
     directories::mount(&request.directories, spec, directories)?;
     root::mount_proc().step("mounting /proc")?;
     root::hide_of_proc().step("hiding parts of /proc")?;
-    let workspace = open(
-        "/workspace",
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .step("opening the workspace")?;
+    let workspace = open_directory("/workspace").step("opening the workspace")?;
     enter_user_namespace(mapper)?;
     let this = rustix::process::pidfd_open(
         rustix::process::getpid(),

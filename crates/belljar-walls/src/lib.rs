@@ -34,7 +34,7 @@ mod start;
 mod sys;
 mod writer;
 
-pub use beneath::{Beneath, BeneathError, Entry, EntryKind, FileStatus};
+pub use beneath::{Beneath, BeneathError, Entry, EntryKind, FileStatus, TEMPORARY_NAMES};
 pub use cgroup::{
     Busy, CgroupError, CgroupLimits, Cgroups, MemoryRoom, SessionCgroup, SessionUse, remove_tree,
 };

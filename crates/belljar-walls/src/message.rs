@@ -114,6 +114,8 @@ pub enum InitTask {
     },
     /// Send the session's namespaces.
     Namespaces,
+    /// Send the session's `/tmp`, on the channel that the message carries: who asks may be no task.
+    Temporary,
 }
 
 /// Reports of an init.
@@ -136,6 +138,8 @@ pub enum InitEvent {
     },
     /// The session's namespaces: carries pid, user, mount, net, ipc, uts. None if they can't be opened.
     Namespaces,
+    /// The session's `/tmp`: carries it, or nothing if it can't be opened.
+    Temporary,
 }
 
 /// Reports of the spawner and the inits to the host.

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 use belljar_walls::{
     Channel, InitEvent, InitTask, MOST_FORKS, Process, SessionCgroup, slot_path, slot_workspace,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::oneshot;
 
 use crate::backend::channel::AsyncChannel;
-use crate::backend::warm::WarmBackend;
+use crate::backend::warm::{PATIENCE, WarmBackend};
 use crate::error::Error;
 use crate::lock::lock;
 use crate::session::network::Proxy;
@@ -157,7 +158,7 @@ struct Waiting {
 }
 
 /// Requests of the host to init: reporting how orphans end, moving forks into their cgroups, and sending
-/// its namespaces.
+/// its namespaces and its `/tmp`.
 #[derive(Clone, Debug)]
 pub(crate) struct Orphans {
     watches: Arc<AsyncChannel>,
@@ -209,6 +210,26 @@ impl Orphans {
         namespaces.await.ok()
     }
 
+    /// The `/tmp` of the session. Waits for it; the answer comes on a channel of its own, so any thread may wait.
+    pub(crate) fn temporary(&self) -> io::Result<OwnedFd> {
+        let (ours, theirs) = Channel::pair()?;
+        let task = InitTask::Temporary;
+        self.watches.send_blocking(&task, &[theirs.as_fd()])?;
+        drop(theirs);
+        let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
+        let mut ready = [PollFd::new(&ours, PollFlags::IN)];
+        if poll(&mut ready, Some(&patience))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let (InitEvent::Temporary, descriptors) =
+            ours.receive()?.ok_or(io::ErrorKind::UnexpectedEof)?
+        else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let directory = descriptors.into_iter().next();
+        directory.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
     /// Makes the kernel prepare for moves, which is the slow part of the first one: 14 ms were
     /// measured, and 0.1 ms for each soon after. It sees only then that no process has this id.
     pub(crate) async fn expect_moves(&self, cgroup: &SessionCgroup) {
@@ -239,6 +260,8 @@ async fn listen(watches: Arc<AsyncChannel>, waiting: Arc<Mutex<Waiting>>) {
                 let sender = lock(&waiting).namespaces.pop_front();
                 let _ = sender.map(|sender| sender.send(descriptors));
             }
+            // Not on this channel.
+            InitEvent::Temporary => {}
         }
     }
     *lock(&waiting) = Waiting::default();

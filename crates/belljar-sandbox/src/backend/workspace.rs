@@ -1,18 +1,23 @@
 //! The workspace of a session: its files, as the host reaches them.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use belljar_walls::{Beneath, BeneathError, FileWriter, Writing};
+
+use rustix::fs::{FileType, fstat, fstatfs};
 
 use super::meter::Meter;
 use super::warm::WarmBackend;
 use crate::error::Error;
 use crate::lock::lock;
 
-/// The workspace of one session. Files are read through a descriptor of its directory, and written
+/// The kernel's number of the file system in memory.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// The workspace of one session, or another directory of it. Files are read through a descriptor of its directory, and written
 /// by a process that is charged to the session's memory.
 #[derive(Debug)]
 pub(crate) struct Workspace {
@@ -29,6 +34,20 @@ impl Workspace {
             writer: Mutex::default(),
             warm: Arc::clone(warm),
         }
+    }
+
+    /// Lets another directory of the same session through: one in memory, with the same owner and no part of this
+    /// one. Nothing in a session can change what init opens; this would notice if it could.
+    pub(crate) fn check_sibling(&self, directory: OwnedFd) -> io::Result<OwnedFd> {
+        let (own, other) = (fstat(&self.files)?, fstat(&directory)?);
+        let in_memory = u64::try_from(fstatfs(&directory)?.f_type) == Ok(TMPFS_MAGIC);
+        let is_sibling = in_memory
+            && FileType::from_raw_mode(other.st_mode) == FileType::Directory
+            && (own.st_uid, own.st_gid) == (other.st_uid, other.st_gid)
+            && own.st_dev != other.st_dev;
+        is_sibling
+            .then_some(directory)
+            .ok_or_else(|| ErrorKind::InvalidData.into())
     }
 
     /// Its files, to be read, listed and deleted.

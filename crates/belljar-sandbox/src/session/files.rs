@@ -1,4 +1,4 @@
-//! Files into and out of a workspace.
+//! Files into and out of a session: its workspace, and its `/tmp`.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use belljar_walls::{Beneath, BeneathError, Entry, FileStatus, HOME, Writing};
 
+use crate::backend::workspace::Workspace;
 use crate::error::Error;
 use crate::session::Session;
 use crate::session::handle::{AwakeSession, SessionHandle};
@@ -28,22 +29,69 @@ pub struct Listing {
     pub truncated: bool,
 }
 
-/// A path as the workspace has it. Code in the session knows the same files by absolute names, too.
-fn inside(path: &str) -> &str {
-    let absolute = ["/workspace", HOME].iter().find_map(|name| {
+/// A directory of a session that is reached from outside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Root {
+    Workspace,
+    Temporary,
+}
+
+const TEMPORARY: &str = "/tmp";
+
+/// Which directory a path is in, and the path as that directory has it. `own` is the name of the workspace for
+/// the session's code: that of a fork has one of its own.
+fn locate<'a>(path: &'a str, own: &str) -> Result<(Root, &'a str), BeneathError> {
+    let below = |name: &str| {
         let rest = path.strip_prefix(name)?;
         if rest.is_empty() {
             Some("")
         } else {
             rest.strip_prefix('/')
         }
-    });
+    };
+    if let Some(rest) = ["/workspace", HOME, own].into_iter().find_map(below) {
+        return Ok((Root::Workspace, rest));
+    }
+    if let Some(rest) = below(TEMPORARY) {
+        return Ok((Root::Temporary, rest));
+    }
     // A file can have the name `~`.
-    let from_home = || path.strip_prefix("~/");
-    absolute.or_else(from_home).unwrap_or(path)
+    let path = path.strip_prefix("~/").unwrap_or(path);
+    // `/` is the workspace for a listing; for all else it is no path.
+    if path.starts_with('/') && !path.bytes().all(|byte| byte == b'/') {
+        let path = path.chars().take(200).collect::<String>();
+        return Err(BeneathError::Outside(path.escape_debug().to_string()));
+    }
+    Ok((Root::Workspace, path))
+}
+
+impl Root {
+    fn directory(self, handle: &SessionHandle) -> Result<&Workspace, Error> {
+        match self {
+            Self::Workspace => Ok(&handle.workspace),
+            Self::Temporary => handle.temporary(),
+        }
+    }
+
+    /// What its paths begin with outside.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Workspace => "",
+            Self::Temporary => "/tmp/",
+        }
+    }
+
+    fn explain(self, error: Error) -> Error {
+        match error {
+            Error::File(error) => Error::File(error.with_prefix(self.prefix())),
+            error => error,
+        }
+    }
 }
 
 /// Paths are relative to the workspace; `/workspace/x`, `/home/user/x` and `~/x` are `x`, as for code in the session.
+/// `/tmp/x` is a file of the session's `/tmp`, which forks share and hibernation does not keep. No other absolute path
+/// can be reached.
 ///
 /// Files of a hibernated session are out of reach: [`Error::Hibernated`], until it is
 /// [woken](Session::wake).
@@ -51,9 +99,8 @@ impl Session {
     /// Writes a file into the workspace, making directories as needed. The path is relative to
     /// the workspace. What is written counts towards the session's memory.
     pub fn put(&self, path: &str, contents: &[u8]) -> Result<(), Error> {
-        let path = inside(path);
         self.check_size(path, contents.len() as u64)?;
-        self.write(path, None, |writing| {
+        self.write(path, None, |writing, path| {
             writing.file(path, false, |file| {
                 file.check_room(contents.len() as u64)?;
                 Ok(file.data(contents)?)
@@ -65,12 +112,11 @@ impl Session {
     /// should not be held in memory. The session stays awake meanwhile: copy a slow source into a
     /// file first.
     pub fn put_from(&self, path: &str, source: &mut dyn Read) -> Result<(), Error> {
-        let path = inside(path);
         let failed = |source| BeneathError::Io {
             path: path.to_owned(),
             source,
         };
-        self.write(path, None, |writing| {
+        self.write(path, None, |writing, path| {
             writing.file(path, false, |file| {
                 let (mut chunk, mut bytes) = (vec![0; CHUNK], 0);
                 loop {
@@ -91,7 +137,6 @@ impl Session {
 
     /// Writes a file into the workspace from a file of the host, all of it.
     pub fn put_file(&self, path: &str, source: &File) -> Result<(), Error> {
-        let path = inside(path);
         let failed = |source| BeneathError::Io {
             path: path.to_owned(),
             source,
@@ -103,15 +148,14 @@ impl Session {
             source.read_exact_at(&mut contents, 0).map_err(failed)?;
             return self.put(path, &contents);
         }
-        self.write(path, Some(source), |writing| {
+        self.write(path, Some(source), |writing, path| {
             writing.file(path, false, |file| Ok(file.copy(0, bytes)?))
         })
     }
 
     /// Opens a file of the workspace to be read. Code in the session may change it meanwhile.
     pub fn open(&self, path: &str) -> Result<File, Error> {
-        let path = inside(path);
-        let file = self.with_files(|files| Ok(files.read(path)?))?;
+        let file = self.with_files(path, |files, path| Ok(files.read(path)?))?;
         let size = file.metadata().map_err(|source| BeneathError::Io {
             path: path.to_owned(),
             source,
@@ -135,71 +179,104 @@ impl Session {
         Ok(contents)
     }
 
-    /// Lists what is beneath a directory of the workspace, `""` for all of it.
+    /// Lists what is beneath a directory of the workspace, `""` for all of it, or of `/tmp`. Paths are as the other
+    /// functions take them.
     pub fn list(&self, path: &str) -> Result<Listing, Error> {
-        let path = inside(path);
-        let list = |files: &Beneath| Ok(files.list(path, MAX_ENTRIES)?);
-        let (entries, truncated) = self.with_files(list)?;
-        Ok(Listing { entries, truncated })
+        self.at(path, |_, root, directory, path| {
+            let (mut entries, truncated) = directory.files().list(path, MAX_ENTRIES)?;
+            for entry in &mut entries {
+                entry.path.insert_str(0, root.prefix());
+            }
+            Ok(Listing { entries, truncated })
+        })
     }
 
     /// Deletes a file or an empty directory of the workspace.
     pub fn delete(&self, path: &str) -> Result<(), Error> {
-        let path = inside(path);
-        self.with_files(|files| Ok(files.remove(path)?))
+        self.with_files(path, |files, path| Ok(files.remove(path)?))
     }
 
     /// Deletes a file or a directory of the workspace with all that is in it.
     pub fn delete_all(&self, path: &str) -> Result<(), Error> {
-        let path = inside(path);
-        self.with_files(|files| Ok(files.remove_all(path)?))
+        self.with_files(path, |files, path| Ok(files.remove_all(path)?))
     }
 
     /// What is known of a file or a directory of the workspace, `""` for the workspace itself. A link is not followed.
     pub fn stat(&self, path: &str) -> Result<FileStatus, Error> {
-        let path = inside(path);
-        self.with_files(|files| Ok(files.stat(path)?))
+        self.with_files(path, |files, path| Ok(files.stat(path)?))
     }
 
     /// Makes a directory of the workspace, and its missing parents. One that exists is no error.
     pub fn make_directory(&self, path: &str) -> Result<(), Error> {
-        let path = inside(path);
-        self.write(path, None, |writing| Ok(writing.directory(path)?))
+        self.write(path, None, |writing, path| Ok(writing.directory(path)?))
     }
 
     /// Gives a file or a directory of the workspace another name, replacing a file of that name. Missing directories
-    /// of the new name are made.
+    /// of the new name are made. Nothing is moved between the workspace and `/tmp`.
     pub fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
-        let (from, to) = (inside(from), inside(to));
-        self.write(from, None, |writing| Ok(writing.rename(from, to)?))
+        let reserve = self.limits().reserve_bytes();
+        self.at(from, |handle, root, directory, from| {
+            let (other, to) = locate(to, &handle.directory().to_string_lossy())?;
+            if other != root {
+                return Err(Error::File(BeneathError::BadPath {
+                    path: to.escape_debug().to_string(),
+                    why: "files cannot be renamed from the workspace to `/tmp` or back",
+                }));
+            }
+            let rename = |writing: &mut Writing<'_>| Ok(writing.rename(from, to)?);
+            handle.write_files(directory, from, reserve, None, rename)
+        })
     }
 
-    /// Does something with the workspace of an awake session, and keeps it awake meanwhile.
-    fn with_files<T>(&self, act: impl FnOnce(&Beneath) -> Result<T, Error>) -> Result<T, Error> {
-        self.with_handle(|handle| act(handle.workspace.files()))
+    /// What the paths of a listing of this directory begin with.
+    pub(super) fn listed_path(&self, path: &str) -> Result<String, Error> {
+        self.at(path, |_, root, _, path| {
+            let path = match path.trim_end_matches('/') {
+                "." => "",
+                path => path,
+            };
+            Ok(format!("{}{path}", root.prefix()))
+        })
     }
 
-    fn with_handle<T>(
+    /// Does something with a directory of an awake session, and keeps it awake meanwhile. Paths of errors are as the
+    /// caller gave them.
+    fn at<'p, T>(
         &self,
-        act: impl FnOnce(&SessionHandle) -> Result<T, Error>,
+        path: &'p str,
+        act: impl FnOnce(&SessionHandle, Root, &Workspace, &'p str) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let AwakeSession { handle, .. } = self.lifecycle().now()?.ok_or(Error::Hibernated)?;
         let hibernated = handle.hibernated();
         if *hibernated {
             return Err(Error::Hibernated);
         }
-        act(&handle)
+        let (root, path) = locate(path, &handle.directory().to_string_lossy())?;
+        let directory = root.directory(&handle)?;
+        act(&handle, root, directory, path).map_err(|error| root.explain(error))
+    }
+
+    /// The same for its files, to be read, listed and deleted.
+    pub(super) fn with_files<'p, T>(
+        &self,
+        path: &'p str,
+        act: impl FnOnce(&Beneath, &'p str) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.at(path, |_, _, directory, path| act(directory.files(), path))
     }
 
     /// The same for what is written. Some memory is left to the session's code.
-    fn write(
+    pub(super) fn write<'p>(
         &self,
-        path: &str,
+        path: &'p str,
         source: Option<&File>,
-        act: impl FnOnce(&mut Writing<'_>) -> Result<(), Error>,
+        act: impl FnOnce(&mut Writing<'_>, &'p str) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let reserve = self.limits().reserve_bytes();
-        self.with_handle(|handle| handle.write_files(path, reserve, source, act))
+        self.at(path, |handle, _, directory, path| {
+            let act = |writing: &mut Writing<'_>| act(writing, path);
+            handle.write_files(directory, path, reserve, source, act)
+        })
     }
 
     fn check_size(&self, path: &str, bytes: u64) -> Result<(), Error> {

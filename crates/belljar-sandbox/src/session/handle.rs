@@ -4,11 +4,11 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{CallId, SetBy, Walls};
-use belljar_walls::{Process, Writing};
+use belljar_walls::{BeneathError, Process, Writing};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
@@ -26,6 +26,7 @@ use crate::session::guest::Guest;
 use crate::session::network::Proxy;
 use crate::session::packages::Packages;
 use crate::session::tools::Toolset;
+use crate::session::watches::Watches;
 
 /// The host's state of a session.
 #[derive(Debug)]
@@ -41,6 +42,9 @@ pub(crate) struct SessionHandle {
     pub(crate) set_by: SetBy,
     pub(crate) output_directory: PathBuf,
     pub(crate) workspace: Workspace,
+    /// Its `/tmp`, once it was reached from outside.
+    pub(crate) temporary: OnceLock<Workspace>,
+    pub(crate) watches: Watches,
     /// None where there are no walls.
     pub(crate) namespace_group: Option<Arc<NamespaceGroup>>,
     pub(crate) interpreter: Mutex<Arc<Process>>,
@@ -129,19 +133,37 @@ impl SessionHandle {
             .unwrap_or_else(PoisonError::into_inner) = hibernated;
     }
 
-    /// Writes files into the workspace: all of `act` runs, and is charged to the session. If the
-    /// session has less than `reserve` bytes of memory left, files are refused. Parts of the source
-    /// can be copied into them. `what` names what is written, for the error.
+    /// Its `/tmp`, which forks share with their parent session. Without walls it would be that of the host.
+    pub(crate) fn temporary(&self) -> Result<&Workspace, Error> {
+        if let Some(temporary) = self.temporary.get() {
+            return Ok(temporary);
+        }
+        let namespace_group = self.namespace_group.as_ref();
+        let namespace_group =
+            namespace_group.ok_or_else(|| BeneathError::Outside("/tmp".into()))?;
+        let directory = namespace_group.orphans.temporary();
+        let directory = directory.and_then(|found| self.workspace.check_sibling(found));
+        let directory = directory.map_err(|source| {
+            let what = "opening the session's /tmp";
+            self.check().err().unwrap_or(Error::Io { what, source })
+        })?;
+        let new = || Workspace::new(directory, &self.warm);
+        Ok(self.temporary.get_or_init(new))
+    }
+
+    /// Writes files into the workspace, or into another directory of the session: all of `act` runs, and is charged
+    /// to the session. If the session has less than `reserve` bytes of memory left, files are refused. Parts of the
+    /// source can be copied into them. `what` names what is written, for the error.
     pub(crate) fn write_files<T>(
         &self,
+        directory: &Workspace,
         what: &str,
         reserve: u64,
         source: Option<&File>,
         act: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let check = || self.check();
-        self.workspace
-            .write(&self.meter, what, reserve, source, check, act)
+        directory.write(&self.meter, what, reserve, source, check, act)
     }
 
     /// Interrupts the running cell; false if none runs. The number goes ahead of the signal, so

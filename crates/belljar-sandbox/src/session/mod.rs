@@ -1,5 +1,7 @@
 //! A session: one live interpreter behind walls, and what happens in it.
 
+mod archive;
+pub(crate) mod archive_plan;
 mod call;
 mod capture;
 pub(crate) mod cell;
@@ -12,6 +14,8 @@ pub(crate) mod nonce;
 pub(crate) mod packages;
 pub(crate) mod start;
 pub(crate) mod tools;
+pub(crate) mod watch;
+pub(crate) mod watches;
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};

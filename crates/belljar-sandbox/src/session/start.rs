@@ -1,7 +1,7 @@
 //! From a process that the backend has started to an awake session.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use belljar_protocol::{GuestFrame, HostFrame, Walls};
 use tokio::sync::mpsc::channel;
@@ -18,6 +18,7 @@ use crate::session::guest::Guest;
 use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::network::{Network, Proxy};
 use crate::session::tools::Toolset;
+use crate::session::watches::Watches;
 use crate::state::checkpoint_set::CheckpointSet;
 
 /// Denials that wait to be reported; more are counted.
@@ -82,6 +83,8 @@ pub(crate) async fn start(
             set_by: options.set_by,
             output_directory: warm.output_directory(id),
             workspace: Workspace::new(workspace, &warm),
+            temporary: OnceLock::new(),
+            watches: Watches::default(),
             namespace_group,
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

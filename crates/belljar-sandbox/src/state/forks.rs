@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use belljar_protocol::{ForkSetup, GuestFrame, HostFrame, encode_frame};
@@ -26,6 +26,7 @@ use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::network::Proxy;
 use crate::session::nonce::nonce;
 use crate::session::tools::Toolset;
+use crate::session::watches::Watches;
 use crate::state::checkpoint_set::CheckpointSet;
 
 /// How long a session may take to release its forks, and a fork to copy the workspace.
@@ -298,6 +299,8 @@ impl Beginning {
             set_by: handle.set_by,
             output_directory: self.warm.output_directory(self.id),
             workspace: Workspace::new(workspace, &self.warm),
+            temporary: OnceLock::new(),
+            watches: Watches::default(),
             namespace_group: Some(Arc::clone(namespace_group)),
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

@@ -8,7 +8,12 @@ use belljar_walls::BeneathError;
 use crate::harness::{Case, Severity, is_on_forks};
 
 fn bad_path<T: std::fmt::Debug>(result: &Result<T, Error>) -> bool {
-    matches!(result, Err(Error::File(BeneathError::BadPath { .. })))
+    matches!(
+        result,
+        Err(Error::File(
+            BeneathError::BadPath { .. } | BeneathError::Outside(_)
+        ))
+    )
 }
 
 pub(crate) fn not_regular<T: std::fmt::Debug>(result: &Result<T, Error>) -> bool {
@@ -46,7 +51,10 @@ async fn f1a_paths_that_are_none() {
         "/workspace//a",
         "/home/user/../../etc/passwd",
         "~/../x",
-        host,
+        "/tmp/../etc/passwd",
+        "/tmp//x",
+        "/tmpx",
+        "/dev/shm/x",
         "a\0b",
         "\0",
         &long,
@@ -79,6 +87,9 @@ async fn f1a_paths_that_are_none() {
             "{path:?}"
         );
     }
+    // Where the host has its secret, the session has its own `/tmp`, or nothing.
+    let got = session.get(host);
+    assert!(not_found(&got) || bad_path(&got), "{got:?}");
     // A component over the kernel's 255 bytes is the kernel's error, not a crash.
     let name = "n".repeat(256);
     let put = session.put(&name, b"x");

@@ -41,6 +41,7 @@ mod f_files;
 mod f_host;
 mod f_races;
 mod f_shared;
+mod f_trees;
 mod g_hosts;
 mod g_kernel;
 mod g_sockets;

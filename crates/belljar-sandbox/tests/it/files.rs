@@ -321,13 +321,109 @@ async fn the_workspace_has_four_names() {
         printed(&session, "print(open('/home/user/x').read())").await,
         "1\n"
     );
-    for path in [
-        "/etc/passwd",
-        "/workspacex",
-        "/home/user/../x",
-        "~root/x",
-        "/tmp/x",
-    ] {
+    for path in ["/etc/passwd", "/workspacex", "/home/user/../x", "~root/x"] {
         assert!(session.get(path).is_err(), "{path}");
     }
+    let denied = session.get("/etc/passwd").unwrap_err().to_string();
+    assert!(denied.contains("permission denied"), "{denied}");
+    assert!(denied.contains("`/tmp`"), "{denied}");
+}
+
+/// What is in the way of a directory or of a new name is named, and stays.
+#[tokio::test]
+async fn nothing_is_replaced_by_another_kind() {
+    let session = session().await;
+    session.put("file", b"1").unwrap();
+    session.put("full/file", b"2").unwrap();
+    session.make_directory("full").unwrap();
+    let exists = |result: Result<(), Error>, path: &str| match result {
+        Err(Error::File(BeneathError::Exists(found))) => assert_eq!(found, path),
+        result => panic!("{path}: {result:?}"),
+    };
+    exists(session.make_directory("file"), "file");
+    exists(session.make_directory("file/below"), "file/below");
+    exists(session.rename("file", "full"), "full");
+    exists(session.rename("full", "file"), "file");
+    assert!(session.rename("full", "full/below").is_err());
+    assert_eq!(session.get("file").unwrap(), b"1");
+    assert_eq!(session.get("full/file").unwrap(), b"2");
+    // A file is replaced, as by `mv`.
+    session.rename("full/file", "file").unwrap();
+    assert_eq!(session.get("file").unwrap(), b"2");
+}
+
+/// `/tmp` of the session, by the same calls.
+#[tokio::test]
+async fn files_of_tmp_are_reached() {
+    let session = session().await;
+    good(&session, "import os; open('/tmp/inside', 'w').write('1')").await;
+    assert_eq!(session.get("/tmp/inside").unwrap(), b"1");
+    session.put("/tmp/a/b", b"from outside").unwrap();
+    session.put("tmp/a", b"in the workspace").unwrap();
+    let code = "print(open('/tmp/a/b').read(), os.stat('/tmp/a/b').st_uid == os.getuid())";
+    assert_eq!(printed(&session, code).await, "from outside True\n");
+    let paths = |listing: belljar_sandbox::Listing| -> Vec<String> {
+        listing
+            .entries
+            .into_iter()
+            .map(|entry| entry.path)
+            .collect()
+    };
+    let all = ["/tmp/a", "/tmp/a/b", "/tmp/inside"];
+    assert_eq!(paths(session.list("/tmp").unwrap()), all);
+    assert_eq!(paths(session.list("/tmp/a/").unwrap()), ["/tmp/a/b"]);
+    assert_eq!(session.stat("/tmp").unwrap().kind, EntryKind::Directory);
+    assert_eq!(session.stat("/tmp/inside").unwrap().size, 1);
+    session.make_directory("/tmp/c/d").unwrap();
+    session.rename("/tmp/a/b", "/tmp/c/d/e").unwrap();
+    assert_eq!(session.get("/tmp/c/d/e").unwrap(), b"from outside");
+    // From one file system to another.
+    for (from, to) in [("/tmp/inside", "x"), ("tmp/a", "/tmp/x")] {
+        let moved = session.rename(from, to);
+        assert!(matches!(
+            moved,
+            Err(Error::File(BeneathError::BadPath { .. }))
+        ));
+    }
+    session.delete("/tmp/inside").unwrap();
+    session.delete_all("/tmp/c").unwrap();
+    let gone = session.get("/tmp/inside").unwrap_err().to_string();
+    assert_eq!(gone, "`/tmp/inside` does not exist");
+    assert_eq!(paths(session.list("/tmp").unwrap()), ["/tmp/a"]);
+    // A size of its own.
+    let large = vec![0; 300 << 20];
+    assert!(session.put("/tmp/large", &large[..200 << 20]).is_ok());
+    assert!(session.put("/tmp/more", &large[..100 << 20]).is_err());
+    assert_eq!(
+        paths(session.list("/tmp").unwrap()),
+        ["/tmp/a", "/tmp/large"]
+    );
+}
+
+/// After hibernation `/tmp` is another one, and empty; a fork has its parent's.
+#[tokio::test]
+async fn tmp_is_that_of_the_session_now() {
+    let session = session().await;
+    session.put("/tmp/x", b"1").unwrap();
+    session.put("x", b"2").unwrap();
+    let fork = session.fork(1).await.unwrap().remove(0);
+    assert_eq!(fork.get("/tmp/x").unwrap(), b"1");
+    fork.put("/tmp/of-fork", b"3").unwrap();
+    assert_eq!(session.get("/tmp/of-fork").unwrap(), b"3");
+    fork.put("own", b"4").unwrap();
+    let own = printed(&fork, "import os; print(os.path.abspath('own'))").await;
+    assert_eq!(fork.get(own.trim()).unwrap(), b"4");
+    assert!(session.get("own").is_err());
+    fork.close().await.unwrap();
+    session.hibernate().await.unwrap();
+    assert!(matches!(session.get("/tmp/x"), Err(Error::Hibernated)));
+    session.wake().await.unwrap();
+    let gone = session.get("/tmp/x");
+    assert!(matches!(gone, Err(Error::File(BeneathError::NotFound(_)))));
+    assert_eq!(session.get("x").unwrap(), b"2");
+    session.put("/tmp/new", b"5").unwrap();
+    assert_eq!(
+        printed(&session, "print(open('/tmp/new').read())").await,
+        "5\n"
+    );
 }

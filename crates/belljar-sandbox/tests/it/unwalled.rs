@@ -36,6 +36,9 @@ async fn sessions_without_walls_say_so() {
     .await;
     assert_eq!(outcome.artifacts[0].path, "out.txt");
     assert_eq!(session.get("out.txt").unwrap(), b"1");
+    // Its `/tmp` is that of the host.
+    let denied = session.put("/tmp/x", b"").unwrap_err().to_string();
+    assert!(denied.contains("permission denied"), "{denied}");
 
     let outcome = session.run(timed("while True: pass", seconds(0.3))).await;
     assert_eq!(outcome.unwrap().status, Status::Timeout);

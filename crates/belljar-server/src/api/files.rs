@@ -1,7 +1,7 @@
 //! Files of a session's workspace.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{Seek as _, Write};
 use std::sync::Arc;
 
 use axum::Json as JsonResponse;
@@ -16,7 +16,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::body::{Named, Query, Upload};
+use super::sessions::seconds;
+use crate::body::{Json, Named, Query, Upload};
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
@@ -27,17 +28,64 @@ const MAX_LISTED: usize = 1 << 20;
 /// How much of a file is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// What an entry of an archive takes beside its contents: a header, and the rest of a block.
-const TAR_ENTRY: u64 = 1024;
-
 /// An entry of a workspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FileView {
-    /// Path, relative to the workspace.
+    /// Path, relative to the workspace; below `/tmp`, an absolute one.
     path: String,
     kind: FileKind,
     /// Size of a file, in bytes.
     size: u64,
+}
+
+/// Status of a file or directory.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FileStatusView {
+    /// Path, as requested.
+    path: String,
+    kind: FileKind,
+    /// Size of a file, in bytes.
+    size: u64,
+    /// Permissions, as `chmod` takes them.
+    mode: u32,
+    /// Time of the last change, in seconds since 1970.
+    modified_at: u64,
+}
+
+/// A file or directory of a session.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PathAsked {
+    /// Path, relative to the workspace, or below `/tmp`.
+    path: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeleteAsked {
+    /// Whether to delete a directory with its contents.
+    #[serde(default)]
+    recursive: bool,
+}
+
+/// A directory to make.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MakeDirectory {
+    /// Path, relative to the workspace, or below `/tmp`.
+    path: String,
+}
+
+/// A file or directory to rename.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RenameFile {
+    /// Path, relative to the workspace, or below `/tmp`.
+    from: String,
+    /// Its new path.
+    to: String,
 }
 
 /// Kind of an entry.
@@ -52,6 +100,16 @@ enum FileKind {
     Other,
 }
 
+impl From<EntryKind> for FileKind {
+    fn from(kind: EntryKind) -> Self {
+        match kind {
+            EntryKind::File => Self::File,
+            EntryKind::Directory => Self::Directory,
+            EntryKind::Other => Self::Other,
+        }
+    }
+}
+
 /// The entries of a workspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FileList {
@@ -64,22 +122,22 @@ pub(super) struct FileList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct ListAsked {
-    /// Directory to list [default: the whole workspace].
-    path: Option<String>,
+pub(super) struct DirectoryAsked {
+    /// Directory, in the workspace or below `/tmp` [default: the whole workspace].
+    pub(super) path: Option<String>,
 }
 
 /// Lists the files of a workspace.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
-    params(("id" = String, Path, description = "The session."), ListAsked),
+    params(("id" = String, Path, description = "The session."), DirectoryAsked),
     responses((status = 200, description = "The files.", body = FileList))
 )]
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named(id): Named<String>,
-    Query(asked): Query<ListAsked>,
+    Query(asked): Query<DirectoryAsked>,
 ) -> Result<JsonResponse<FileList>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     let path = asked.path.unwrap_or_default();
@@ -97,11 +155,7 @@ pub(super) async fn list(
         }
         files.push(FileView {
             path: entry.path,
-            kind: match entry.kind {
-                EntryKind::File => FileKind::File,
-                EntryKind::Directory => FileKind::Directory,
-                EntryKind::Other => FileKind::Other,
-            },
+            kind: entry.kind.into(),
             size: entry.size,
         });
     }
@@ -113,7 +167,7 @@ pub(super) async fn list(
     get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "get_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Path, relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace, or below `/tmp`."),
     ),
     responses((status = 200, description = "The file.", content_type = "application/octet-stream"))
 )]
@@ -138,7 +192,7 @@ pub(super) async fn get(
     put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "put_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Path, relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace, or below `/tmp`."),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 204, description = "The file is written."))
@@ -157,12 +211,13 @@ pub(super) async fn put(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Deletes a file or an empty directory.
+/// Deletes a file or an empty directory; with `recursive`, a directory with its contents.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
     params(
         ("id" = String, Path, description = "The session."),
-        ("path" = String, Path, description = "Path, relative to the workspace."),
+        ("path" = String, Path, description = "Path, relative to the workspace, or below `/tmp`."),
+        DeleteAsked,
     ),
     responses((status = 204, description = "Deleted."))
 )]
@@ -170,90 +225,168 @@ pub(super) async fn delete(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named((id, path)): Named<(String, String)>,
+    Query(asked): Query<DeleteAsked>,
 ) -> Result<StatusCode, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     check(&path)?;
-    with_files(&entry, move |session| session.delete(&path)).await?;
+    let delete = move |session: &Session| {
+        if asked.recursive {
+            session.delete_all(&path)
+        } else {
+            session.delete(&path)
+        }
+    };
+    with_files(&entry, delete).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Downloads the workspace as a tar archive: its regular files and directories.
+/// Shows the status of a file or directory. Links are not followed.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/stat", tag = "files", operation_id = "stat_file",
+    params(("id" = String, Path, description = "The session."), PathAsked),
+    responses((status = 200, description = "Its status.", body = FileStatusView))
+)]
+pub(super) async fn stat(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Query(PathAsked { path }): Query<PathAsked>,
+) -> Result<JsonResponse<FileStatusView>, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    check(&path)?;
+    let asked = path.clone();
+    let status = with_files(&entry, move |session| session.stat(&asked)).await?;
+    Ok(JsonResponse(FileStatusView {
+        path,
+        kind: status.kind.into(),
+        size: status.size,
+        mode: status.mode,
+        modified_at: seconds(status.modified),
+    }))
+}
+
+/// Makes a directory and its missing parents. One that exists is no error.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/directories", tag = "files", operation_id = "make_directory",
+    params(("id" = String, Path, description = "The session.")),
+    request_body = MakeDirectory,
+    responses((status = 204, description = "The directory exists."))
+)]
+pub(super) async fn make_directory(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(MakeDirectory { path }): Json<MakeDirectory>,
+) -> Result<StatusCode, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    check(&path)?;
+    with_files(&entry, move |session| session.make_directory(&path)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Renames a file or directory, and makes the missing parents of its new path. A file of that path is replaced.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/rename", tag = "files", operation_id = "rename_file",
+    params(("id" = String, Path, description = "The session.")),
+    request_body = RenameFile,
+    responses((status = 204, description = "Renamed."))
+)]
+pub(super) async fn rename(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(RenameFile { from, to }): Json<RenameFile>,
+) -> Result<StatusCode, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    check(&from)?;
+    check(&to)?;
+    with_files(&entry, move |session| session.rename(&from, &to)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Downloads the workspace, or a directory, as a tar archive: its regular files and directories.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/archive", tag = "files", operation_id = "download_archive",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session."), DirectoryAsked),
     responses((status = 200, description = "The archive.", content_type = "application/x-tar"))
 )]
 pub(super) async fn archive(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Named(id): Named<String>,
+    Query(asked): Query<DirectoryAsked>,
 ) -> Result<Response, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
+    let path = asked.path.unwrap_or_default();
+    check(&path)?;
     let transfer = service.admission.transfer(&caller.tenant)?;
     let session = awake(&entry).await?;
     let spool = service.spool.clone();
     let limit = entry.options.limits.workspace_bytes;
     let disk = service.runs.disk(&caller.tenant).await?;
-    let (file, size, space) = in_background(move || {
+    let packed = in_background(move || {
         let fault = |error| Problem::io("cannot create an archive", error);
         failpoint::fail("spool.archive").map_err(fault)?;
-        let mut space = disk.take(0).map_err(disk_full)?;
-        let file = tempfile::tempfile_in(spool).map_err(fault)?;
-        let mut file = pack(&session, file, limit, &mut space)?;
-        let size = file.stream_position().map_err(fault)?;
-        file.rewind().map_err(fault)?;
-        Ok((file, size, space))
-    })
-    .await?;
+        let mut spooled = Spooled {
+            space: disk.take(0).map_err(disk_full)?,
+            file: tempfile::tempfile_in(spool).map_err(fault)?,
+        };
+        if let Err(error) = session.pack(&path, limit, &mut spooled) {
+            return Ok(Err(error));
+        }
+        let size = spooled.file.stream_position().map_err(fault)?;
+        spooled.file.rewind().map_err(fault)?;
+        Ok(Ok((spooled, size)))
+    });
+    let (spooled, size) = packed.await?.map_err(|error| entry.explain(error))?;
+    let Spooled { file, space } = spooled;
     let name = format!("{}.tar", entry.id);
     let kind = "application/x-tar";
     Ok(attachment(file, size, &name, kind, (transfer, space)))
 }
 
-/// Writes an archive of at most so many bytes of files. What changes meanwhile is as it was found, or not
-/// there.
-fn pack(session: &Session, file: File, limit: u64, space: &mut DiskSpace) -> Result<File, Problem> {
-    let fault = |error| Problem::io("cannot create an archive", error);
-    let mut archive = tar::Builder::new(file);
-    let mut bytes = 0;
-    for entry in session.list("")?.entries {
-        space.grow(TAR_ENTRY).map_err(disk_full)?;
-        let mut header = tar::Header::new_gnu();
-        header.set_mtime(0);
-        match entry.kind {
-            EntryKind::Other => {}
-            EntryKind::Directory => {
-                header.set_entry_type(tar::EntryType::Directory);
-                header.set_mode(0o755);
-                header.set_size(0);
-                let path = format!("{}/", entry.path);
-                let empty = std::io::empty();
-                archive
-                    .append_data(&mut header, path, empty)
-                    .map_err(fault)?;
-            }
-            EntryKind::File => {
-                let Ok(source) = session.open(&entry.path) else {
-                    continue;
-                };
-                let size = source.metadata().map_err(fault)?.len();
-                bytes += size;
-                if bytes > limit {
-                    let detail = "the workspace grew while it was read";
-                    return Err(Problem::new(Code::FileTooLarge, detail));
-                }
-                space.grow(size).map_err(disk_full)?;
-                header.set_mode(0o644);
-                header.set_size(size);
-                // What is missing at its end when it shrinks is zeros: the size is already said.
-                let source = source.chain(std::io::repeat(0)).take(size);
-                archive
-                    .append_data(&mut header, &entry.path, source)
-                    .map_err(fault)?;
-            }
-        }
+/// Unpacks a tar archive into the workspace, or into a directory, which is made. Existing files are replaced.
+///
+/// Only files and directories: an archive with links, devices, or paths that are absolute or have `..` is refused
+/// before anything is written.
+#[utoipa::path(
+    put, path = "/v1/sessions/{id}/archive", tag = "files", operation_id = "upload_archive",
+    params(("id" = String, Path, description = "The session."), DirectoryAsked),
+    request_body(content = Vec<u8>, content_type = "application/x-tar"),
+    responses((status = 204, description = "The files are written."))
+)]
+pub(super) async fn unpack(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Query(asked): Query<DirectoryAsked>,
+    upload: Upload,
+) -> Result<StatusCode, Problem> {
+    let entry = service.sessions.find(&caller.tenant, &id)?;
+    let path = asked.path.unwrap_or_default();
+    check(&path)?;
+    let session = awake(&entry).await?;
+    let unpacked = in_background(move || Ok(session.unpack(&path, upload.file()?)));
+    unpacked.await?.map_err(|error| entry.explain(error))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A file of the service that counts towards a tenant's quota while it grows.
+struct Spooled {
+    file: File,
+    space: DiskSpace,
+}
+
+impl Write for Spooled {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.space.grow(bytes.len() as u64)?;
+        self.file.write_all(bytes)?;
+        Ok(bytes.len())
     }
-    archive.into_inner().map_err(fault)
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file as a response: to be saved, never shown. Permits are released at its end. If the file

@@ -17,6 +17,7 @@ mod socket;
 mod steering;
 mod steps;
 mod terminal;
+pub(crate) mod watch;
 
 use std::sync::Arc;
 
@@ -65,7 +66,11 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(snapshots::wake))
         .routes(routes!(files::list))
         .routes(routes!(files::get, files::put, files::delete))
-        .routes(routes!(files::archive))
+        .routes(routes!(files::stat))
+        .routes(routes!(files::make_directory))
+        .routes(routes!(files::rename))
+        .routes(routes!(files::archive, files::unpack))
+        .routes(routes!(watch::watch))
         .routes(routes!(runs::list, run_create::create))
         .routes(routes!(runs::show, runs::delete))
         .routes(routes!(runs::events))

@@ -254,7 +254,8 @@ impl Ask for RequestBuilder {
         assert_eq!(problem["type"], format!("/errors/{code}"));
         assert_eq!(problem["status"], status);
         assert_eq!(problem["retry"], retry_after, "{problem:#}");
-        let text = problem.to_string();
+        // That of a session may be named.
+        let text = problem.to_string().replace("`/tmp`", "");
         for leak in ["/tmp", "/proc", "/root", "os error", ".rs:", "sqlite"] {
             assert!(!text.contains(leak), "{text}");
         }

@@ -70,7 +70,7 @@ fn repl_says_which_commands_there_are() {
     let ended = ended.exits_with(0).prints("'went on'\n");
     let ended = ended.says("no such command: `/nothing`\nhint: commands: /help, ");
     let ended = ended.says("usage: `/put PATH [NAME]`");
-    ended.says("`gone.txt` does not exist in the workspace");
+    ended.says("`gone.txt` does not exist");
 }
 
 #[test]

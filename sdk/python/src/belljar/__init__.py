@@ -10,7 +10,7 @@
 """
 
 from . import models
-from ._async import AsyncBelljar, AsyncEvents, AsyncFiles, AsyncRun, AsyncSession
+from ._async import AsyncBelljar, AsyncEvents, AsyncFiles, AsyncRun, AsyncSession, AsyncWatch
 from ._async_commands import AsyncCommand, AsyncCommands
 from ._core import (
     Budget,
@@ -36,7 +36,7 @@ from ._errors import (
     Unavailable,
     Unreachable,
 )
-from ._sync import Belljar, Events, Files, Run, Session
+from ._sync import Belljar, Events, Files, Run, Session, Watch
 from ._sync_commands import Command, Commands
 from .models import Display, Outcome
 
@@ -48,6 +48,7 @@ __all__ = [
     "AsyncFiles",
     "AsyncRun",
     "AsyncSession",
+    "AsyncWatch",
     "Belljar",
     "BelljarError",
     "Budget",
@@ -76,6 +77,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "Unreachable",
+    "Watch",
     "WhenBusy",
     "models",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
-from . import _core, models
+from . import _core, _directories, models
 from ._async_commands import AsyncCommands
 from ._core import Access, Call, CellReading, Event, Json, ModelT, PageT, RunReader
 from ._errors import BelljarError, NotFound, SessionEnded
@@ -617,10 +617,11 @@ class AsyncRun:
 
 
 class AsyncFiles:
-    """The files of a session's workspace."""
+    """The files of a session. Names are relative to its workspace, or below `/tmp`."""
 
     def __init__(self, client: AsyncBelljar, session: str) -> None:
         self._client = client
+        self._session = session
         self._path = f"{session}/files"
 
     async def put(self, source: bytes | str | os.PathLike[str], name: str | None = None) -> None:
@@ -642,9 +643,63 @@ class AsyncFiles:
         query = {"path": directory} if directory else {}
         return await self._client._ask(models.FileList, Call("GET", self._path, query=query))
 
-    async def delete(self, name: str) -> None:
-        """Deletes a file or an empty directory."""
-        await self._client._send(Call.change("DELETE", self._one(name)))
+    async def stat(self, name: str) -> models.FileStatusView:
+        """The kind, size, permissions and time of change of a file or directory. Links are not followed."""
+        call = Call("GET", f"{self._session}/stat", query={"path": name})
+        return await self._client._ask(models.FileStatusView, call)
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a file, a directory or a link of this name."""
+        try:
+            await self.stat(name)
+        except BelljarError as error:
+            # Also below a file, or behind a link.
+            if error.code not in ("file_not_found", "not_regular"):
+                raise
+            return False
+        return True
+
+    async def mkdir(self, name: str) -> None:
+        """Makes a directory and its missing parents. One that exists is no error."""
+        await self._client._send(Call.change("POST", f"{self._session}/directories", json={"path": name}))
+
+    async def rename(self, name: str, to: str) -> None:
+        """Renames a file or directory, and makes missing parents. A file with the new name is replaced."""
+        await self._client._send(Call.change("POST", f"{self._session}/rename", json={"from": name, "to": to}))
+
+    async def delete(self, name: str, *, recursive: bool = False) -> None:
+        """Deletes a file or an empty directory; with `recursive`, a directory with its contents."""
+        query = {"recursive": "true"} if recursive else {}
+        await self._client._send(Call.change("DELETE", self._one(name), query=query))
+
+    async def upload_directory(self, source: str | os.PathLike[str], name: str | None = None) -> None:
+        """Uploads a local directory with all that is in it (default: under its own name). Files of the session are
+        replaced, others stay."""
+        path = Path(source)
+        directory = path.resolve().name if name is None else name
+        with tempfile.TemporaryDirectory() as scratch:
+            archive = Path(scratch, "archive.tar")
+            with archive.open("wb") as file:
+                _directories.pack(path, file)
+            upload, headers = _core.Upload(archive), {"Content-Type": "application/x-tar"}
+            query = {"path": directory} if directory else {}
+            call = Call.change("PUT", f"{self._session}/archive", upload=upload, headers=headers, query=query)
+            await self._client._send(call)
+
+    async def download_directory(self, name: str, to: str | os.PathLike[str]) -> None:
+        """Downloads a directory with its files and directories into a local one, which is made if it does not exist.
+        Local files are replaced, others stay."""
+        query = {"path": name} if name else {}
+        with tempfile.TemporaryFile() as file:
+            await self._client._send(Call("GET", f"{self._session}/archive", query=query), file)
+            file.seek(0)
+            Path(to).mkdir(parents=True, exist_ok=True)
+            _directories.unpack(file, Path(to))
+
+    async def watch(self, directory: str = "") -> AsyncWatch:
+        """Watches the workspace or a directory for changes, from now on. Directories in it are not watched."""
+        reader = _core.WatchReader(self._client._access, self._session, directory)
+        return AsyncWatch(reader, await self._client._send(reader.call()))
 
     async def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
         """Uploads a data frame to the workspace, as `.csv` or `.parquet`."""
@@ -657,3 +712,35 @@ class AsyncFiles:
 
     def _one(self, name: str) -> str:
         return f"{self._path}/{_core.file_path(name)}"
+
+
+class AsyncWatch:
+    """The changes in a directory, for a `for` loop. A context manager, which ends the watch.
+
+    An event has a `type` (`created`, `written`, `deleted`, `renamed` or `attributes`) and the `name` of the entry. After
+    `overflowed`, some are missing: list the directory again. The loop ends when the directory is deleted, or the session
+    hibernates or ends.
+    """
+
+    def __init__(self, reader: _core.WatchReader, response: httpx.Response) -> None:
+        self._reader = reader
+        self._response = response
+
+    async def __aenter__(self) -> AsyncWatch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends the watch."""
+        await self._response.aclose()
+
+    async def __aiter__(self) -> _core.AsyncWatchReading:
+        try:
+            async for chunk in self._response.aiter_bytes():
+                for event in self._reader.feed(chunk):
+                    if not self._reader.ended:
+                        yield event
+        except httpx.TransportError as error:
+            raise self._reader.broken(error) from error

@@ -116,6 +116,8 @@ RunReading = Generator[RunEvent, None, None]
 AsyncRunReading = AsyncGenerator[RunEvent, None]
 CommandReading = Generator[models.CommandEvent, None, None]
 AsyncCommandReading = AsyncGenerator[models.CommandEvent, None]
+WatchReading = Generator[models.FileEvent, None, None]
+AsyncWatchReading = AsyncGenerator[models.FileEvent, None]
 ModelT = TypeVar("ModelT", bound=models.Model)
 PageT = TypeVar("PageT", models.SessionPage, models.RunPage)
 EventT = TypeVar("EventT")
@@ -428,6 +430,34 @@ class CommandReader(Reader[models.CommandEvent]):
         return parse(models.CommandEvent, data)
 
 
+class WatchReader(Reader[models.FileEvent]):
+    """How far the changes of a directory have been read. After a broken connection, there is no way to know what was
+    missed: the error is the caller's."""
+
+    def __init__(self, access: Access, session: str, directory: str) -> None:
+        super().__init__(access, 0)
+        self._call = Call(
+            "GET",
+            f"{session}/watch",
+            query={"path": directory} if directory else {},
+            headers=self._headers,
+            read=SILENCE,
+            stream=True,
+        )
+        self.ended = False
+
+    def call(self) -> Call:
+        return self._call
+
+    def broken(self, error: Exception) -> BelljarError:
+        """The connection is gone."""
+        return self._access.unreachable(error)
+
+    def _event(self, kind: str, data: str) -> models.FileEvent:
+        self.ended = kind == "end"
+        return parse(models.FileEvent, data)
+
+
 def parse(model: type[ModelT], text: str | bytes) -> ModelT:
     """Parses a response."""
     try:
@@ -450,8 +480,9 @@ def part(name: str) -> str:
 
 
 def file_path(path: str) -> str:
-    """A path inside a workspace."""
-    return "/".join(part(one) for one in path.split("/"))
+    """A path inside a session. The first `/` of an absolute one is encoded, since proxies merge two of them."""
+    root, rest = ("%2F", path[1:]) if path.startswith("/") else ("", path)
+    return root + "/".join(part(one) for one in rest.split("/"))
 
 
 def source(given: bytes | str | os.PathLike[str], name: str | None) -> tuple[Upload, str]:

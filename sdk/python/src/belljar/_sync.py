@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
-from . import _core, models
+from . import _core, _directories, models
 from ._sync_commands import Commands
 from ._core import Access, Call, CellReading, Event, Json, ModelT, PageT, RunReader
 from ._errors import BelljarError, NotFound, SessionEnded
@@ -613,10 +613,11 @@ class Run:
 
 
 class Files:
-    """The files of a session's workspace."""
+    """The files of a session. Names are relative to its workspace, or below `/tmp`."""
 
     def __init__(self, client: Belljar, session: str) -> None:
         self._client = client
+        self._session = session
         self._path = f"{session}/files"
 
     def put(self, source: bytes | str | os.PathLike[str], name: str | None = None) -> None:
@@ -638,9 +639,63 @@ class Files:
         query = {"path": directory} if directory else {}
         return self._client._ask(models.FileList, Call("GET", self._path, query=query))
 
-    def delete(self, name: str) -> None:
-        """Deletes a file or an empty directory."""
-        self._client._send(Call.change("DELETE", self._one(name)))
+    def stat(self, name: str) -> models.FileStatusView:
+        """The kind, size, permissions and time of change of a file or directory. Links are not followed."""
+        call = Call("GET", f"{self._session}/stat", query={"path": name})
+        return self._client._ask(models.FileStatusView, call)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file, a directory or a link of this name."""
+        try:
+            self.stat(name)
+        except BelljarError as error:
+            # Also below a file, or behind a link.
+            if error.code not in ("file_not_found", "not_regular"):
+                raise
+            return False
+        return True
+
+    def mkdir(self, name: str) -> None:
+        """Makes a directory and its missing parents. One that exists is no error."""
+        self._client._send(Call.change("POST", f"{self._session}/directories", json={"path": name}))
+
+    def rename(self, name: str, to: str) -> None:
+        """Renames a file or directory, and makes missing parents. A file with the new name is replaced."""
+        self._client._send(Call.change("POST", f"{self._session}/rename", json={"from": name, "to": to}))
+
+    def delete(self, name: str, *, recursive: bool = False) -> None:
+        """Deletes a file or an empty directory; with `recursive`, a directory with its contents."""
+        query = {"recursive": "true"} if recursive else {}
+        self._client._send(Call.change("DELETE", self._one(name), query=query))
+
+    def upload_directory(self, source: str | os.PathLike[str], name: str | None = None) -> None:
+        """Uploads a local directory with all that is in it (default: under its own name). Files of the session are
+        replaced, others stay."""
+        path = Path(source)
+        directory = path.resolve().name if name is None else name
+        with tempfile.TemporaryDirectory() as scratch:
+            archive = Path(scratch, "archive.tar")
+            with archive.open("wb") as file:
+                _directories.pack(path, file)
+            upload, headers = _core.Upload(archive), {"Content-Type": "application/x-tar"}
+            query = {"path": directory} if directory else {}
+            call = Call.change("PUT", f"{self._session}/archive", upload=upload, headers=headers, query=query)
+            self._client._send(call)
+
+    def download_directory(self, name: str, to: str | os.PathLike[str]) -> None:
+        """Downloads a directory with its files and directories into a local one, which is made if it does not exist.
+        Local files are replaced, others stay."""
+        query = {"path": name} if name else {}
+        with tempfile.TemporaryFile() as file:
+            self._client._send(Call("GET", f"{self._session}/archive", query=query), file)
+            file.seek(0)
+            Path(to).mkdir(parents=True, exist_ok=True)
+            _directories.unpack(file, Path(to))
+
+    def watch(self, directory: str = "") -> Watch:
+        """Watches the workspace or a directory for changes, from now on. Directories in it are not watched."""
+        reader = _core.WatchReader(self._client._access, self._session, directory)
+        return Watch(reader, self._client._send(reader.call()))
 
     def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
         """Uploads a data frame to the workspace, as `.csv` or `.parquet`."""
@@ -653,3 +708,35 @@ class Files:
 
     def _one(self, name: str) -> str:
         return f"{self._path}/{_core.file_path(name)}"
+
+
+class Watch:
+    """The changes in a directory, for a `for` loop. A context manager, which ends the watch.
+
+    An event has a `type` (`created`, `written`, `deleted`, `renamed` or `attributes`) and the `name` of the entry. After
+    `overflowed`, some are missing: list the directory again. The loop ends when the directory is deleted, or the session
+    hibernates or ends.
+    """
+
+    def __init__(self, reader: _core.WatchReader, response: httpx.Response) -> None:
+        self._reader = reader
+        self._response = response
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the watch."""
+        self._response.close()
+
+    def __iter__(self) -> _core.WatchReading:
+        try:
+            for chunk in self._response.iter_bytes():
+                for event in self._reader.feed(chunk):
+                    if not self._reader.ended:
+                        yield event
+        except httpx.TransportError as error:
+            raise self._reader.broken(error) from error

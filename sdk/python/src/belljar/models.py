@@ -973,6 +973,24 @@ class ExitReason(Model):
     """Which. Only with `budget`."""
 
 
+class FileEvent(Model):
+    """A change in a watched directory.
+
+    - `created`: An entry was made, or moved here.
+    - `written`: An entry was written to.
+    - `deleted`: An entry was deleted.
+    - `renamed`: An entry was moved away, or has another name now.
+    - `attributes`: The permissions or times of an entry changed.
+    - `overflowed`: Changes came faster than they were read, and some are missing: list the directory again.
+    - `end`: The directory was deleted, or the session has hibernated or ended.
+    """
+
+    type: Annotated[Literal["created", "written", "deleted", "renamed", "attributes", "overflowed", "end"], _Word]
+
+    name: str | None = None
+    """Name of the entry in the directory. Only with `created`, `written`, `deleted`, `renamed`, `attributes`."""
+
+
 FileKind = Annotated[Literal["file", "directory", "other"], _Word]
 """Kind of an entry."""
 
@@ -983,7 +1001,7 @@ class FileView(Model):
     kind: FileKind
 
     path: str
-    """Path, relative to the workspace."""
+    """Path, relative to the workspace; below `/tmp`, an absolute one."""
 
     size: int
     """Size of a file, in bytes."""
@@ -997,6 +1015,24 @@ class FileList(Model):
 
     truncated: bool
     """Whether the listing is truncated."""
+
+
+class FileStatusView(Model):
+    """Status of a file or directory."""
+
+    kind: FileKind
+
+    mode: int
+    """Permissions, as `chmod` takes them."""
+
+    modified_at: int
+    """Time of the last change, in seconds since 1970."""
+
+    path: str
+    """Path, as requested."""
+
+    size: int
+    """Size of a file, in bytes."""
 
 
 class LimitsView(Model):

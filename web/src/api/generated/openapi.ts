@@ -410,9 +410,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Downloads the workspace as a tar archive: its regular files and directories. */
+        /** Downloads the workspace, or a directory, as a tar archive: its regular files and directories. */
         get: operations["download_archive"];
-        put?: never;
+        /**
+         * Unpacks a tar archive into the workspace, or into a directory, which is made. Existing files are replaced.
+         * @description Only files and directories: an archive with links, devices, or paths that are absolute or have `..` is refused
+         *     before anything is written.
+         */
+        put: operations["upload_archive"];
         post?: never;
         delete?: never;
         options?: never;
@@ -652,6 +657,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/directories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a directory and its missing parents. One that exists is no error. */
+        post: operations["make_directory"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/files": {
         parameters: {
             query?: never;
@@ -681,7 +703,7 @@ export interface paths {
         /** Writes a file atomically, and creates its directories. */
         put: operations["put_file"];
         post?: never;
-        /** Deletes a file or an empty directory. */
+        /** Deletes a file or an empty directory; with `recursive`, a directory with its contents. */
         delete: operations["delete_file"];
         options?: never;
         head?: never;
@@ -756,6 +778,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Renames a file or directory, and makes the missing parents of its new path. A file of that path is replaced. */
+        post: operations["rename_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/restore": {
         parameters: {
             query?: never;
@@ -790,6 +829,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/stat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the status of a file or directory. Links are not followed. */
+        get: operations["stat_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/wake": {
         parameters: {
             query?: never;
@@ -801,6 +857,23 @@ export interface paths {
         put?: never;
         /** Wakes a hibernated session. */
         post: operations["wake_session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/watch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Streams the changes in the workspace, or in a directory, from now on. Directories in it are not watched. */
+        get: operations["watch_directory"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1759,6 +1832,39 @@ export interface components {
             /** @constant */
             fate: "lost";
         };
+        /** @description A change in a watched directory. */
+        FileEvent: {
+            /** @constant */
+            type: "created";
+            /** @description Name of the entry in the directory. */
+            name: string;
+        } | {
+            /** @constant */
+            type: "written";
+            /** @description Name of the entry in the directory. */
+            name: string;
+        } | {
+            /** @constant */
+            type: "deleted";
+            /** @description Name of the entry in the directory. */
+            name: string;
+        } | {
+            /** @constant */
+            type: "renamed";
+            /** @description Name of the entry in the directory. */
+            name: string;
+        } | {
+            /** @constant */
+            type: "attributes";
+            /** @description Name of the entry in the directory. */
+            name: string;
+        } | {
+            /** @constant */
+            type: "overflowed";
+        } | {
+            /** @constant */
+            type: "end";
+        };
         /** @description A file for a run: its contents, or a file of a session of the same tenant. */
         FileGiven: {
             /** @description Contents, as base64. */
@@ -1782,10 +1888,31 @@ export interface components {
             /** @description Whether the listing is truncated. */
             truncated: boolean;
         };
+        /** @description Status of a file or directory. */
+        FileStatusView: {
+            kind: components["schemas"]["FileKind"];
+            /**
+             * Format: int32
+             * @description Permissions, as `chmod` takes them.
+             */
+            mode: number;
+            /**
+             * Format: int64
+             * @description Time of the last change, in seconds since 1970.
+             */
+            modified_at: number;
+            /** @description Path, as requested. */
+            path: string;
+            /**
+             * Format: int64
+             * @description Size of a file, in bytes.
+             */
+            size: number;
+        };
         /** @description An entry of a workspace. */
         FileView: {
             kind: components["schemas"]["FileKind"];
-            /** @description Path, relative to the workspace. */
+            /** @description Path, relative to the workspace; below `/tmp`, an absolute one. */
             path: string;
             /**
              * Format: int64
@@ -1929,6 +2056,11 @@ export interface components {
         LogIn: {
             /** @description API key, `bj_PREFIX_SECRET`. */
             key: string;
+        };
+        /** @description A directory to make. */
+        MakeDirectory: {
+            /** @description Path, relative to the workspace, or below `/tmp`. */
+            path: string;
         };
         /** @description Names in a namespace. */
         Manifest: {
@@ -2229,6 +2361,13 @@ export interface components {
         };
         /** @description An option that a [`Remedy`] names. */
         RemedyOption: "packages" | "network";
+        /** @description A file or directory to rename. */
+        RenameFile: {
+            /** @description Path, relative to the workspace, or below `/tmp`. */
+            from: string;
+            /** @description Its new path. */
+            to: string;
+        };
         /** @description A complete reply. */
         Reply: {
             /** @description Its text. */
@@ -4036,7 +4175,10 @@ export interface operations {
     };
     download_archive: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Directory, in the workspace or below `/tmp` [default: the whole workspace]. */
+                path?: string;
+            };
             header?: never;
             path: {
                 /** @description The session. */
@@ -4054,6 +4196,46 @@ export interface operations {
                 content: {
                     "application/x-tar": unknown;
                 };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    upload_archive: {
+        parameters: {
+            query?: {
+                /** @description Directory, in the workspace or below `/tmp` [default: the whole workspace]. */
+                path?: string;
+            };
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-tar": string;
+            };
+        };
+        responses: {
+            /** @description The files are written. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem. */
             default: {
@@ -4725,10 +4907,47 @@ export interface operations {
             };
         };
     };
+    make_directory: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MakeDirectory"];
+            };
+        };
+        responses: {
+            /** @description The directory exists. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_files: {
         parameters: {
             query?: {
-                /** @description Directory to list [default: the whole workspace]. */
+                /** @description Directory, in the workspace or below `/tmp` [default: the whole workspace]. */
                 path?: string;
             };
             header?: never;
@@ -4767,7 +4986,7 @@ export interface operations {
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description Path, relative to the workspace. */
+                /** @description Path, relative to the workspace, or below `/tmp`. */
                 path: string;
             };
             cookie?: never;
@@ -4804,7 +5023,7 @@ export interface operations {
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description Path, relative to the workspace. */
+                /** @description Path, relative to the workspace, or below `/tmp`. */
                 path: string;
             };
             cookie?: never;
@@ -4835,7 +5054,10 @@ export interface operations {
     };
     delete_file: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether to delete a directory with its contents. */
+                recursive?: boolean;
+            };
             header?: {
                 /** @description Repeating a request with the same key returns the first response again. */
                 "Idempotency-Key"?: string;
@@ -4843,7 +5065,7 @@ export interface operations {
             path: {
                 /** @description The session. */
                 id: string;
-                /** @description Path, relative to the workspace. */
+                /** @description Path, relative to the workspace, or below `/tmp`. */
                 path: string;
             };
             cookie?: never;
@@ -5017,6 +5239,43 @@ export interface operations {
             };
         };
     };
+    rename_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenameFile"];
+            };
+        };
+        responses: {
+            /** @description Renamed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     restore_session: {
         parameters: {
             query?: never;
@@ -5086,6 +5345,41 @@ export interface operations {
             };
         };
     };
+    stat_file: {
+        parameters: {
+            query: {
+                /** @description Path, relative to the workspace, or below `/tmp`. */
+                path: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its status. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileStatusView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     wake_session: {
         parameters: {
             query?: never;
@@ -5111,6 +5405,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    watch_directory: {
+        parameters: {
+            query?: {
+                /** @description Directory, in the workspace or below `/tmp` [default: the whole workspace]. */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The changes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @description Number of the event, from 1. */
+                        id: string;
+                        /** @description `type` of the event. */
+                        event: string;
+                        data: string;
+                    };
+                };
             };
             /** @description A problem. */
             default: {

@@ -225,12 +225,13 @@ pub(crate) fn check_environment(reader: &Reader, here: &Environment) -> Result<(
 /// Loads a snapshot into a new session.
 pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<LoadReport, Error> {
     let AwakeSession { handle, guest } = awake;
-    let workspace = Arc::clone(handle);
+    let session = Arc::clone(handle);
     let (reader, files) = blocking(move || {
         // All that its memory limit allows: it had them before.
         let source = reader.source().map_err(SnapshotError::from)?;
         let restore = |writing: &mut Writing<'_>| reader.restore_files(writing);
-        let files = workspace.write_files("the snapshot", 0, Some(&source), restore)?;
+        let workspace = &session.workspace;
+        let files = session.write_files(workspace, "the snapshot", 0, Some(&source), restore)?;
         Ok((reader, files))
     })
     .await?;
