@@ -53,6 +53,12 @@ pub enum HostFrame<'a> {
         /// The most characters of an exception's value, if not the usual ones.
         #[serde(skip_serializing_if = "Option::is_none")]
         value_limit: Option<usize>,
+        /// Environment variables of the session, which it sets unless it has them.
+        #[serde(skip_serializing_if = "GuestVariables::is_empty")]
+        variables: GuestVariables<'a>,
+        /// Those of this cell alone.
+        #[serde(skip_serializing_if = "GuestVariables::is_empty")]
+        cell_variables: GuestVariables<'a>,
     },
     /// Bind values before the first cell.
     Seed {
@@ -64,6 +70,9 @@ pub enum HostFrame<'a> {
     Fork {
         /// How many.
         count: u32,
+        /// Environment variables that they do not get.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        withheld: &'a [String],
     },
     /// Grant these tools to the session's code. Answered by [`GuestFrame::Granted`].
     Grant {
@@ -115,6 +124,9 @@ pub enum HostFrame<'a> {
     Save {
         /// The most bytes that all names may take.
         limit_bytes: u64,
+        /// Names whose values contain one of these are not saved.
+        #[serde(skip_serializing_if = "GuestVariables::is_empty")]
+        secrets: GuestVariables<'a>,
         /// Seconds for one name.
         name_seconds: f64,
         /// Seconds for all of them.
@@ -137,6 +149,24 @@ pub enum HostFrame<'a> {
         /// Whether it is the last.
         last: bool,
     },
+}
+
+/// Environment variables by name. Their values are not printed: they may be secrets.
+#[derive(Clone, Copy, Serialize)]
+#[serde(transparent)]
+pub struct GuestVariables<'a>(pub &'a BTreeMap<String, String>);
+
+impl GuestVariables<'_> {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::fmt::Debug for GuestVariables<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// The host's answer to a call.

@@ -26,6 +26,7 @@ use crate::session::guest::Guest;
 use crate::session::network::Proxy;
 use crate::session::packages::Packages;
 use crate::session::tools::Toolset;
+use crate::variables::{SecretGrant, SessionVariables};
 
 /// The host's state of a session.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub(crate) struct SessionHandle {
     pub(crate) checkpoints: Checkpoints,
     /// Which packages may be installed in it.
     pub(crate) packages: Packages,
+    pub(crate) variables: SessionVariables,
     /// Who sets its options.
     pub(crate) set_by: SetBy,
     pub(crate) output_directory: PathBuf,
@@ -94,6 +96,7 @@ pub(crate) enum CallRequest {
     },
     Fork {
         count: u32,
+        grant: SecretGrant,
         done: oneshot::Sender<Result<Vec<AwakeSession>, Error>>,
     },
 }

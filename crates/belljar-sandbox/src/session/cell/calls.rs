@@ -10,6 +10,7 @@ use crate::lock::lock;
 use crate::session::guest::WaitingCall;
 use crate::session::handle::{AwakeSession, CallRequest};
 use crate::state::forks::make_forks;
+use crate::variables::SecretGrant;
 
 use super::CellDriver;
 
@@ -90,7 +91,9 @@ impl CellDriver<'_> {
             number,
         };
         let taken = if calls.requests.is_some() {
-            self.handle.tools.arguments(&call.tool, arguments)
+            let scrubber = self.handle.variables.scrubber();
+            let arguments = scrubber.json(arguments.to_vec());
+            self.handle.tools.arguments(&call.tool, &arguments)
         } else {
             Err(CallDenial::NobodyAnswers)
         };
@@ -177,13 +180,17 @@ impl CellDriver<'_> {
                 };
                 let _ = done.send(result);
             }
-            CallRequest::Fork { count, done } => {
-                let _ = done.send(self.fork_in_call(count).await);
+            CallRequest::Fork { count, grant, done } => {
+                let _ = done.send(self.fork_in_call(count, &grant).await);
             }
         }
     }
 
-    async fn fork_in_call(&mut self, count: u32) -> Result<Vec<AwakeSession>, Error> {
+    async fn fork_in_call(
+        &mut self,
+        count: u32,
+        grant: &SecretGrant,
+    ) -> Result<Vec<AwakeSession>, Error> {
         let mut open = self.calls.open.iter();
         let (Some((&number, true)), None) = (open.next(), open.next()) else {
             return Err(Error::Fork(
@@ -199,7 +206,7 @@ impl CellDriver<'_> {
             nonce: String::new(),
             made: self.calls.made,
         });
-        let forks = make_forks(self.handle, self.guest, count).await;
+        let forks = make_forks(self.handle, self.guest, count, grant).await;
         self.guest.waiting = None;
         forks
     }
