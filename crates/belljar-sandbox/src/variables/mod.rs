@@ -194,6 +194,10 @@ impl Secrets {
         self.0.keys().map(String::as_str)
     }
 
+    pub(crate) fn scrubber(&self) -> Arc<Scrubber> {
+        Arc::new(Scrubber::new(&self.0))
+    }
+
     /// Those that a fork gets.
     #[must_use]
     pub fn granted(&self, grant: &SecretGrant) -> Self {
@@ -250,7 +254,7 @@ impl SessionVariables {
         }
         let mut values = variables.0.clone();
         values.extend(secrets.0.clone());
-        let scrubber = Arc::new(Scrubber::new(&secrets.0));
+        let scrubber = secrets.scrubber();
         Ok(Self {
             values,
             secrets: secrets.clone(),

@@ -81,7 +81,7 @@ async fn p1_a_secret_cut_into_pieces() {
     let case = Case::begin(
         "P1",
         Severity::Exfil,
-        "a secret printed byte by byte, half on each stream, around a display, and over itself with `\\r`",
+        "a secret printed byte by byte, half on each stream, around a display, and over itself with a carriage return",
         "replaced in live output, the outcome, the transcript and the file with the full text",
     )
     .await;
@@ -140,7 +140,7 @@ async fn p3_a_secret_in_the_output_of_a_command() {
     let case = Case::begin(
         "P3",
         Severity::Exfil,
-        "`env`, a secret written byte by byte by a command, and one on a terminal",
+        "env, a secret written byte by byte by a command, and one on a terminal",
         "replaced; the command has the value",
     )
     .await;
@@ -288,7 +288,7 @@ async fn snapshot_with_secrets() {
     let case = Case::begin(
         "P7",
         Severity::Exfil,
-        "variables, a class, an array and the source of a cell that hold a secret, in a snapshot; and a driver that hides them",
+        "variables, a function, an array and the source of a cell that hold a secret, in a snapshot; and a driver that hides them",
         "left out and named; the file has no byte of it; the lying driver's session ends",
     )
     .await;
@@ -332,7 +332,7 @@ async fn p8_names_that_load_programs() {
     let case = Case::begin(
         "P8",
         Severity::InternalEsc,
-        "variables `LD_PRELOAD`, `PYTHONSTARTUP`, `BASH_ENV`, `PATH`, `A=B`, names and values with NUL, 65 names",
+        "variables LD_PRELOAD, PYTHONSTARTUP, BASH_ENV, PATH, A=B, names and values with NUL, 65 names",
         "each is refused with its name, before anything is started",
     )
     .await;
@@ -383,7 +383,7 @@ async fn p9_a_hostile_environment_of_the_interpreter() {
     let case = Case::begin(
         "P9",
         Severity::SelfDos,
-        "`os.environ` replaced, its class patched to loop and to raise, before a cell with variables of its own",
+        "os.environ replaced, its class patched to loop and to raise, before a cell with variables of its own",
         "the driver calls none of it: the cell runs, and its variables end with it",
     )
     .await;

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::sessions::{milliseconds, within};
+use super::variables::{VariablesAsked, variables_schema};
 use crate::body::{Json, Named};
 use crate::cell_record::{CellEnd, CellRecord};
 use crate::charged::SMALL;
@@ -37,6 +38,10 @@ pub(super) struct RunCell {
     /// What to do with the variables if the cell fails.
     #[serde(default)]
     pub(super) on_failure: OnFailureAsked,
+    /// Environment variables of this cell alone.
+    #[serde(default)]
+    #[schema(schema_with = variables_schema)]
+    pub(super) variables: VariablesAsked,
 }
 
 /// What to do with a new cell if another one is running.
@@ -181,6 +186,7 @@ pub(super) async fn begin(
     let session = entry.session()?;
     let mut wall_time = milliseconds(session.limits().wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
+    let variables = asked.variables.variables()?;
     let permit = service.admission.cell(&entry.tenant)?;
     let code = asked.code.len();
     let charge = (code > SMALL).then(|| {
@@ -204,6 +210,7 @@ pub(super) async fn begin(
         answers: false,
         installs: true,
         exception_characters: None,
+        variables,
     });
     // What runs does not keep the session from being deleted.
     drop(session);

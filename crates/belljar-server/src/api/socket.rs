@@ -17,6 +17,7 @@ use tracing::Instrument as _;
 use utoipa::IntoParams;
 
 use super::cells::{OnFailureAsked, RunCell, WhenBusyAsked, begin};
+use super::variables::VariablesAsked;
 use crate::body::{Named, Query};
 use crate::cell_record::{CellRecord, Position};
 use crate::listener::Listener;
@@ -67,6 +68,8 @@ enum ClientMessage {
         when_busy: WhenBusyAsked,
         #[serde(default)]
         on_failure: OnFailureAsked,
+        #[serde(default)]
+        variables: VariablesAsked,
     },
     Interrupt,
 }
@@ -278,6 +281,7 @@ impl Socket {
                 wall_time_ms,
                 when_busy,
                 on_failure,
+                variables,
             } => {
                 if let Err(problem) = self.check(id.as_deref()) {
                     return self.refuse(web, None, &problem).await;
@@ -287,6 +291,7 @@ impl Socket {
                     wall_time_ms,
                     when_busy,
                     on_failure,
+                    variables,
                 };
                 let (service, entry) = (Arc::clone(&self.service), Arc::clone(&self.entry));
                 let begins = async move { (id, begin(&service, &entry, asked).await) };

@@ -36,6 +36,7 @@ mod run_interrupts;
 mod run_screen;
 mod runs_list;
 mod screens;
+mod secrets;
 mod serve;
 mod shell;
 mod snapshots;

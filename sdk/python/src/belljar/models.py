@@ -971,6 +971,19 @@ class FileList(Model):
     """Whether the listing is truncated."""
 
 
+LeaseEnd = Annotated[Literal["end", "sleep"], _Word]
+"""What a session does at the end of its lease."""
+
+
+class LeaseView(Model):
+    """The end of a session's lease."""
+
+    ends_at: int
+    """When the lease ends, in seconds since 1970."""
+
+    then: LeaseEnd
+
+
 class LimitsView(Model):
     """Limits of a session."""
 
@@ -1047,6 +1060,8 @@ class SessionView(Model):
 
     id: str
 
+    lease: LeaseView | None = None
+
     limits: LimitsView
 
     lost_because: str | None = None
@@ -1061,9 +1076,15 @@ class SessionView(Model):
 
     packages: PackagesView
 
+    secrets: list[str] | None = None
+    """Names of its secrets."""
+
     state: SessionState
 
     use: UseView | None = None
+
+    variables: list[str] | None = None
+    """Names of its environment variables."""
 
 
 class Forks(Model):

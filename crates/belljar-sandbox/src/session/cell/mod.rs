@@ -549,10 +549,7 @@ impl<'a> CellDriver<'a> {
 
     fn take_output(&mut self, stream: Stream, bytes: &[u8]) {
         let clean = self.scrubbers[stream as usize].push(bytes);
-        if !clean.is_empty() {
-            let clean = clean.into_owned();
-            self.take_clean_output(stream, &clean);
-        }
+        self.take_clean_output(stream, &clean);
     }
 
     fn take_clean_output(&mut self, stream: Stream, bytes: &[u8]) {
