@@ -395,9 +395,9 @@ mod tests {
     fn strings_of_json_are_scrubbed_and_nothing_else() {
         let scrubber = scrubber(&[("A", "12345678"), ("B", "a\"quoted\"")]);
         let json = r#"{"12345678": 12345678, "x": ["\u0031\u0032345678", "<a\"quoted\">", "\\"]}"#;
-        let scrubbed = scrubber.json(json.as_bytes().to_vec());
+        let clean = scrubber.json(json.as_bytes().to_vec());
         let expected = r#"{"12345678": 12345678, "x": ["[secret A]", "<[secret B]>", "\\"]}"#;
-        assert_eq!(String::from_utf8(scrubbed).unwrap(), expected);
+        assert_eq!(String::from_utf8(clean).unwrap(), expected);
         for broken in ["\"", "\"\\", "{\"12345678", "", "\\\""] {
             assert_eq!(scrubber.json(broken.into()), broken.as_bytes());
         }
