@@ -45,6 +45,7 @@ pub const FILES: &[(&str, &str)] = files![
     "tools.py",
     "walls.py",
     "warm.py",
+    "variables.py",
     "wire.py",
 ];
 

@@ -112,6 +112,7 @@ pub(crate) async fn write(entry: &SessionEntry, args: WriteFile) -> Result<CallT
 pub(crate) async fn contents(entry: &SessionEntry, path: &str) -> Result<(String, Vec<u8>), Error> {
     let path = relative(&entry.session, path);
     let contents = awake(&entry.session, || entry.session.get(&path)).await?;
+    let contents = entry.session.scrub(contents);
     Ok((path, contents))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Engine, Error, Session, SessionOptions};
+use belljar_sandbox::{Engine, Error, SecretGrant, Session, SessionOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::permits::{AtMost, Permit, Permits};
@@ -133,7 +133,7 @@ impl Sessions {
         count: u32,
     ) -> Result<Vec<Arc<SessionEntry>>, String> {
         let permits = self.permits.sessions(count as usize)?;
-        let forks = entry.session.fork(count).await;
+        let forks = entry.session.fork_with(count, SecretGrant::All).await;
         let forks = forks.map_err(|error| self.explain(entry, error))?;
         Ok(self.hold(forks, permits))
     }

@@ -56,6 +56,12 @@ pub enum HostFrame<'a> {
         /// Whether questions of its code ([`GuestFrame::Asked`]) are answered.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         input: bool,
+        /// Environment variables of the session, which it sets unless it has them.
+        #[serde(skip_serializing_if = "GuestVariables::is_empty")]
+        variables: GuestVariables<'a>,
+        /// Those of this cell alone.
+        #[serde(skip_serializing_if = "GuestVariables::is_empty")]
+        cell_variables: GuestVariables<'a>,
     },
     /// Bind values before the first cell.
     Seed {
@@ -67,6 +73,9 @@ pub enum HostFrame<'a> {
     Fork {
         /// How many.
         count: u32,
+        /// Environment variables that they do not get.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        withheld: &'a [String],
     },
     /// Grant these tools to the session's code. Answered by [`GuestFrame::Granted`].
     Grant {
@@ -118,6 +127,9 @@ pub enum HostFrame<'a> {
     Save {
         /// The most bytes that all names may take.
         limit_bytes: u64,
+        /// Names whose values contain one of these are not saved.
+        #[serde(skip_serializing_if = "GuestVariables::is_empty")]
+        secrets: GuestVariables<'a>,
         /// Seconds for one name.
         name_seconds: f64,
         /// Seconds for all of them.
@@ -140,6 +152,24 @@ pub enum HostFrame<'a> {
         /// Whether it is the last.
         last: bool,
     },
+}
+
+/// Environment variables by name. Their values are not printed: they may be secrets.
+#[derive(Clone, Copy, Serialize)]
+#[serde(transparent)]
+pub struct GuestVariables<'a>(pub &'a BTreeMap<String, String>);
+
+impl GuestVariables<'_> {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::fmt::Debug for GuestVariables<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// The host's answer to a call.

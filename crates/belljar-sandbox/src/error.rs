@@ -14,6 +14,7 @@ use crate::session::archive_plan::ArchiveError;
 use crate::session::packages::PackageError;
 use crate::state::checkpoint::CheckpointRef;
 use crate::state::snapshot::SnapshotError;
+use crate::variables::VariableError;
 
 /// A fault of the host or of the caller, never of the program in a cell.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +114,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// An environment variable or a secret is refused.
+    #[error(transparent)]
+    Variable(#[from] VariableError),
     /// Some names could not be seeded.
     #[error("names could not be bound: {}", list(.0))]
     Seed(BTreeMap<String, String>),

@@ -59,6 +59,7 @@ mod options;
 mod permissions;
 mod session;
 mod state;
+mod variables;
 
 pub use backend::host_memory::HostMemory;
 pub use belljar_protocol as protocol;
@@ -87,6 +88,7 @@ pub use session::{CellRun, Session};
 pub use state::checkpoint::{Checkpoint, CheckpointRef};
 pub use state::lifecycle::{DetachedSession, Settled};
 pub use state::snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
+pub use variables::{SecretGrant, Secrets, VariableError, Variables};
 
 /// The example of the page on the library, run as a test.
 #[cfg(doctest)]

@@ -10,6 +10,7 @@ use crate::disk::DiskAllowance;
 use crate::limits::Limits;
 use crate::session::network::Network;
 use crate::session::packages::Packages;
+use crate::variables::{Secrets, Variables};
 
 /// Options of a session. [`Limits`] alone suffice: `engine.session_with(limits)`.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,12 @@ pub struct SessionOptions {
     /// The tools of the host that its code may call: none by default. Each cell says whether its
     /// caller answers calls ([`Cell::answers`](crate::Cell)).
     pub tools: Vec<ToolStub>,
+    /// Environment variables of its code and its commands.
+    pub variables: Variables,
+    /// The same for credentials: the host keeps them in memory only, and replaces their values by
+    /// `[secret NAME]` in all that the session sends. Forks get those that are
+    /// [granted](crate::Session::fork_with).
+    pub secrets: Secrets,
     /// Idle time before the session [hibernates](crate::Session::hibernate); `None`: never. What a
     /// snapshot can't hold is lost, and the first outcome after waking reports it.
     pub hibernate_after: Option<Duration>,

@@ -4,14 +4,14 @@
 //! saved, and each is completed after its snapshot is on disk. So a service that is killed in between leaves whole
 //! snapshots, and the other sessions are reported as lost.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use belljar_sandbox::{
     AllowList, Checkpoints, DetachedSession, DiskFull, Engine, Error, Limits, Network, Packages,
-    SessionOptions, Settled, SnapshotError,
+    SessionOptions, Settled, SnapshotError, Variables,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -52,6 +52,9 @@ struct SessionRecord {
     #[serde(default)]
     mounts: Vec<String>,
     environment: String,
+    /// Secrets are not stored.
+    #[serde(default)]
+    variables: BTreeMap<String, String>,
     label: Label,
     forked_from: Option<String>,
     lost: Vec<String>,
@@ -104,6 +107,7 @@ impl SessionEntry {
             packages: self.options.packages.clone(),
             mounts: self.options.mounts.clone(),
             environment: self.environment.clone(),
+            variables: self.options.variables.as_map().clone(),
             label: self.label(),
             forked_from: self.forked_from.clone(),
             lost,
@@ -202,6 +206,19 @@ impl Service {
             let lost = format!("running commands, ended when the service stopped: {commands}");
             detached.lost.push(lost);
         }
+        let secrets: Vec<String> = entry
+            .options
+            .secrets
+            .names()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !secrets.is_empty() {
+            let secrets = secrets.join(", ");
+            let lost = format!(
+                "the secrets {secrets} are gone: the service stores none, and was restarted"
+            );
+            detached.lost.push(lost);
+        }
         let cell = entry.last_cell();
         detached.lost.extend(match settled {
             Settled::Idle => None,
@@ -295,6 +312,8 @@ impl Service {
             Some(record) => {
                 record.limits.apply(&mut options.limits);
                 options.checkpoints = record.checkpoints;
+                // Of an earlier service, which may have allowed other names.
+                options.variables = Variables::new(record.variables).unwrap_or_default();
                 created += Duration::from_secs(record.created);
                 (new.cells, new.forked_from) = (record.cells, record.forked_from);
                 lost = record.lost;

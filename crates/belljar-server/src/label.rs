@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::problem::{Code, Problem};
 
@@ -13,15 +14,26 @@ pub(crate) const MAX_ENTRIES: usize = 16;
 pub(crate) const MAX_KEY: usize = 64;
 pub(crate) const MAX_VALUE: usize = 256;
 
-/// Maximum time to live: a year.
-const MAX_TTL: u64 = 366 * 24 * 60 * 60;
-
 /// Name, metadata and end of a session. A name is a label: several sessions may have the same.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Label {
     pub(crate) name: Option<String>,
     pub(crate) metadata: BTreeMap<String, String>,
+    /// The end of its lease.
     pub(crate) expires: Option<SystemTime>,
+    #[serde(default)]
+    pub(crate) then: LeaseEnd,
+}
+
+/// What a session does at the end of its lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LeaseEnd {
+    /// It ends.
+    #[default]
+    End,
+    /// It hibernates, and has no lease until it gets another. Its next use wakes it.
+    Sleep,
 }
 
 /// Requested changes of a label; what is omitted stays.
@@ -30,6 +42,20 @@ pub(crate) struct LabelChange {
     pub(crate) name: Option<String>,
     pub(crate) metadata: Option<BTreeMap<String, String>>,
     pub(crate) ttl_seconds: Option<u64>,
+    /// What comes after them.
+    pub(crate) then: LeaseEnd,
+}
+
+impl LabelChange {
+    /// The same, if its lease is not longer than this.
+    pub(crate) fn within(self, longest: Duration) -> Result<Self, Problem> {
+        let longest = longest.as_secs();
+        if self.ttl_seconds.is_some_and(|seconds| seconds > longest) {
+            let detail = format!("the lease of a session can have at most {longest} seconds");
+            return Err(Problem::new(Code::LimitTooHigh, detail));
+        }
+        Ok(self)
+    }
 }
 
 /// Which sessions of a list a client wants.
@@ -71,18 +97,17 @@ impl Label {
         match asked.ttl_seconds {
             None => {}
             Some(0) => label.expires = None,
-            Some(seconds) if seconds > MAX_TTL => {
-                let detail = format!("`ttl_seconds` must be at most {MAX_TTL}");
-                return Err(Problem::new(Code::LimitTooHigh, detail));
+            Some(seconds) => {
+                label.expires = now.checked_add(Duration::from_secs(seconds));
+                label.then = asked.then;
             }
-            Some(seconds) => label.expires = Some(now + Duration::from_secs(seconds)),
         }
         Ok(label)
     }
 
-    /// Whether the session's time is over.
-    pub(crate) fn has_expired(&self, now: SystemTime) -> bool {
-        self.expires.is_some_and(|end| end <= now)
+    /// What the session is to do, if its lease is over.
+    pub(crate) fn due(&self, now: SystemTime) -> Option<LeaseEnd> {
+        self.expires.filter(|end| *end <= now).map(|_| self.then)
     }
 }
 
@@ -127,6 +152,7 @@ mod tests {
                 name: Some("report".into()),
                 metadata: Some(metadata(&[("team", "7")])),
                 ttl_seconds: Some(60),
+                then: LeaseEnd::End,
             },
             now,
         );
@@ -134,12 +160,13 @@ mod tests {
         let same = label.change(LabelChange::default(), now).unwrap();
         assert_eq!(same.name.as_deref(), Some("report"));
         assert_eq!(same.metadata["team"], "7");
-        assert!(!same.has_expired(now + Duration::from_secs(59)));
-        assert!(same.has_expired(now + Duration::from_mins(1)));
+        assert!(same.due(now + Duration::from_secs(59)).is_none());
+        assert_eq!(same.due(now + Duration::from_mins(1)), Some(LeaseEnd::End));
         let none = LabelChange {
             name: Some(String::new()),
             metadata: Some(metadata(&[])),
             ttl_seconds: Some(0),
+            then: LeaseEnd::End,
         };
         let none = same.change(none, now).unwrap();
         assert!(none.name.is_none() && none.metadata.is_empty() && none.expires.is_none());
@@ -152,11 +179,12 @@ mod tests {
                 name,
                 metadata,
                 ttl_seconds,
+                then: LeaseEnd::End,
             };
-            Label::default()
-                .change(change, SystemTime::UNIX_EPOCH)
-                .unwrap_err()
-                .code
+            let change = change.within(Duration::from_hours(1));
+            let changed =
+                change.and_then(|change| Label::default().change(change, SystemTime::UNIX_EPOCH));
+            changed.unwrap_err().code
         };
         assert_eq!(refused(Some("x".repeat(101)), None, None), Code::BadBody);
         assert_eq!(refused(Some("a\nb".into()), None, None), Code::BadBody);
@@ -172,7 +200,7 @@ mod tests {
         assert_eq!(refused(None, Some(many.collect()), None), Code::BadBody);
         let long = Some([("k".to_owned(), "v".repeat(257))].into());
         assert_eq!(refused(None, long, None), Code::BadBody);
-        assert_eq!(refused(None, None, Some(u64::MAX)), Code::LimitTooHigh);
+        assert_eq!(refused(None, None, Some(3601)), Code::LimitTooHigh);
     }
 
     #[test]
@@ -180,7 +208,7 @@ mod tests {
         let label = Label {
             name: Some("report".into()),
             metadata: metadata(&[("team", "a=b")]),
-            expires: None,
+            ..Label::default()
         };
         let matches = |name: Option<&str>, entry: Option<&str>| {
             let filter = LabelFilter::new(name.map(str::to_owned), entry).unwrap();

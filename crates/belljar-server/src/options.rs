@@ -37,6 +37,8 @@ pub struct ServerOptions {
     pub tenant_streams: usize,
     /// Started sessions per second and tenant on average, with bursts of twice as many.
     pub creates_per_second: u32,
+    /// Longest lease of a session: how far its end can be moved.
+    pub max_lease: Duration,
     /// Idle timeout of MCP connections.
     pub mcp_idle: Duration,
     /// Shutdown grace period for running cells.
@@ -133,6 +135,7 @@ impl Default for ServerOptions {
             tenant_cells: 64,
             tenant_streams: 64,
             creates_per_second: 20,
+            max_lease: Duration::from_hours(24),
             mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),

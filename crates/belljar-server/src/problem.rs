@@ -83,6 +83,7 @@ codes! {
     LimitTooHigh "limit_too_high" BAD_REQUEST never "The value exceeds the service's maximum";
     PolicyTooWeak "policy_too_weak" BAD_REQUEST never "The approval policy is weaker than the server's minimum";
     NetworkNotAllowed "network_not_allowed" BAD_REQUEST never "The host is not on the service's allow-list";
+    VariableRefused "variable_refused" BAD_REQUEST never "The environment variable or secret is refused";
     PackageNotAllowed "package_not_allowed" BAD_REQUEST never "The package policy does not allow this package";
     MountNotOffered "mount_not_offered" BAD_REQUEST never "The service does not offer this directory";
     EnvironmentNotOffered "environment_not_offered" BAD_REQUEST never "The service does not offer this environment";
@@ -310,6 +311,7 @@ impl From<Error> for Problem {
             Error::Ended(_) => Code::SessionEnded,
             Error::Detached => return Self::draining(),
             Error::Busy | Error::Hibernated | Error::Waiting => Code::SessionBusy,
+            Error::Variable(_) => Code::VariableRefused,
             Error::NoCheckpoint(_) => Code::CheckpointNotFound,
             Error::TooManyCheckpoints { .. } => Code::TooManyCheckpoints,
             Error::NotCheckpointed(_)

@@ -127,7 +127,7 @@ impl Server {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
                 self.service.keep_accounts().await;
-                self.service.sessions.end_expired();
+                self.service.sessions.end_leases();
                 if HostMemory::now().is_some_and(HostMemory::is_short) {
                     self.service.sessions.save_memory();
                 }

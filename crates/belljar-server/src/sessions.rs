@@ -1,7 +1,7 @@
 //! The sessions of all tenants, by their ids.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use belljar_sandbox::{Error, Session, SessionOptions};
 use crate::admission::Permit;
 use crate::cell_record::CellRecord;
 use crate::commands::CommandBook;
-use crate::label::{Label, LabelChange, LabelFilter};
+use crate::label::{Label, LabelChange, LabelFilter, LeaseEnd};
 use crate::lock::lock;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
@@ -46,6 +46,8 @@ pub(crate) struct SessionEntry {
     cells: Mutex<VecDeque<Arc<CellRecord>>>,
     last_cell: AtomicU32,
     running: AtomicUsize,
+    /// Whether it is about to hibernate, at the end of its lease.
+    falls_asleep: AtomicBool,
     pub(crate) commands: CommandBook,
 }
 
@@ -76,7 +78,7 @@ impl Live {
 impl SessionEntry {
     /// The session, if it has not ended.
     pub(crate) fn session(&self) -> Result<Arc<Session>, Problem> {
-        if lock(&self.label).has_expired(SystemTime::now()) {
+        if self.due() == Some(LeaseEnd::End) {
             self.end();
         }
         match &*lock(&self.live) {
@@ -113,6 +115,33 @@ impl SessionEntry {
 
     pub(crate) fn label(&self) -> Label {
         lock(&self.label).clone()
+    }
+
+    fn due(&self) -> Option<LeaseEnd> {
+        lock(&self.label).due(SystemTime::now())
+    }
+
+    /// Hibernates it at the end of its lease, in the background: a running cell ends first. What can't hibernate
+    /// stays awake until it can.
+    fn fall_asleep(self: &Arc<Self>) {
+        let Ok(session) = self.session() else {
+            return;
+        };
+        if self.falls_asleep.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let entry = Arc::clone(self);
+        tokio::spawn(async move {
+            match session.hibernate().await {
+                // Unless it was moved meanwhile.
+                Ok(_) if entry.due() == Some(LeaseEnd::Sleep) => lock(&entry.label).expires = None,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%error, session = entry.id, "a session stays awake after its lease");
+                }
+            }
+            entry.falls_asleep.store(false, Ordering::Release);
+        });
     }
 
     /// Changes its label, or fails and changes nothing.
@@ -175,6 +204,7 @@ impl SessionEntry {
             cells: Mutex::default(),
             last_cell: AtomicU32::new(new.cells),
             running: AtomicUsize::new(0),
+            falls_asleep: AtomicBool::new(false),
             commands: CommandBook::default(),
         }
     }
@@ -403,12 +433,13 @@ impl Sessions {
         saving.take(SAVING_AT_ONCE).for_each(drop);
     }
 
-    /// Ends expired sessions.
-    pub(crate) fn end_expired(&self) {
-        let now = SystemTime::now();
+    /// Ends sessions whose lease is over, or lets them sleep.
+    pub(crate) fn end_leases(&self) {
         for entry in self.all() {
-            if lock(&entry.label).has_expired(now) {
-                entry.end();
+            match entry.due() {
+                Some(LeaseEnd::End) => entry.end(),
+                Some(LeaseEnd::Sleep) => entry.fall_asleep(),
+                None => {}
             }
         }
     }

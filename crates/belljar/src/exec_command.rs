@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::question::{Asking, can_ask, pass};
 use crate::start::{SessionArgs, install_required};
 use crate::transfer::{FileArgs, put_all, unlimited};
+use crate::variable_args::VariableArgs;
 use crate::{show, words};
 
 #[derive(Debug, Args)]
@@ -53,6 +54,8 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    variables: VariableArgs,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
@@ -65,7 +68,7 @@ pub(crate) async fn run(args: ExecArgs) -> anyhow::Result<ExitCode> {
             .context("`--seed` takes a JSON object, such as '{\"n\": 3}'")?,
         None => serde_json::Map::new(),
     };
-    let mut options = unlimited(args.session.options()?);
+    let mut options = unlimited(args.variables.give(args.session.options()?)?);
     let limits = &mut options.limits;
     if !args.json {
         // A command's output is for whoever it is piped to: all of it.

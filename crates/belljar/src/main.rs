@@ -45,6 +45,7 @@ mod table;
 mod telemetry;
 mod tenants_command;
 mod transfer;
+mod variable_args;
 mod words;
 
 use std::process::ExitCode;

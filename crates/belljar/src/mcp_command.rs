@@ -7,13 +7,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use belljar_agent::{Agent, Provider};
 use belljar_mcp::{Runs, Server, Sessions, serve};
-use belljar_sandbox::{Checkpoints, Engine};
+use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::run_command::start_of;
 use crate::settings::{Settings, SettingsArgs};
 use crate::start::SessionArgs;
+use crate::variable_args::VariableArgs;
 use crate::{show, words};
 
 #[derive(Debug, Args)]
@@ -42,6 +43,8 @@ pub(crate) struct McpArgs {
     #[command(flatten)]
     settings: SettingsArgs,
     #[command(flatten)]
+    variables: VariableArgs,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
@@ -49,7 +52,7 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     let settings = Settings::load(&args.settings)?;
-    let mut options = args.session.options()?;
+    let mut options = args.variables.give(args.session.options()?)?;
     // A session survives crashes. Without walls, the engine makes no checkpoints.
     options.checkpoints = Checkpoints::Auto;
     options.hibernate_after = Some(Duration::from_secs(60 * args.idle));
@@ -58,7 +61,10 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
-    let runs = runs(&settings, &args.session, &engines).await;
+    let of_runs = args
+        .variables
+        .give(args.session.options_with_checkpoints()?)?;
+    let runs = runs(&settings, of_runs, &engines).await;
     let sessions = Sessions::new(engines, options, args.sessions.into());
     let mut server = Server::new(Arc::new(sessions)).approvals(settings.approvals);
     match runs {
@@ -80,7 +86,7 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
 /// The agent that can be asked, if a model is set. Its code has the rights of the sessions here.
 async fn runs(
     settings: &Settings,
-    session: &SessionArgs,
+    options: SessionOptions,
     engines: &[Engine],
 ) -> anyhow::Result<Option<Runs>> {
     let (Some(_), Some(engine)) = (&settings.model, engines.first()) else {
@@ -90,6 +96,6 @@ async fn runs(
     let start = start_of(settings, &model, &profile);
     let provider = Provider::new(profile, &model.model)?;
     let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, None).await?;
-    let agent = agent.session_options(session.options_with_checkpoints()?);
+    let agent = agent.session_options(options);
     Ok(Some(Runs::new(agent, start)))
 }

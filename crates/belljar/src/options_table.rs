@@ -22,7 +22,7 @@ const ENDS: Entry = No("the session ends with the command");
 const CODE: Entry = No("run a cell that assigns them");
 
 /// All options.
-pub(crate) const OPTIONS: [Row; 13] = [
+pub(crate) const OPTIONS: [Row; 15] = [
     (
         "packages",
         [
@@ -169,6 +169,32 @@ pub(crate) const OPTIONS: [Row; 13] = [
     (
         "variables",
         [
+            Set("`--var`"),
+            Set("`--var`"),
+            Set("`--var`"),
+            Set("`--var`"),
+            Set("`variables`, of the session and of a cell"),
+            Set("`variables=`, `run(variables=)`"),
+            Set("`mcp --var`; over the service none, since a model would choose"),
+            Set("`SessionOptions::variables`, `Cell::variables`"),
+        ],
+    ),
+    (
+        "secrets",
+        [
+            Set("`--secret`"),
+            Set("`--secret`"),
+            Set("`--secret`"),
+            Set("`--secret`"),
+            Set("`secrets`"),
+            Set("`secrets=`"),
+            Set("`mcp --secret`; over the service none, since a model would choose"),
+            Set("`SessionOptions::secrets`"),
+        ],
+    ),
+    (
+        "seed values",
+        [
             Set("`--seed`"),
             CODE,
             No("there are no cells"),
@@ -186,8 +212,8 @@ pub(crate) const OPTIONS: [Row; 13] = [
             ENDS,
             ENDS,
             ENDS,
-            Set("`name`, `metadata`, `ttl_seconds`"),
-            Set("`name=`, `metadata=`, `ttl=`"),
+            Set("`name`, `metadata`, `ttl_seconds`, `POST …/lease`, within `serve --max-lease`"),
+            Set("`name=`, `metadata=`, `ttl=`, `extend()`"),
             No("sessions are not in the list, and end with the connection"),
             No("a session is a value of the program, which ends it"),
         ],

@@ -11,7 +11,8 @@ use anyhow::{Context as _, anyhow};
 use belljar_sandbox::protocol::texts::SessionTexts;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
 use belljar_sandbox::{
-    Cell, Command as ShellCommand, CommandEnd, Engine, Error, Session, SessionOptions, requires,
+    Cell, Command as ShellCommand, CommandEnd, Engine, Error, SecretGrant, Session,
+    SessionOptions, requires,
 };
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};
@@ -22,6 +23,7 @@ use crate::repl_editor::{Editor, Live, Typed};
 use crate::repl_terminal::HeldTerminal;
 use crate::start::{SessionArgs, install_required, spinner};
 use crate::transfer::{FileArgs, put_all, unlimited};
+use crate::variable_args::VariableArgs;
 use crate::{command_output, python_input, show, words};
 
 #[derive(Debug, Args)]
@@ -44,6 +46,8 @@ pub(crate) struct ReplArgs {
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
+    variables: VariableArgs,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
@@ -52,7 +56,10 @@ pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
     let terminal = can_edit().then(HeldTerminal::new).transpose();
     let terminal = terminal.context("cannot prepare the terminal")?;
     // A person at a prompt doesn't notice the milliseconds of a checkpoint, but would miss the variables.
-    let options = unlimited(args.session.options_with_checkpoints()?);
+    let options = args
+        .variables
+        .give(args.session.options_with_checkpoints()?)?;
+    let options = unlimited(options);
     let inputs = args.files.inputs()?;
     let environment = args.session.environment()?;
     let engine = args.session.warm(environment).await?;
@@ -418,7 +425,7 @@ impl Repl {
 
     /// Switches to a fork. Its cell numbers continue those of its parent.
     async fn fork(&mut self, session: &Arc<Session>) -> anyhow::Result<()> {
-        let forks = session.fork(1).await?;
+        let forks = session.fork_with(1, SecretGrant::All).await?;
         let fork = forks.into_iter().next().context("no fork was made")?;
         self.parents.push((Arc::clone(session), self.next_cell));
         self.live.set(Arc::new(fork));

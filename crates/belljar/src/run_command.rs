@@ -20,6 +20,7 @@ use crate::run_screen::{RunScreen, StatusLine};
 use crate::settings::{Settings, SettingsArgs};
 use crate::start::SessionArgs;
 use crate::transfer::{FileArgs, Input};
+use crate::variable_args::VariableArgs;
 use crate::{runs_find, show};
 
 #[derive(Debug, Args)]
@@ -65,6 +66,8 @@ pub(crate) struct RunArgs {
     /// Print one JSON object instead of the answer
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    variables: VariableArgs,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -144,7 +147,10 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     let evaluator = Some(evaluator()?);
     let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, evaluator)
         .await?
-        .session_options(args.session.options_with_checkpoints()?)
+        .session_options(
+            args.variables
+                .give(args.session.options_with_checkpoints()?)?,
+        )
         .tools(tools);
     for (name, contents) in files {
         start.files.push(agent.file(&name, contents).await?);

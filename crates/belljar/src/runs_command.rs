@@ -21,6 +21,7 @@ use crate::runs_find::{find, find_id, ids, open};
 use crate::settings::Settings;
 use crate::start::SessionArgs;
 use crate::transfer::FileArgs;
+use crate::variable_args::VariableArgs;
 use crate::{runs_timing, settings, show, table, words};
 
 #[derive(Debug, Subcommand)]
@@ -101,6 +102,8 @@ pub(crate) struct ResumeArgs {
     /// Print one JSON object instead of the answer
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    variables: VariableArgs,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -206,7 +209,10 @@ async fn resume(
     let engine = args.session.engine().await?;
     let agent = Agent::open(directory, engine.clone(), provider, Some(evaluator()?))
         .await?
-        .session_options(args.session.options_with_checkpoints()?)
+        .session_options(
+            args.variables
+                .give(args.session.options_with_checkpoints()?)?,
+        )
         .tools(tools);
     let mut live = agent.resume(id).await?;
     for (approval, decision) in decisions {

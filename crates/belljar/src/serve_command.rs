@@ -74,6 +74,9 @@ pub(crate) struct ServeArgs {
     /// Idle minutes before a session hibernates
     #[arg(long, value_name = "MINUTES", default_value_t = RunsOptions::default().patience.as_secs() / 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
+    /// Longest lease of a session, in hours
+    #[arg(long, value_name = "HOURS", default_value_t = ServerOptions::default().max_lease.as_secs() / 3600, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    max_lease: u64,
     /// Shutdown grace period for running cells, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = ServerOptions::default().drain.as_secs())]
     drain: u64,
@@ -124,6 +127,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         max_sessions: args.max_sessions as usize,
         tenant_sessions: args.tenant_sessions as usize,
         drain: Duration::from_secs(args.drain),
+        max_lease: Duration::from_secs(3600 * args.max_lease),
         runs: RunsOptions {
             max_runs: args.max_runs as usize,
             tenant_runs: args.tenant_runs as usize,

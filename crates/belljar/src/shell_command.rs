@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::command_output::{exit_code, show_output};
 use crate::start::{SessionArgs, install};
 use crate::transfer::{FileArgs, put_all, unlimited};
+use crate::variable_args::VariableArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -39,6 +40,8 @@ pub(crate) struct ShellArgs {
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
+    variables: VariableArgs,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
@@ -59,7 +62,7 @@ pub(crate) async fn run(args: ShellArgs) -> anyhow::Result<ExitCode> {
     // Whatever the user may have got wrong comes first: starting takes a second.
     let inputs = args.files.inputs()?;
     let packages = args.session.named_packages()?;
-    let options = unlimited(args.session.options()?);
+    let options = unlimited(args.variables.give(args.session.options()?)?);
     // Commands import nothing that the template has.
     let engine = args.session.engine_for("").await?;
     let session = engine.session_with(options).await?;

@@ -99,11 +99,30 @@ def label(client: Belljar) -> None:
     assert (view.name, view.metadata) == ("report", {"team": "7"})
     assert [one.id for one in client.sessions(name="report", metadata=("team", "7"))] == [session.id]
     assert not list(client.sessions(metadata=("team", "8")))
+    view = session.extend(900, then="sleep")
+    assert view.lease is not None and view.lease.then == "sleep" and view.expires_at is None
+    view = session.extend(1200)
+    assert view.lease is not None and view.lease.ends_at == view.expires_at
     view = session.update(name="", metadata={}, ttl=1)
     assert view.name is None and view.expires_at is not None
     time.sleep(max(0.0, view.expires_at + 1 - time.time()))
     with pytest.raises(SessionEnded):
         session.run("1")
+
+
+def variables(client: Belljar) -> None:
+    look = "import os; print(os.environ.get('PLACE'), os.environ.get('TOKEN'), len(os.environ.get('TOKEN', '')))"
+    with client.session(variables={"PLACE": "north"}, secrets={"TOKEN": "tok-0123456789"}) as session:
+        assert (session.info().variables, session.info().secrets) == (["PLACE"], ["TOKEN"])
+        assert session.run(look).stdout == "north [secret TOKEN] 14\n"
+        assert session.run(look, variables={"PLACE": "south"}).stdout.startswith("south ")
+        (without,) = session.fork()
+        assert without.run(look).stdout == "north None 0\n"
+        (granted,) = session.fork(secrets=["TOKEN"])
+        assert granted.run(look).stdout == "north [secret TOKEN] 14\n"
+    with pytest.raises(BelljarError, match="LD_PRELOAD") as refused:
+        client.session(variables={"LD_PRELOAD": "x"})
+    assert refused.value.code == "variable_refused"
 
 
 CHECKS: dict[str, Callable[[Belljar], None]] = {
@@ -118,6 +137,8 @@ CHECKS: dict[str, Callable[[Belljar], None]] = {
     "checkpoints": checkpoints,
     "files": files,
     "host directories": mounts,
+    "variables": variables,
+    "secrets": variables,
     "name, metadata, time to live": label,
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use belljar_protocol::{Cause, Event, Language, Outcome, Status, ToolError};
-use belljar_sandbox::{Cell, CellRun, Error, Session};
+use belljar_sandbox::{Cell, CellRun, Error, SecretGrant, Session};
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value};
 
@@ -62,7 +62,7 @@ struct Fork<'a> {
 impl Fork<'_> {
     /// Why an alternative is not accepted; nothing if it is. An error: it could not be tried.
     async fn try_one(&self, alternative: Value) -> Result<Option<String>, Error> {
-        let mut forks = self.parent.fork(1).await?;
+        let mut forks = self.parent.fork_with(1, SecretGrant::All).await?;
         let Some(fork) = forks.pop() else {
             return Err(Error::Fork("there is none".into()));
         };

@@ -83,7 +83,7 @@ impl Tool for ReadFileTool {
             Ok(wanted) => {
                 let contents = context
                     .session
-                    .and_then(|session| session.get(&wanted.file_path).ok());
+                    .and_then(|session| Some(session.scrub(session.get(&wanted.file_path).ok()?)));
                 read(&wanted, contents.as_deref()).map(ToolOutput::from)
             }
             Err(error) => Err(format!("Error: {error}")),

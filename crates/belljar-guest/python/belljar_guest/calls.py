@@ -310,7 +310,9 @@ class Calls:
             elif request["type"] == "fork":
                 if call is None or not call.main:
                     self._fork = request
-                elif fork(self._session, request["count"]) is not None:
+                elif fork(
+                    self._session, request["count"], request.get("withheld", ())
+                ) is not None:
                     self._become_fork(call)
         finally:
             if main:

@@ -19,6 +19,7 @@ from belljar_guest.artifacts import Workspace
 from belljar_guest.checkpoints import begin, end, orphan, take_over
 from belljar_guest.reseed import reseed
 from belljar_guest.state import STATE
+from belljar_guest.variables import remove
 from belljar_guest.walls import fault, restrict
 from belljar_guest.wire import frame_lengths, from_json, send, to_json
 
@@ -55,9 +56,9 @@ _OPEN_MODE = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK
 _ABOVE = 512
 
 
-def fork(session, count):
+def fork(session, count, withheld):
     """Makes forks on the descriptors that the host sends. None in the session itself; in a fork the
-    host's message about it."""
+    host's message about it. Forks do not get the withheld variables."""
     send({"type": "forking"})
     made = 0
     for _ in range(count):
@@ -69,6 +70,7 @@ def fork(session, count):
                 process = orphan()
                 if process is None:
                     take_over()
+                    remove(withheld)
                     _become_fork(session, setup, fds)
                     return setup
             finally:

@@ -25,6 +25,7 @@ from belljar_guest.shell import Shell
 from belljar_guest.state import STATE, install_signals, unshield
 from belljar_guest.streams import Streams
 from belljar_guest.tools import grant
+from belljar_guest.variables import assign, restore
 from belljar_guest.wire import Reader, send
 
 _getpid = os.getpid
@@ -67,6 +68,7 @@ class Session:
         self.manifest = Manifest(self.namespace)
         self.workspace = Workspace(workspace)
         self.packages = set()
+        self.has_variables = False
         self.reader = Reader()
         self.calls = Calls(self)
         # In the template already: every page that a session writes to is a page it doesn't share,
@@ -104,7 +106,12 @@ class Session:
                     self.show_packages(request["packages"])
                 STATE.value_limit = request.get("value_limit", 0)
                 STATE.input = "input" in request
-                self.run(request["cell"], request["nonce"], request["code"], "busy" in request)
+                # Once: code may change them. A fork and a checkpoint know whether they have them.
+                if "variables" in request and not self.has_variables:
+                    self.has_variables = True
+                    assign(request["variables"])
+                before = assign(request.get("cell_variables", {}))
+                self.run(request["cell"], request["nonce"], request["code"], "busy" in request, before)
             elif kind == "seed":
                 send({"type": "seeded", "refused": self.seed(request["values"])})
             elif kind == "keep":
@@ -125,13 +132,14 @@ class Session:
                 send({"type": "completeness", "status": status, "indent": indent})
             elif kind == "save":
                 times = request["name_seconds"], request["seconds"]
-                snapshot.save(self, request["limit_bytes"], *times)
+                secrets = request.get("secrets", {})
+                snapshot.save(self, request["limit_bytes"], *times, secrets)
             elif kind == "load":
                 self.show_packages(request.get("packages", ()))
                 times = request["name_seconds"], request["seconds"]
                 snapshot.load(self, request["sources"], *times)
             elif kind == "fork":
-                setup = fork(self, request["count"])
+                setup = fork(self, request["count"], request.get("withheld", ()))
                 if setup is not None and setup["cell"] and self.checkpoints != "off":
                     self._keep(setup["cell"])
             elif kind == "answer":
@@ -155,11 +163,13 @@ class Session:
                 if type(sys.path) is list:
                     sys.path.append(path)
 
-    def run(self, cell, nonce, code, busy):
+    def run(self, cell, nonce, code, busy, before):
+        """Runs a cell; `before`: what the variables of this cell alone were."""
         has_calls = self.calls.limit or STATE.input
         if has_calls:
             self.calls.begin()
         report = self.perform(self.cells, self.manifest, cell, nonce, code)
+        restore(before)
         if has_calls:
             self.calls.end()
         # `every`: the checkpoint is there before the cell is reported. `auto`: it is made while the

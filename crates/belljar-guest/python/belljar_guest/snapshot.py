@@ -49,6 +49,7 @@ _PICKLERS = ("cloudpickle", "joblib.externals.cloudpickle")
 _PROTOCOL = 5
 _PART = 8 << 20  # bytes of a frame
 _SMALL_BUFFER = 64 << 10  # smaller ones are written into the pickle
+_SEARCHED = 1 << 20  # bytes that are searched at once
 _QUIET = 1.0  # seconds after which the host hears of progress
 _MAX_NAMES = 10_000
 _MAX_SOURCES = 8 << 20
@@ -127,8 +128,9 @@ class _Sink:
 
 
 class _Saver:
-    def __init__(self, session, room):
+    def __init__(self, session, room, secrets):
         self._namespace = session.namespace
+        self._secrets = {name: value.encode() for name, value in secrets.items()}
         self._sink = _Sink(room)
         self._stand_in = _Namespace()
         self.library, base = _pickler_class()
@@ -175,6 +177,8 @@ class _Saver:
         box = [value]
         try:
             limited(seconds, self._pickler.dump, box)
+            if self._secrets:
+                self._refuse_secrets()
         except BaseException:
             self._forget(box)
             raise
@@ -196,6 +200,11 @@ class _Saver:
         if _now() - self._sent > _QUIET:
             self.flush()
         return size
+
+    def _refuse_secrets(self):
+        for name, value in self._secrets.items():
+            if _holds(self._sink.pieces + self._sink.buffers, value):
+                raise ValueError(f"it holds the secret `{name}`")
 
     def _number(self, box):
         """How many objects were remembered before this one: it is now written as that number."""
@@ -229,6 +238,19 @@ class _Saver:
         send({"type": "saved_part"}, b"".join(parts))
 
 
+def _holds(views, value):
+    """Whether bytes contain a value, which may be cut at their borders. They are copied piece by piece."""
+    rest = b""
+    for view in views:
+        view = view.cast("B")
+        for at in range(0, len(view), _SEARCHED):
+            piece = rest + bytes(view[at : at + _SEARCHED])
+            if value in piece:
+                return True
+            rest = piece[1 - len(value) :]
+    return False
+
+
 def _without_globals(reduced):
     """A function's values of global names are left out: the namespace holds them."""
     state = reduced[2] if len(reduced) > 2 else None
@@ -239,9 +261,10 @@ def _without_globals(reduced):
     return reduced
 
 
-def save(session, room, name_seconds, seconds):
-    """Answers with the records in parts, and last with what was saved, what was not, and why."""
-    saver = _Saver(session, room)
+def save(session, room, name_seconds, seconds, secrets):
+    """Answers with the records in parts, and last with what was saved, what was not, and why. What
+    holds one of the secrets, by name, is not saved."""
+    saver = _Saver(session, room, secrets)
     end = _now() + seconds
     names = []
     for name, value in _in_order(session.namespace):

@@ -530,6 +530,8 @@ texts! {
         command_exit_code(code: i64);
         command_signal(signal: &str);
         output_lost(bytes: u64);
+        secret_not_set(name: &str);
+        secret_not_text(name: &str);
         no_agent(error: &str);
         no_runs(error: &str);
 

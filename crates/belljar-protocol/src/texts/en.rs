@@ -708,6 +708,15 @@ pub(super) static TEXTS: Texts = Texts {
         output_lost: |bytes| {
             format!("{bytes} bytes of the output were lost: the host's memory for output is full")
         },
+        secret_not_set: |name| {
+            format!(
+                "`--secret {name}`: belljar's own environment has no variable `{name}`\nhint: export it first; the \
+                 value is never on the command line"
+            )
+        },
+        secret_not_text: |name| {
+            format!("`--secret {name}`: the value of the variable `{name}` is not UTF-8 text")
+        },
         no_agent: |error| format!("[tool `ask_agent` is unavailable: {error}]"),
         no_runs: |error| format!("[no runs: {error}]"),
 

@@ -573,6 +573,12 @@ pub(super) static TEXTS: Texts = Texts {
         command_exit_code: |code| format!("[退出码 {code}]"),
         command_signal: |signal| format!("[被 {signal} 结束]"),
         output_lost: |bytes| format!("丢失了 {bytes} 字节的输出：宿主机用于输出的内存已满"),
+        secret_not_set: |name| {
+            format!(
+                "`--secret {name}`：belljar 自身的环境中没有变量 `{name}`\n提示：请先 export 该变量；其值不会出现在命令行上"
+            )
+        },
+        secret_not_text: |name| format!("`--secret {name}`：变量 `{name}` 的值不是 UTF-8 文本"),
         no_agent: |error| format!("[工具 `ask_agent` 不可用：{error}]"),
         no_runs: |error| format!("[无法运行任务：{error}]"),
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
@@ -18,6 +19,7 @@ use crate::buffers::{self, Share};
 use crate::error::Error;
 use crate::session::packages::Layer;
 use crate::state::checkpoint_set::CheckpointSet;
+use crate::variables::Scrubber;
 
 /// How long a guest that runs no cell may take to answer.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
@@ -88,6 +90,8 @@ pub(crate) struct Guest {
     pub(crate) layers: Vec<Layer>,
     /// Whether it has entered the walls and waits for requests.
     pub(crate) ready: bool,
+    /// What its frames are scrubbed by, as soon as they are whole.
+    scrubber: Arc<Scrubber>,
     decoder: FrameDecoder,
     /// Memory for frames on their way.
     buffers: Share,
@@ -100,12 +104,12 @@ pub(crate) struct Guest {
 impl Guest {
     pub(crate) fn new(
         control: UnixStream,
-        stdout: pipe::Receiver,
-        stderr: pipe::Receiver,
+        [stdout, stderr]: [pipe::Receiver; 2],
         denials: Receiver<Denial>,
         exit: oneshot::Receiver<i32>,
         checkpoint_set: CheckpointSet,
         buffers: Share,
+        scrubber: Arc<Scrubber>,
     ) -> Self {
         Self {
             control,
@@ -123,6 +127,7 @@ impl Guest {
             lost: Vec::new(),
             layers: Vec::new(),
             ready: false,
+            scrubber,
             decoder: FrameDecoder::default(),
             buffers,
             held: VecDeque::new(),
@@ -318,7 +323,11 @@ impl Guest {
         let frame = self.decoder.next_frame();
         // Less than before, so it is never refused.
         self.buffers.hold(self.decoder.buffered());
-        frame.map_err(|error| error.to_string())
+        let frame = frame.map_err(|error| error.to_string())?;
+        Ok(frame.map(|frame| RawFrame {
+            header: self.scrubber.json(frame.header),
+            ..frame
+        }))
     }
 
     /// Sends a request that runs no user code, and returns its answer.

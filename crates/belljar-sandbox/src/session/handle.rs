@@ -27,6 +27,7 @@ use crate::session::network::Proxy;
 use crate::session::packages::Packages;
 use crate::session::tools::Toolset;
 use crate::session::watches::Watches;
+use crate::variables::{SecretGrant, SessionVariables};
 
 /// The host's state of a session.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct SessionHandle {
     pub(crate) checkpoints: Checkpoints,
     /// Which packages may be installed in it.
     pub(crate) packages: Packages,
+    pub(crate) variables: SessionVariables,
     /// Who sets its options.
     pub(crate) set_by: SetBy,
     pub(crate) output_directory: PathBuf,
@@ -103,6 +105,7 @@ pub(crate) enum CallRequest {
     },
     Fork {
         count: u32,
+        grant: SecretGrant,
         done: oneshot::Sender<Result<Vec<AwakeSession>, Error>>,
     },
 }

@@ -240,6 +240,16 @@ impl Session {
         Ok(packages::install(&handle, &mut guest, requirements).await?)
     }
 
+    /// Text of the session's files without its secrets, for whoever must not see them: a model, for
+    /// example.
+    pub fn scrub(&self, text: Vec<u8>) -> Vec<u8> {
+        match self.now() {
+            // Of a fork, also what only its parent has.
+            Some(AwakeSession { handle, .. }) => handle.variables.scrubber().bytes(text),
+            None => self.lifecycle.options.secrets.scrubber().bytes(text),
+        }
+    }
+
     /// Revokes a tool: calls of it are denied from now on, also those of a running cell. Forks made
     /// before keep it.
     pub fn revoke(&self, tool: &str) {

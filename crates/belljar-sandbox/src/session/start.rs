@@ -20,6 +20,7 @@ use crate::session::network::{Network, Proxy};
 use crate::session::tools::Toolset;
 use crate::session::watches::Watches;
 use crate::state::checkpoint_set::CheckpointSet;
+use crate::variables::SessionVariables;
 
 /// Denials that wait to be reported; more are counted.
 const MAX_DENIALS: usize = 64;
@@ -31,6 +32,8 @@ pub(crate) async fn start(
     walls: Walls,
     tools: Arc<Toolset>,
 ) -> Result<AwakeSession, Error> {
+    let variables = SessionVariables::new(&options.variables, &options.secrets)?;
+    let scrubber = Arc::clone(variables.scrubber());
     let Started {
         id,
         control,
@@ -80,6 +83,7 @@ pub(crate) async fn start(
             walls,
             checkpoints,
             packages: options.packages.clone(),
+            variables,
             set_by: options.set_by,
             output_directory: warm.output_directory(id),
             workspace: Workspace::new(workspace, &warm),
@@ -102,12 +106,12 @@ pub(crate) async fn start(
         },
         Guest::new(
             control,
-            stdout,
-            stderr,
+            [stdout, stderr],
             denials,
             exit,
             checkpoint_set,
             Share::new(options.tenant.as_deref()),
+            scrubber,
         ),
     );
     grant(&awake).await?;

@@ -28,6 +28,7 @@ use crate::session::nonce::nonce;
 use crate::session::tools::Toolset;
 use crate::session::watches::Watches;
 use crate::state::checkpoint_set::CheckpointSet;
+use crate::variables::SecretGrant;
 
 /// How long a session may take to release its forks, and a fork to copy the workspace.
 const FORK_TIME: Duration = Duration::from_mins(1);
@@ -37,11 +38,13 @@ pub(crate) async fn make_forks(
     handle: &SessionHandle,
     guest: &mut Guest,
     count: u32,
+    grant: &SecretGrant,
 ) -> Result<Vec<AwakeSession>, Error> {
     handle.warm.capabilities().require(Capability::Forks)?;
     let Some(namespace_group) = &handle.namespace_group else {
         return Err(Error::Fork("it has no namespaces".into()));
     };
+    let (_, withheld) = handle.variables.for_fork(grant)?;
     let mut pending = Vec::new();
     for _ in 0..count {
         pending.push(Beginning::ask(handle, namespace_group).await?);
@@ -58,7 +61,7 @@ pub(crate) async fn make_forks(
     if let Some(cgroup) = handle.meter.cgroup() {
         namespace_group.orphans.expect_moves(cgroup).await;
     }
-    match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings)).await {
+    match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings, &withheld)).await {
         Ok(Ok(_)) => {}
         // Its next answer would be misread.
         failed => {
@@ -75,15 +78,19 @@ pub(crate) async fn make_forks(
     }
     let mut forks = Vec::new();
     for beginning in beginnings {
-        forks.push(beginning.finish(handle, guest).await?);
+        forks.push(beginning.finish(handle, guest, grant).await?);
     }
     Ok(forks)
 }
 
 /// Requests the forks and sends each its descriptors; returns how many were made.
-async fn hand_over(guest: &mut Guest, beginnings: &[Beginning]) -> Result<u32, GuestError> {
+async fn hand_over(
+    guest: &mut Guest,
+    beginnings: &[Beginning],
+    withheld: &[String],
+) -> Result<u32, GuestError> {
     let count = u32::try_from(beginnings.len()).unwrap_or(u32::MAX);
-    let request = encode_frame(&HostFrame::Fork { count }, &[])
+    let request = encode_frame(&HostFrame::Fork { count, withheld }, &[])
         .map_err(|error| GuestError::Protocol(error.to_string()))?;
     guest.control.write_all(&request).await?;
     let is_forking = |frame: &GuestFrame| matches!(frame, GuestFrame::Forking).then_some(());
@@ -218,12 +225,12 @@ impl Beginning {
             CheckpointSet::new(Some(namespace_group.orphans.clone()), handle.checkpoints);
         let mut guest = Guest::new(
             control,
-            stdout,
-            stderr,
+            [stdout, stderr],
             denials,
             exit,
             checkpoint_set,
             buffers,
+            Arc::clone(handle.variables.scrubber()),
         );
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
@@ -255,6 +262,7 @@ impl Beginning {
         mut self,
         handle: &SessionHandle,
         parent: &Guest,
+        grant: &SecretGrant,
     ) -> Result<AwakeSession, Error> {
         let failed = |why: &str| Error::Fork(why.to_owned());
         let (Some(admitted), Some(namespace_group)) =
@@ -296,6 +304,7 @@ impl Beginning {
             walls: handle.walls,
             checkpoints: handle.checkpoints,
             packages: handle.packages.clone(),
+            variables: handle.variables.for_fork(grant)?.0,
             set_by: handle.set_by,
             output_directory: self.warm.output_directory(self.id),
             workspace: Workspace::new(workspace, &self.warm),

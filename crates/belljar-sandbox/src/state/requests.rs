@@ -12,8 +12,10 @@ use super::restore::restore;
 use super::snapshot::{SnapshotReport, panicked, write};
 use crate::backend::process::private_bytes_of;
 use crate::error::Error;
+use crate::options::SessionOptions;
 use crate::session::Session;
 use crate::session::handle::{AwakeSession, CallRequest, Wires};
+use crate::variables::SecretGrant;
 
 /// The most named checkpoints of a session. Each is a process.
 const MOST_NAMED: usize = 16;
@@ -136,23 +138,40 @@ impl Session {
     ///
     /// Forks live in the namespaces of this session; docs/checkpoints.md describes what they share.
     pub async fn fork(&self, count: u32) -> Result<Vec<Self>, Error> {
+        self.fork_with(count, SecretGrant::None).await
+    }
+
+    /// Makes forks that get some of the session's secrets. Without a grant they get none; what code has copied
+    /// elsewhere in its memory, they have nevertheless.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if the session has no such secret.
+    pub async fn fork_with(&self, count: u32, grant: SecretGrant) -> Result<Vec<Self>, Error> {
+        let in_call = grant.clone();
         if self.is_in_call()
             && let Some(forks) = self
-                .call_request(|done| CallRequest::Fork { count, done })
+                .call_request(|done| CallRequest::Fork {
+                    count,
+                    grant: in_call,
+                    done,
+                })
                 .await
         {
-            return forks.map(|forks| self.forked(forks));
+            return forks.map(|forks| self.forked(forks, &grant));
         }
         let (handle, mut guest) = self.wires().await?;
-        let forks = make_forks(&handle, &mut guest, count).await?;
-        Ok(self.forked(forks))
+        let forks = make_forks(&handle, &mut guest, count, &grant).await?;
+        Ok(self.forked(forks, &grant))
     }
 
     /// Each fork as a session of its own.
-    fn forked(&self, forks: Vec<AwakeSession>) -> Vec<Self> {
-        let options = &self.lifecycle().options;
+    fn forked(&self, forks: Vec<AwakeSession>, grant: &SecretGrant) -> Vec<Self> {
+        let options = SessionOptions {
+            secrets: self.lifecycle().options.secrets.granted(grant),
+            ..self.lifecycle().options.clone()
+        };
         let forks = forks.into_iter();
-        forks.map(|fork| Self::from_fork(fork, options)).collect()
+        forks.map(|fork| Self::from_fork(fork, &options)).collect()
     }
 
     /// The current directory of the session's code: `/workspace`, or a fork's own.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome, Status};
 use belljar_sandbox::{
-    Cell, Checkpoints, Engine, EngineBuilder, Error, Limits, Session, SessionOptions,
+    Cell, Checkpoints, Engine, EngineBuilder, Error, Limits, SecretGrant, Session, SessionOptions,
 };
 
 use crate::control::{self, ControlResult};
@@ -265,7 +265,8 @@ impl Case {
             On::New => {}
             // The fork lives on in its parent's namespaces.
             On::Forks => {
-                let fork = session.fork(1).await.unwrap().remove(0);
+                let forks = session.fork_with(1, SecretGrant::All).await;
+                let fork = forks.unwrap().remove(0);
                 session.close().await.unwrap();
                 session = fork;
             }

@@ -56,6 +56,7 @@ mod l_tools;
 mod l_wheels;
 mod o_commands;
 mod oracle;
+mod p_secrets;
 mod q_mounts;
 mod record;
 #[path = "../support/mod.rs"]

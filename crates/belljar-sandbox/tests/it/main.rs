@@ -33,6 +33,7 @@ mod support;
 mod templates;
 mod tools;
 mod unwalled;
+mod variables;
 mod walls;
 #[path = "../support/wheels.rs"]
 mod wheels;

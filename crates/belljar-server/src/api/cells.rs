@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::sessions::{milliseconds, within};
+use super::variables::{VariablesAsked, variables_schema};
 use crate::body::{Json, Named};
 use crate::cell_record::{CellEnd, CellRecord};
 use crate::charged::SMALL;
@@ -41,6 +42,10 @@ pub(super) struct RunCell {
     /// Whether the client answers `input()` and `getpass()` of the cell. If false, they raise `EOFError`.
     #[serde(default)]
     pub(super) input: bool,
+    /// Environment variables of this cell alone.
+    #[serde(default)]
+    #[schema(schema_with = variables_schema)]
+    pub(super) variables: VariablesAsked,
 }
 
 // Without `Debug`: it may be a password.
@@ -199,6 +204,7 @@ pub(super) async fn begin(
     let session = entry.session()?;
     let mut wall_time = milliseconds(session.limits().wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
+    let variables = asked.variables.variables()?;
     let permit = service.admission.cell(&entry.tenant)?;
     let code = asked.code.len();
     let charge = (code > SMALL).then(|| {
@@ -223,6 +229,7 @@ pub(super) async fn begin(
         input: asked.input,
         installs: true,
         exception_characters: None,
+        variables,
     });
     // What runs does not keep the session from being deleted.
     drop(session);

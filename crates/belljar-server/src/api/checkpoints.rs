@@ -6,12 +6,14 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use belljar_sandbox::CheckpointRef;
+use belljar_sandbox::{CheckpointRef, SessionOptions};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::sessions::SessionView;
+use super::variables::grant;
 use crate::body::{Json, Named};
+use crate::label::{Label, LeaseEnd};
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::NewSession;
@@ -163,6 +165,10 @@ pub(super) struct ForkSession {
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 16)]
     count: u32,
+    /// Names of the secrets that the forks get; `["*"]` for all [default: none].
+    #[serde(default)]
+    #[schema(max_items = 64)]
+    secrets: Vec<String>,
 }
 
 fn one() -> u32 {
@@ -197,16 +203,25 @@ pub(super) async fn fork(
     let memory = entry.options.limits.memory_bytes;
     let count = asked.count as usize;
     let permits = service.admission.sessions(&caller.tenant, count, memory)?;
-    let forks = session.fork(asked.count).await;
+    let grant = grant(asked.secrets);
+    let options = SessionOptions {
+        secrets: entry.options.secrets.granted(&grant),
+        ..entry.options.clone()
+    };
+    let forks = session.fork_with(asked.count, grant).await;
     let forks = forks.map_err(|error| entry.explain(error))?;
     let mut sessions = Vec::new();
     for (fork, permit) in forks.into_iter().zip(permits) {
         let new = NewSession {
             tenant: caller.tenant.clone(),
-            options: entry.options.clone(),
+            options: options.clone(),
             allow: entry.allow.clone(),
             environment: entry.environment.clone(),
-            label: entry.label(),
+            // A fork can't hibernate.
+            label: Label {
+                then: LeaseEnd::End,
+                ..entry.label()
+            },
             forked_from: Some(entry.id.clone()),
             cells: entry.last_cell(),
         };

@@ -6,6 +6,7 @@ mod cells;
 mod checkpoints;
 mod commands;
 mod files;
+mod lease;
 mod login;
 mod mcp;
 mod run_create;
@@ -17,6 +18,7 @@ mod socket;
 mod steering;
 mod steps;
 mod terminal;
+mod variables;
 pub(crate) mod watch;
 
 use std::sync::Arc;
@@ -44,6 +46,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(sessions::show, sessions::update, sessions::delete))
         .routes(routes!(sessions::manifest))
         .routes(routes!(sessions::interrupt))
+        .routes(routes!(lease::renew))
         .routes(routes!(cells::list, cells::run))
         .routes(routes!(cells::show))
         .routes(routes!(cells::events))

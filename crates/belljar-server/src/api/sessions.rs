@@ -21,8 +21,10 @@ use tracing::Instrument as _;
 use utoipa::openapi::schema::{Object, Schema, SchemaType, Type};
 use utoipa::{IntoParams, ToSchema};
 
+use super::lease::LeaseView;
+use super::variables::{VariablesAsked, secrets_schema, variables_schema};
 use crate::body::{Json, Named, Query};
-use crate::label::{Label, LabelChange, LabelFilter, MAX_ENTRIES, MAX_KEY, MAX_VALUE};
+use crate::label::{Label, LabelChange, LabelFilter, LeaseEnd, MAX_ENTRIES, MAX_KEY, MAX_VALUE};
 use crate::node::hex;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -62,8 +64,16 @@ pub(super) struct CreateSession {
     /// Metadata: at most 16 strings of at most 256 characters, under keys of at most 64.
     #[schema(schema_with = metadata_schema)]
     metadata: Option<BTreeMap<String, String>>,
-    /// Seconds after which the session ends, used or not [default: 0, never].
+    /// Seconds after which the session ends, used or not: its first lease [default: 0, never].
     ttl_seconds: Option<u64>,
+    /// Environment variables.
+    #[serde(default)]
+    #[schema(schema_with = variables_schema)]
+    variables: VariablesAsked,
+    /// Secrets.
+    #[serde(default)]
+    #[schema(schema_with = secrets_schema)]
+    secrets: VariablesAsked,
 }
 
 /// Requested changes of a session. Omitted fields stay as they are.
@@ -176,6 +186,12 @@ pub(super) struct SessionView {
     /// Directories of the host, in `/data/NAME`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     mounts: Vec<String>,
+    /// Names of its environment variables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    variables: Vec<String>,
+    /// Names of its secrets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -183,6 +199,9 @@ pub(super) struct SessionView {
     /// When the session ends by itself, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<u64>,
+    /// Its lease, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseView>,
     /// Id of the session that this is a fork of.
     #[serde(skip_serializing_if = "Option::is_none")]
     forked_from: Option<String>,
@@ -308,9 +327,15 @@ impl SessionView {
             allow: entry.allow.clone(),
             packages: PackagesView::new(&entry.options.packages),
             mounts: entry.options.mounts.clone(),
+            variables: entry.options.variables.as_map().keys().cloned().collect(),
+            secrets: entry.options.secrets.names().map(str::to_owned).collect(),
+            lease: LeaseView::from_label(&label),
+            expires_at: label
+                .expires
+                .filter(|_| label.then == LeaseEnd::End)
+                .map(seconds),
             name: label.name,
             metadata: label.metadata,
-            expires_at: label.expires.map(seconds),
             forked_from: entry.forked_from.clone(),
             in_use: None,
         }
@@ -429,7 +454,9 @@ pub(super) async fn create(
         name: asked.name.take(),
         metadata: asked.metadata.take(),
         ttl_seconds: asked.ttl_seconds,
+        then: LeaseEnd::End,
     };
+    let label = label.within(service.options.max_lease)?;
     // Its time begins with the session; here it is only checked.
     Label::default().change(label.clone(), SystemTime::now())?;
     offered(engine, &asked.mounts)?;
@@ -506,11 +533,13 @@ pub(super) async fn update(
 ) -> Result<JsonResponse<SessionView>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
     entry.session()?;
-    entry.relabel(LabelChange {
+    let change = LabelChange {
         name: asked.name,
         metadata: asked.metadata,
         ttl_seconds: asked.ttl_seconds,
-    })?;
+        then: LeaseEnd::End,
+    };
+    entry.relabel(change.within(service.options.max_lease)?)?;
     Ok(JsonResponse(SessionView::from_entry(&entry)))
 }
 
@@ -626,6 +655,8 @@ fn options(
     asked: CreateSession,
 ) -> Result<(SessionOptions, Vec<String>), Problem> {
     let mut options = service.session_options(tenant);
+    options.variables = asked.variables.variables()?;
+    options.secrets = asked.secrets.secrets()?;
     asked.limits.take(&mut options.limits)?;
     match asked.checkpoints {
         None => {}

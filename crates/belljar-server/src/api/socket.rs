@@ -17,6 +17,7 @@ use tracing::Instrument as _;
 use utoipa::IntoParams;
 
 use super::cells::{OnFailureAsked, RunCell, WhenBusyAsked, begin};
+use super::variables::VariablesAsked;
 use crate::body::{Named, Query};
 use crate::cell_record::{CellRecord, Position};
 use crate::listener::Listener;
@@ -69,6 +70,8 @@ enum ClientMessage {
         on_failure: OnFailureAsked,
         #[serde(default)]
         input: bool,
+        #[serde(default)]
+        variables: VariablesAsked,
     },
     Interrupt,
 }
@@ -281,6 +284,7 @@ impl Socket {
                 when_busy,
                 on_failure,
                 input,
+                variables,
             } => {
                 if let Err(problem) = self.check(id.as_deref()) {
                     return self.refuse(web, None, &problem).await;
@@ -291,6 +295,7 @@ impl Socket {
                     when_busy,
                     on_failure,
                     input,
+                    variables,
                 };
                 let (service, entry) = (Arc::clone(&self.service), Arc::clone(&self.entry));
                 let begins = async move { (id, begin(&service, &entry, asked).await) };

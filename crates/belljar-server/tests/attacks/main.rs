@@ -41,6 +41,7 @@ mod mcp_messages;
 mod memory;
 #[path = "../../../belljar-sandbox/tests/attacks/record.rs"]
 mod record;
+mod secrets;
 mod small;
 mod smuggling;
 mod stores;

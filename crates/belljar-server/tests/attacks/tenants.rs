@@ -7,11 +7,12 @@ use crate::harness::{Case, Severity};
 use crate::support::{Ask as _, options};
 
 /// All that can be asked about a session, where `{}` is its path.
-const OF_A_SESSION: [(&str, &str); 19] = [
+const OF_A_SESSION: [(&str, &str); 20] = [
     ("GET", "{}"),
     ("DELETE", "{}"),
     ("GET", "{}/manifest"),
     ("POST", "{}/interrupt"),
+    ("POST", "{}/lease"),
     ("GET", "{}/cells"),
     ("POST", "{}/cells"),
     ("GET", "{}/cells/1"),
@@ -50,6 +51,7 @@ async fn n40_the_id_of_another_tenants_session_is_of_no_use() {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             let body = match method.as_str() {
                 "POST" if path.ends_with("/cells") => json!({"code": "del kept"}),
+                "POST" if path.ends_with("/lease") => json!({"seconds": 1}),
                 "POST" if path.ends_with("/checkpoints") => json!({"name": "mine"}),
                 _ => json!({}),
             };

@@ -37,6 +37,7 @@ mod run_interrupts;
 mod run_screen;
 mod runs_list;
 mod screens;
+mod secrets;
 mod serve;
 mod shell;
 mod snapshots;

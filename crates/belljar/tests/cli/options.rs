@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use belljar_sandbox::{
     AllowList, Cell, Checkpoints, Engine, EnvironmentStore, HostDirectory, Limits, Network,
-    PackageStore, Packages, Session, SessionOptions,
+    PackageStore, Packages, Secrets, Session, SessionOptions, Variables,
 };
 use belljar_test_model::{Scripted, ScriptedModel};
 use rustix::process::Signal;
@@ -30,6 +30,9 @@ const LIMITS: [&str; 8] = [
     "--disk",
     "1",
 ];
+
+/// What `--secret TOKEN` takes from the environment of each command here.
+const TOKEN: &str = "tok-0123456789";
 
 const LIMITED: &str = "limited\n";
 
@@ -67,6 +70,13 @@ fn probe(option: &str) -> &'static str {
              os.remove('big')"
         }
         "host directories" => "import os\nprint(*os.listdir('/data'))",
+        "variables" => {
+            "import os; print('limited' if os.environ.get('PLACE') == 'north' else 'free')"
+        }
+        "secrets" => {
+            "import os; token = os.environ.get('TOKEN', '')\n\
+             print('limited' if len(token) == 14 else 'free'); _ = open('seen', 'w').write(token)"
+        }
         other => panic!("no probe of {other}"),
     }
 }
@@ -107,6 +117,8 @@ fn flags(option: &str) -> &'static [&'static str] {
         "environment" => &["--env", "two"],
         "cell timeout" => &["--timeout", "1"],
         "host directories" => &["--mount", "/usr:limited"],
+        "variables" => &["--var", "PLACE=north"],
+        "secrets" => &["--secret", "TOKEN"],
         _ => &[],
     }
 }
@@ -125,6 +137,7 @@ fn options_of_exec() {
     let shop = shop();
     let exec = |option: &str, more: &[&str]| -> Ended {
         let mut command = shop.prepare(&with_environment(option, &["exec"]));
+        command.env("TOKEN", TOKEN);
         shop.scratch.finish(command.args(more).spawn().unwrap())
     };
     each("exec", |option| match option {
@@ -136,12 +149,26 @@ fn options_of_exec() {
             exec(option, &["--put", "in.txt", "--out", "results", copy]).exits_with(0);
             assert_eq!(shop.scratch.read("results/out.txt"), "42");
         }
-        "variables" => {
+        "seed values" => {
             let ended = exec(option, &["--seed", "{\"n\": 41}", "print(n + 1)"]);
             ended.exits_with(0).prints("42\n");
         }
         option => drop(exec(option, &[probe(option)]).exits_with(0).prints(LIMITED)),
     });
+    let shown = exec("secrets", &["import os; print(os.environ['TOKEN'])"]);
+    shown.exits_with(0).prints("[secret TOKEN]\n");
+    for (arguments, said) in [
+        (
+            ["--secret", "NOT_SET_HERE"],
+            "has no variable `NOT_SET_HERE`",
+        ),
+        (["--var", "LD_PRELOAD=x"], "`LD_PRELOAD` is reserved"),
+        (["--var", "PLACE"], "expected NAME=VALUE"),
+    ] {
+        exec("files", &[&arguments[..], &["1"]].concat())
+            .exits_with(2)
+            .says(said);
+    }
     let twice = ["exec", "--env", "one", "--env", "two", "1"];
     let twice = shop.prepare(&twice).spawn().unwrap();
     let ended = shop.scratch.finish(twice).exits_with(2);
@@ -153,7 +180,7 @@ fn options_of_the_repl() {
     let shop = shop();
     let repl = |option: &str, lines: &str| -> Ended {
         let mut command = shop.prepare(&with_environment(option, &["repl"]));
-        let mut child = command.spawn().unwrap();
+        let mut child = command.env("TOKEN", TOKEN).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(lines.as_bytes()).unwrap();
         drop(stdin);
@@ -185,6 +212,7 @@ fn options_of_the_shell() {
     let shop = shop();
     let shell = |option: &str, more: &[&str]| -> Ended {
         let mut command = shop.prepare(&with_environment(option, &["shell"]));
+        command.env("TOKEN", TOKEN);
         command.args(more).stdin(std::process::Stdio::null());
         shop.scratch.finish(command.spawn().unwrap())
     };
@@ -221,7 +249,8 @@ fn options_of_run() {
         let url = model.base_url();
         let fixed = ["run", "--model", "llamacpp/scripted", "--base-url", &url];
         let mut command = shop.prepare(&with_environment(option, &fixed));
-        command.env("NO_COLOR", "1").args(more).arg("Look.");
+        command.env("NO_COLOR", "1").env("TOKEN", TOKEN);
+        command.args(more).arg("Look.");
         command.stdin(std::process::Stdio::null());
         shop.scratch.finish(command.spawn().unwrap())
     };
@@ -364,6 +393,16 @@ fn options_over_http() {
             let detail = http.refused(&json!({"mounts": ["other"]}), "mount_not_offered");
             assert_eq!(detail, "it offers limited");
         }
+        "variables" | "secrets" => {
+            let given = json!({"variables": {"PLACE": "north"}, "secrets": {"TOKEN": TOKEN}});
+            let session = http.session(&given);
+            assert_eq!(http.prints(&session, probe(option)), LIMITED);
+            let (_, view) = http.ask("GET", &session, &json!({}));
+            assert_eq!(
+                (&view["variables"], &view["secrets"]),
+                (&json!(["PLACE"]), &json!(["TOKEN"]))
+            );
+        }
         "name, metadata, time to live" => labels_over_http(&http),
         option => {
             let session = http.session(&json!({"limits": limits}));
@@ -454,6 +493,18 @@ fn labels_over_http(http: &Http<'_>) {
     assert!(view["expires_at"].is_u64());
     http.refused(&json!({"metadata": {"": "x"}}), "bad_body");
 
+    let (_, view) = http.ask(
+        "POST",
+        &format!("{session}/lease"),
+        &json!({"seconds": 900, "then": "sleep"}),
+    );
+    assert_eq!(
+        (&view["lease"]["then"], &view["expires_at"]),
+        (&json!("sleep"), &Value::Null)
+    );
+    let far = json!({"seconds": 25 * 3600});
+    assert_eq!(http.ask("POST", &format!("{session}/lease"), &far).0, 400);
+
     // Its time is over: nothing runs in it any more, and it is shown as ended.
     http.ask("PATCH", &session, &json!({"ttl_seconds": 1}));
     let state = || http.ask("GET", &session, &json!({})).1["state"].clone();
@@ -470,6 +521,9 @@ fn options_over_mcp() {
     command
         .args(LIMITS)
         .args(flags("packages"))
+        .args(flags("variables"))
+        .args(flags("secrets"))
+        .env("TOKEN", TOKEN)
         .args(flags("network"))
         .args(flags("host directories"));
     let Shop { scratch, .. } = shop;
@@ -515,6 +569,14 @@ fn options_over_mcp() {
             let read = mcp.call("read_file", &json!({"path": "a.txt"}));
             assert!(read.to_string().contains("42"), "{read}");
         }
+        "secrets" => {
+            assert_eq!(mcp.run(probe(option)), LIMITED);
+            let read = mcp.call("read_file", &json!({"path": "seen"})).to_string();
+            assert!(
+                read.contains("[secret TOKEN]") && !read.contains(TOKEN),
+                "{read}"
+            );
+        }
         option => assert_eq!(mcp.run(probe(option)), LIMITED, "{option}"),
     });
 }
@@ -550,6 +612,8 @@ async fn options_of_the_library() {
         packages: Packages::allow(["gamma-three"]),
         mounts: vec!["limited".into()],
         checkpoints: Checkpoints::Every,
+        variables: Variables::new([("PLACE".into(), "north".into())].into()).unwrap(),
+        secrets: Secrets::new([("TOKEN".into(), TOKEN.into())].into()).unwrap(),
         ..SessionOptions::default()
     };
     let session = one.session_with(options).await.unwrap();
@@ -593,7 +657,7 @@ async fn options_of_the_library() {
                 );
                 assert_eq!(session.get("a.txt").unwrap(), b"42");
             }
-            "variables" => {
+            "seed values" => {
                 let values: Map<String, Value> =
                     [("given".to_owned(), json!(42))].into_iter().collect();
                 session.seed(&values).await.unwrap();

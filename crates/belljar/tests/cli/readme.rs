@@ -61,6 +61,12 @@ fn the_examples_of_directories_run() {
 }
 
 #[test]
+fn the_examples_of_variables_run() {
+    default_environment();
+    run_examples("docs/variables.md", 1);
+}
+
+#[test]
 fn the_examples_of_runs_run() {
     run_examples("docs/runs.md", 1);
 }

@@ -542,6 +542,11 @@ def label(name: str | None, metadata: Mapping[str, str] | None, ttl: int | None)
     return {name: value for name, value in body.items() if value is not None}
 
 
+def variables(variables: Mapping[str, str] | None, secrets: Mapping[str, str] | None = None) -> Json:
+    body = {"variables": variables, "secrets": secrets}
+    return {name: dict(values) for name, values in body.items() if values}
+
+
 def new_run(task: str, files: Sequence[RunFile], **more: Any) -> Json:
     body: Json = {"task": task, **{name: value for name, value in more.items() if value is not None}}
     if files:

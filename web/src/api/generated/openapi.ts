@@ -761,6 +761,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/lease": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Moves the end of a session's lease, earlier or later. The session ends then, or hibernates. */
+        post: operations["move_lease"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/manifest": {
         parameters: {
             query?: never;
@@ -1458,11 +1475,19 @@ export interface components {
             /** @description Network access [default: none]. */
             network?: components["schemas"]["NetworkAsked"];
             packages?: components["schemas"]["PackagesAsked"] | null;
+            /** @description Secrets by name: environment variables that are stored nowhere, and replaced by `[secret NAME]` in output. Values of at least 8 bytes. */
+            secrets?: {
+                [key: string]: string;
+            };
             /**
              * Format: int64
-             * @description Seconds after which the session ends, used or not [default: 0, never].
+             * @description Seconds after which the session ends, used or not: its first lease [default: 0, never].
              */
             ttl_seconds?: number | null;
+            /** @description Environment variables by name; some names are reserved. */
+            variables?: {
+                [key: string]: string;
+            };
         };
         /** @description Decision about a pending approval. */
         Decide: {
@@ -1948,6 +1973,8 @@ export interface components {
              * @description Number of forks [default: 1].
              */
             count?: number;
+            /** @description Names of the secrets that the forks get; `["*"]` for all [default: none]. */
+            secrets?: string[];
         };
         /** @description The new sessions. */
         Forks: {
@@ -1990,6 +2017,20 @@ export interface components {
         };
         /** @description A language of text for people or models. */
         Language: "english" | "chinese";
+        /**
+         * @description What a session does at the end of its lease.
+         * @enum {string}
+         */
+        LeaseEnd: "end" | "sleep";
+        /** @description The end of a session's lease. */
+        LeaseView: {
+            /**
+             * Format: int64
+             * @description When the lease ends, in seconds since 1970.
+             */
+            ends_at: number;
+            then: components["schemas"]["LeaseEnd"];
+        };
         /** @description Names and files that a snapshot lacks. */
         LeftOut: {
             /**
@@ -2082,6 +2123,16 @@ export interface components {
             tenant: string;
             /** @description Version of the service. */
             version: string;
+        };
+        /** @description A new end of a lease. */
+        MoveLease: {
+            /**
+             * Format: int64
+             * @description Seconds from now until the lease ends, at most the service's maximum.
+             */
+            seconds: number;
+            /** @description What the session does then [default: end]. */
+            then?: components["schemas"]["LeaseEnd"];
         };
         /** @description One name of a namespace. */
         NameInfo: {
@@ -2423,6 +2474,10 @@ export interface components {
             input?: boolean;
             /** @description What to do with the variables if the cell fails. */
             on_failure?: components["schemas"]["OnFailureAsked"];
+            /** @description Environment variables by name; some names are reserved. */
+            variables?: {
+                [key: string]: string;
+            };
             /**
              * Format: int64
              * @description Time limit, if shorter than the session's, in milliseconds.
@@ -2778,6 +2833,7 @@ export interface components {
             /** @description Id of the session that this is a fork of. */
             forked_from?: string | null;
             id: string;
+            lease?: components["schemas"]["LeaseView"] | null;
             limits: components["schemas"]["LimitsView"];
             /** @description Why a restart of the service lost the session, if it did. */
             lost_because?: string | null;
@@ -2788,8 +2844,12 @@ export interface components {
             mounts?: string[];
             name?: string | null;
             packages: components["schemas"]["PackagesView"];
+            /** @description Names of its secrets. */
+            secrets?: string[];
             state: components["schemas"]["SessionState"];
             use?: components["schemas"]["UseView"] | null;
+            /** @description Names of its environment variables. */
+            variables?: string[];
         };
         /** @description Who sets the options of a session. */
         SetBy: "library" | "command" | "service";
@@ -5194,6 +5254,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Interrupted"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    move_lease: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MoveLease"];
+            };
+        };
+        responses: {
+            /** @description The session. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
                 };
             };
             /** @description A problem. */

@@ -11,6 +11,7 @@ use crate::lock::lock;
 use crate::session::guest::WaitingCall;
 use crate::session::handle::{AwakeSession, CallRequest};
 use crate::state::forks::make_forks;
+use crate::variables::SecretGrant;
 
 use super::CellDriver;
 
@@ -143,7 +144,9 @@ impl CellDriver<'_> {
             number,
         };
         let taken = if calls.answers {
-            self.handle.tools.arguments(&call.tool, arguments)
+            let scrubber = self.handle.variables.scrubber();
+            let arguments = scrubber.json(arguments.to_vec());
+            self.handle.tools.arguments(&call.tool, &arguments)
         } else {
             Err(CallDenial::NobodyAnswers)
         };
@@ -280,8 +283,8 @@ impl CellDriver<'_> {
                 };
                 let _ = done.send(result);
             }
-            CallRequest::Fork { count, done } => {
-                let _ = done.send(self.fork_in_call(count).await);
+            CallRequest::Fork { count, grant, done } => {
+                let _ = done.send(self.fork_in_call(count, &grant).await);
             }
         }
     }
@@ -297,7 +300,11 @@ impl CellDriver<'_> {
         self.offer_requests();
     }
 
-    async fn fork_in_call(&mut self, count: u32) -> Result<Vec<AwakeSession>, Error> {
+    async fn fork_in_call(
+        &mut self,
+        count: u32,
+        grant: &SecretGrant,
+    ) -> Result<Vec<AwakeSession>, Error> {
         let mut open = self.calls.open.iter();
         let (Some((&number, Open::Tool { blocks: true })), None) = (open.next(), open.next())
         else {
@@ -314,7 +321,7 @@ impl CellDriver<'_> {
             nonce: String::new(),
             made: self.calls.made,
         });
-        let forks = make_forks(self.handle, self.guest, count).await;
+        let forks = make_forks(self.handle, self.guest, count, grant).await;
         self.guest.waiting = None;
         forks
     }

@@ -2,7 +2,10 @@
 
 use belljar_protocol::{Display, DisplayData, DisplayPart, GuestDisplay};
 
+use std::sync::Arc;
+
 use crate::buffers::Share;
+use crate::variables::Scrubber;
 
 /// The most displays taken from one cell, and their bytes; the guest's own limits are lower, so
 /// more than this is not an accident.
@@ -50,16 +53,18 @@ impl Displays {
         &mut self,
         display: GuestDisplay,
         blob: &[u8],
+        scrubber: &Arc<Scrubber>,
     ) -> Result<Option<Display>, String> {
-        self.count_change(blob.len())?;
-        let display = parse(display, blob)?;
+        let display = parse(display, blob, scrubber)?;
+        let length = size(&display);
+        self.count_change(length)?;
         let is_same = |one: &Display| one.id == display.id;
         let replaced = match &display.id {
             Some(_) if display.update => self.taken.iter().rposition(is_same),
             _ => None,
         };
         let freed = replaced.map_or(0, |at| size(&self.taken[at]));
-        let bytes = self.bytes - freed + blob.len();
+        let bytes = self.bytes - freed + length;
         let count = self.taken.len() + self.lost;
         if (replaced.is_none() && count >= MAX_DISPLAYS) || bytes > MAX_DISPLAY_BYTES {
             return Err("too many displays".into());
@@ -121,7 +126,7 @@ fn size(display: &Display) -> usize {
     display.parts.iter().map(|part| part.data.len()).sum()
 }
 
-fn parse(display: GuestDisplay, blob: &[u8]) -> Result<Display, String> {
+fn parse(display: GuestDisplay, blob: &[u8], scrubber: &Arc<Scrubber>) -> Result<Display, String> {
     let is_long = |text: &Option<String>, limit| text.as_ref().is_some_and(|one| one.len() > limit);
     if is_long(&display.id, MAX_ID) || is_long(&display.metadata, MAX_METADATA) {
         return Err("a display whose id or metadata is too long".into());
@@ -145,7 +150,7 @@ fn parse(display: GuestDisplay, blob: &[u8]) -> Result<Display, String> {
         rest = after;
         display.parts.push(DisplayData {
             mime: part.mime.clone(),
-            data: data.to_vec(),
+            data: scrubber.bytes(data.to_vec()),
         });
     }
     Ok(display)

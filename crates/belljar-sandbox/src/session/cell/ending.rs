@@ -192,7 +192,11 @@ impl CellDriver<'_> {
         peak: Option<u64>,
     ) -> Outcome {
         let network = self.traffic();
-        let (stdout, stderr, transcript) = self.capture.finish();
+        let (mut stdout, mut stderr, mut transcript) = self.capture.finish();
+        // What was put together of several pieces may be a secret now.
+        for text in [&mut stdout.text, &mut stderr.text, &mut transcript] {
+            self.handle.variables.scrubber().text(text);
+        }
         Outcome {
             cell: self.cell,
             walls: self.handle.walls,

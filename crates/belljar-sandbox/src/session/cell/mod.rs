@@ -8,11 +8,12 @@ mod request;
 
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    Cause, CellReport, Denial, DeniedReason, Durations, Event, GuestFrame, HostFrame, Outcome,
-    RawFrame, Status, Stream, encode_frame,
+    Cause, CellReport, Denial, DeniedReason, Durations, Event, GuestFrame, GuestVariables,
+    HostFrame, Outcome, RawFrame, Status, Stream, encode_frame,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::UnboundedSender;
@@ -25,6 +26,7 @@ use crate::session::guest::{ANSWER_TIME, Guest, GuestError, READ_BYTES, WaitingC
 use crate::session::handle::SessionHandle;
 use crate::session::nonce::nonce;
 use crate::session::packages;
+use crate::variables::{StreamScrubber, Variables};
 use calls::Calls;
 use clock::Clock;
 use displays::Displays;
@@ -85,6 +87,9 @@ pub(crate) struct CellDriver<'a> {
     cell: u32,
     nonce: String,
     capture: Capture,
+    /// What its streams go through before they are captured.
+    scrubbers: [StreamScrubber; 2],
+    variables: Variables,
     displays: Displays,
     notes: Vec<String>,
     /// A host that the cell requested, and that is not on the session's allow-list.
@@ -112,6 +117,7 @@ impl<'a> CellDriver<'a> {
             wall_time: cell.wall_time.unwrap_or(handle.limits.wall_time),
             value_limit: cell.exception_characters.map(|n| n.min(MAX_EXCEPTION)),
             calls: Calls::new(cell.answers, cell.input),
+            variables: cell.variables.clone(),
             before,
             ..Self::with_nonce(handle, guest, events, number, nonce())
         }
@@ -141,11 +147,14 @@ impl<'a> CellDriver<'a> {
         nonce: String,
     ) -> Self {
         let limits = &handle.limits;
+        let scrubber = || StreamScrubber::new(Arc::clone(handle.variables.scrubber()));
         Self {
             wall_time: limits.wall_time,
             calls: Calls::new(false, false),
             outgoing: VecDeque::new(),
             capture: Capture::new(limits, &handle.output_directory, cell),
+            scrubbers: [scrubber(), scrubber()],
+            variables: Variables::default(),
             notes: std::mem::take(&mut guest.lost),
             displays: Displays::new(guest.another_share()),
             handle,
@@ -169,6 +178,7 @@ impl<'a> CellDriver<'a> {
     pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
         let nonce = self.nonce.clone();
         let packages = packages::paths(self.handle, &self.guest.layers);
+        let variables = std::mem::take(&mut self.variables);
         let busy =
             self.handle.checkpoints == Checkpoints::Auto && !self.guest.checkpoint_set.allow();
         self.send(&HostFrame::Run {
@@ -179,6 +189,8 @@ impl<'a> CellDriver<'a> {
             busy,
             value_limit: self.value_limit,
             input: self.calls.takes_questions(),
+            variables: GuestVariables(self.handle.variables.values()),
+            cell_variables: GuestVariables(variables.as_map()),
         })
         .map_err(Error::Session)?;
         self.perform().await
@@ -249,6 +261,10 @@ impl<'a> CellDriver<'a> {
             End::Died | End::Protocol(_) | End::Fault(_) => self.reap().await,
         };
         self.notes.extend(self.displays.note());
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let rest = self.scrubbers[stream as usize].finish();
+            self.take_clean_output(stream, &rest);
+        }
         self.flush();
         let durations = Durations {
             total_us: micros(started.elapsed()),
@@ -410,7 +426,8 @@ impl<'a> CellDriver<'a> {
                 if std::mem::take(&mut self.clears) {
                     self.clear();
                 }
-                let Some(display) = self.displays.take(display, &frame.blob)? else {
+                let scrubber = self.handle.variables.scrubber();
+                let Some(display) = self.displays.take(display, &frame.blob, scrubber)? else {
                     return Ok(None);
                 };
                 self.flush();
@@ -537,6 +554,14 @@ impl<'a> CellDriver<'a> {
     }
 
     fn take_output(&mut self, stream: Stream, bytes: &[u8]) {
+        let clean = self.scrubbers[stream as usize].push(bytes);
+        self.take_clean_output(stream, &clean);
+    }
+
+    fn take_clean_output(&mut self, stream: Stream, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         if std::mem::take(&mut self.clears) {
             self.clear();
         }
@@ -568,7 +593,8 @@ impl<'a> CellDriver<'a> {
         }
     }
 
-    fn tell_denial(&mut self, denial: Denial) {
+    fn tell_denial(&mut self, mut denial: Denial) {
+        self.handle.variables.scrubber().text(&mut denial.host);
         if denial.reason == DeniedReason::NotListed {
             self.unlisted = Some(denial.host.clone());
         }

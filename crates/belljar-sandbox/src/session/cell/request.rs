@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::variables::Variables;
+
 /// A piece of code to run, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
@@ -28,6 +30,8 @@ pub struct Cell {
     pub installs: bool,
     /// The most characters of an exception's value [default: 16384, maximum: 1048576].
     pub exception_characters: Option<usize>,
+    /// Environment variables of this cell alone. After it they are as before.
+    pub variables: Variables,
 }
 
 /// What to do with a cell while another one runs in the same session.

@@ -51,10 +51,11 @@ impl Session {
         let share = Share::new(handle.tenant.as_deref());
         let spec = spec(&handle, &command);
         let (process, following) = process::start(&server, command, &spec, share).await?;
+        let scrubber = Arc::clone(handle.variables.scrubber());
         handle.commands.add(&process);
         tokio::spawn(async move {
             let _busy = handle.meter.busy();
-            tokio::join!(following.run(handle.limits.grace), server.fill());
+            tokio::join!(following.run(handle.limits.grace, &scrubber), server.fill());
         });
         Ok(process)
     }
@@ -111,7 +112,7 @@ fn spec(handle: &SessionHandle, command: &Command) -> CommandSpec {
     if !packages.is_empty() {
         environment.insert("PYTHONPATH".into(), packages.join(":"));
     }
-    for (name, value) in &command.variables {
+    for (name, value) in handle.variables.values().iter().chain(&command.variables) {
         environment.insert(name.clone(), value.clone());
     }
     CommandSpec {

@@ -21,6 +21,7 @@ use crate::backend::warm::PATIENCE;
 use crate::buffers::Share;
 use crate::error::Error;
 use crate::lock::lock;
+use crate::variables::{Scrubber, StreamScrubber};
 
 /// How long the output of a command that has ended is read, where something that it left behind
 /// holds it open.
@@ -422,7 +423,7 @@ pub(super) struct Following {
 
 impl Following {
     /// Reads its output, ends it when its time is over, and notes its end.
-    pub(super) async fn run(self, grace: Duration) {
+    pub(super) async fn run(self, grace: Duration, scrubber: &Arc<Scrubber>) {
         let Self {
             process,
             outputs,
@@ -431,6 +432,7 @@ impl Following {
         let mut readers = JoinSet::new();
         for (stream, mut from) in outputs {
             let this = Arc::clone(&process);
+            let mut scrubber = StreamScrubber::new(Arc::clone(scrubber));
             readers.spawn(async move {
                 let mut chunk = vec![0; CHUNK];
                 let mut followed = this.followed.subscribe();
@@ -440,10 +442,17 @@ impl Following {
                     match from.read(&mut chunk).await {
                         Ok(0) | Err(_) => break,
                         Ok(bytes) => {
-                            lock(&this.log).push(stream, &chunk[..bytes]);
-                            this.changes.send_replace(());
+                            let clean = scrubber.push(&chunk[..bytes]);
+                            if !clean.is_empty() {
+                                lock(&this.log).push(stream, &clean);
+                                this.changes.send_replace(());
+                            }
                         }
                     }
+                }
+                let rest = scrubber.finish();
+                if !rest.is_empty() {
+                    lock(&this.log).push(stream, &rest);
                 }
             });
         }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    GuestFrame, HostFrame, LoadedName, RawFrame, SavedName, SavedNames, encode_frame,
+    GuestFrame, GuestVariables, HostFrame, LoadedName, RawFrame, SavedName, SavedNames,
+    encode_frame,
 };
 use belljar_walls::Writing;
 use tokio::io::AsyncWriteExt;
@@ -396,8 +397,11 @@ async fn save(
     let mut talk = Talk::new(guest, handle);
     let limit_bytes = limits.memory_bytes;
     let most = within.map_or(f64::INFINITY, |within| within.as_secs_f64());
+    let scrubber = handle.variables.scrubber();
+    let mut search = scrubber.search();
     let request = HostFrame::Save {
         limit_bytes,
+        secrets: GuestVariables(scrubber.secrets()),
         name_seconds: name_seconds(limits).min(most / 3.0),
         seconds: seconds(limits).min(most),
     };
@@ -411,10 +415,14 @@ async fn save(
                 if total > limit_bytes + limit_bytes / 2 {
                     return Err(broken("a snapshot over its limit"));
                 }
+                // The guest leaves out what holds one, if it is not lying.
+                if search.finds_secret(&frame.blob) {
+                    return Err(broken("a snapshot with a secret"));
+                }
                 let _ = parts.send(frame.blob).await;
             }
             (GuestFrame::Saved(saved), frame) => {
-                let sources = serde_json::from_slice(&frame.blob)
+                let sources = serde_json::from_slice(&scrubber.json(frame.blob))
                     .map_err(|_| broken("sources that can't be read"))?;
                 return Ok((saved, sources));
             }
