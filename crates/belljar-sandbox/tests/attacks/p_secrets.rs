@@ -228,7 +228,8 @@ async fn p5_a_secret_of_another_session_of_the_template() {
         "not there; the session with the secret finds it",
     )
     .await;
-    let pattern: String = SECRET.chars().map(|one| format!("[{one}]")).collect();
+    let pattern = SECRET.chars().flat_map(|one| ['[', one, ']']);
+    let pattern: String = pattern.collect();
     let code = SEARCH_MEMORY.replace("PATTERN", &pattern);
     let owner = case.session_of(options()).await;
     assert_eq!(case.printed(&owner, &code).await, "found True\n");
