@@ -11,8 +11,8 @@ use anyhow::{Context as _, anyhow};
 use belljar_sandbox::protocol::texts::SessionTexts;
 use belljar_sandbox::protocol::{Cause, Event, Fate, Outcome};
 use belljar_sandbox::{
-    Cell, Command as ShellCommand, CommandEnd, Engine, Error, SecretGrant, Session,
-    SessionOptions, requires,
+    Cell, Command as ShellCommand, CommandEnd, Engine, Error, SecretGrant, Session, SessionOptions,
+    requires,
 };
 use clap::Args;
 use tokio::signal::unix::{Signal as Interrupts, SignalKind, signal};

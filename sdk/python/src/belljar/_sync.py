@@ -70,13 +70,17 @@ class Belljar:
         name: str | None = None,
         metadata: Mapping[str, str] | None = None,
         ttl: int | None = None,
+        variables: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> Session:
         """Starts a session. Omitted options have the service's defaults.
 
         `allow` lists hosts that it may reach, `packages` those that its code may require. `mounts` are directories
-        that the service offers, in `/data/NAME`, and `environment` is one that it offers. `name` and `metadata` are labels; after `ttl` seconds, the session ends.
+        that the service offers, in `/data/NAME`, and `environment` is one that it offers. `name` and `metadata` are
+        labels; after `ttl` seconds, the session ends. `variables` and `secrets` are environment variables; the service
+        stores no secret, and replaces its value in output.
         """
-        label = _core.label(name, metadata, ttl)
+        label = {**_core.label(name, metadata, ttl), **_core.variables(variables, secrets)}
         body = _core.new_session(
             limits, allow, packages, mounts, checkpoints=checkpoints, environment=environment, **label
         )
@@ -250,6 +254,12 @@ class Session:
         body = _core.label(name, metadata, ttl)
         return self._ask(models.SessionView, Call.change("PATCH", self._path, json=body))
 
+    def extend(self, seconds: int, *, then: models.LeaseEnd = "end") -> models.SessionView:
+        """Moves the end of the session's lease to so many seconds from now. It ends then, or sleeps (`"sleep"`): it
+        hibernates, and its next use wakes it."""
+        call = Call.change("POST", f"{self._path}/lease", json={"seconds": seconds, "then": then})
+        return self._ask(models.SessionView, call)
+
     def run(
         self,
         code: str,
@@ -259,18 +269,24 @@ class Session:
         when_busy: _core.WhenBusy = "wait",
         on_failure: _core.OnFailure = "keep",
         on_input: Callable[[str, bool], object] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> models.Outcome:
         """Runs a cell to its end.
 
         An exception in the code is part of the outcome; `raise_for_status` raises it. `stream` is called with each
-        event. `wall_time` is the time limit in seconds, at most the session's limit. Ctrl-C or a cancelled task
-        interrupts the cell.
+        event. `wall_time` is the time limit in seconds, at most the session's limit. `variables` are environment
+        variables of this cell alone. Ctrl-C or a cancelled task interrupts the cell.
 
         `on_input` answers `input()` and `getpass()` of the code: it is called with the prompt and whether the answer is
         a password, and returns the line, or `None` for the end of input. Without it, they raise `EOFError`.
         """
         events = self.stream(
-            code, wall_time=wall_time, when_busy=when_busy, on_failure=on_failure, answers_input=on_input is not None
+            code,
+            wall_time=wall_time,
+            when_busy=when_busy,
+            on_failure=on_failure,
+            variables=variables,
+            answers_input=on_input is not None,
         )
         try:
             for event in events:
@@ -302,6 +318,7 @@ class Session:
         when_busy: _core.WhenBusy = "wait",
         on_failure: _core.OnFailure = "keep",
         answers_input: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> Events:
         """Runs a cell and yields its events, the outcome last.
 
@@ -309,7 +326,10 @@ class Session:
         first requested event, and runs to its end without a listener; `interrupt` stops it. With `answers_input`, code
         that calls `input()` waits for `answer_input` after the event `input_requested`.
         """
-        body = _core.cell(code, wall_time, when_busy, on_failure, answers_input)
+        body = {
+            **_core.cell(code, wall_time, when_busy, on_failure, answers_input),
+            **_core.variables(variables),
+        }
         longest = self.limits.wall_time_ms / 1000
         access, retries = self._client._access, self._client._retries
         return Events(self._client, CellReading(access, self._path, body, longest, retries))
@@ -376,9 +396,10 @@ class Session:
         body = {"name": name, "cell": cell}
         self._change("restore", {key: value for key, value in body.items() if value is not None})
 
-    def fork(self, count: int = 1) -> list[Session]:
-        """Forks the session, which continues unchanged."""
-        forks = self._ask(models.Forks, Call.change("POST", f"{self._path}/fork", json={"count": count}))
+    def fork(self, count: int = 1, *, secrets: Sequence[str] = ()) -> list[Session]:
+        """Forks the session, which continues unchanged. The forks get the secrets that are named; `["*"]`: all."""
+        body = {"count": count, "secrets": list(secrets)} if secrets else {"count": count}
+        forks = self._ask(models.Forks, Call.change("POST", f"{self._path}/fork", json=body))
         return [self._client._hold(view) for view in forks.sessions]
 
     def snapshot(self, to: str | os.PathLike[str]) -> int:

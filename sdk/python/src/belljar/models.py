@@ -1035,6 +1035,19 @@ class FileStatusView(Model):
     """Size of a file, in bytes."""
 
 
+LeaseEnd = Annotated[Literal["end", "sleep"], _Word]
+"""What a session does at the end of its lease."""
+
+
+class LeaseView(Model):
+    """The end of a session's lease."""
+
+    ends_at: int
+    """When the lease ends, in seconds since 1970."""
+
+    then: LeaseEnd
+
+
 class LimitsView(Model):
     """Limits of a session."""
 
@@ -1111,6 +1124,8 @@ class SessionView(Model):
 
     id: str
 
+    lease: LeaseView | None = None
+
     limits: LimitsView
 
     lost_because: str | None = None
@@ -1125,9 +1140,15 @@ class SessionView(Model):
 
     packages: PackagesView
 
+    secrets: list[str] | None = None
+    """Names of its secrets."""
+
     state: SessionState
 
     use: UseView | None = None
+
+    variables: list[str] | None = None
+    """Names of its environment variables."""
 
 
 class Forks(Model):
