@@ -169,6 +169,7 @@ fn request(
         "stat_file" => client.request(method.clone(), &format!("{path}?path=one")),
         "make_directory" => request.json(&json!({"path": "made"})),
         "rename_file" => request.json(&json!({"from": "one", "to": "two"})),
+        "move_lease" => request.json(&json!({"seconds": 600})),
         "run_command" => request.json(&json!({"command": "true"})),
         "answer_input" => request.json(&json!({"number": 1, "text": "x"})),
         "write_input" => request.json(&json!({"text": "x"})),
