@@ -28,8 +28,8 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
             fields[name] = 1000
 
 
-@schemathesis.serializer("application/vnd.belljar.snapshot")
-def snapshot(context: Any, value: Any) -> bytes:
+@schemathesis.serializer("application/vnd.belljar.snapshot", "application/x-tar")
+def binary(context: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 

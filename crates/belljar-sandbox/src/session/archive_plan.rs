@@ -57,6 +57,10 @@ pub(crate) fn plan(
     length: u64,
 ) -> Result<Vec<PlannedEntry>, ArchiveError> {
     let damaged = |error: std::io::Error| ArchiveError::Damaged(error.to_string());
+    // Even an archive of nothing has an end. Who sends no bytes has forgotten them.
+    if length == 0 {
+        return Err(ArchiveError::Damaged("it is empty".into()));
+    }
     let mut archive = Archive::new(archive);
     // The headers as they are: the crate would read those with names of any length into memory.
     let entries = archive.entries_with_seek().map_err(damaged)?.raw(true);
@@ -279,8 +283,9 @@ mod tests {
         ] {
             assert!(matches!(planned(archive), Err(ArchiveError::Damaged(_))));
         }
-        // Nothing at all is an archive without entries.
-        assert_eq!(planned(b"").unwrap(), []);
+        // Without entries an archive has its end, and without that it is none.
+        assert_eq!(planned(&[0; 1024]).unwrap(), []);
+        assert!(planned(b"").is_err());
     }
 
     #[test]

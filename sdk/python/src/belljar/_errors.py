@@ -100,6 +100,8 @@ class CellFailed(Exception):
 
 
 _BY_CODE: dict[str, type[BelljarError]] = {
+    # Nothing is wrong with the key.
+    "path_denied": BelljarError,
     UNREACHABLE: Unreachable,
     "session_ended": SessionEnded,
     "session_busy": SessionBusy,
