@@ -166,6 +166,8 @@ fn request(
         "run_cell" | "preview_edit" => request.json(&json!({"code": "x = 2"})),
         "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
         "put_file" => request.body("other"),
+        // The end of an archive: one without entries.
+        "upload_archive" => request.body(vec![0; 1024]),
         "stat_file" => client.request(method.clone(), &format!("{path}?path=one")),
         "make_directory" => request.json(&json!({"path": "made"})),
         "rename_file" => request.json(&json!({"from": "one", "to": "two"})),
