@@ -141,7 +141,7 @@ export class LiveSession {
     await this.look();
   }
 
-  /** The connection broke: the cell goes on, and so does the page. */
+  /** The connection broke: the cell continues, and so does the page. */
   async #goOn(cell: NotebookCell, after: number): Promise<void> {
     await follow(`${sessions.cellsPath(this.id)}/${cell.cell}/events`, {
       after,

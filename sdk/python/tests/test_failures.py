@@ -76,7 +76,7 @@ def test_a_repeated_request_has_one_effect(service: Service, wire: Wire) -> None
 
 
 def test_events_that_are_gone_leave_the_outcome(service: Service, wire: Wire) -> None:
-    """What was told while the connection was lost is more than is kept."""
+    """What was sent while the connection was lost is more than is kept."""
     code = """
 import time
 class Big:

@@ -36,7 +36,7 @@ def test_an_exception_is_an_outcome(session: Session) -> None:
     with pytest.raises(CellFailed, match=r"KeyError: 'k'") as failed:
         outcome.raise_for_status()
     assert failed.value.outcome is outcome
-    # The session goes on.
+    # The session continues.
     assert session.run("1").value == "1"
 
 

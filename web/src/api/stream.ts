@@ -1,7 +1,7 @@
 // Server-sent events by `fetch`: `EventSource` can send no header, and tells no status when it is refused.
 import { ask, Problem } from './client';
 
-/** One event. Parts that are told between the events of a journal have no number. */
+/** One event. Parts that are sent between the events of a journal have no number. */
 export interface StreamEvent {
   id: number | null;
   event: string;

@@ -293,7 +293,7 @@ class Folder {
     this.run.plan = readPlan(call.arguments) ?? this.run.plan;
   }
 
-  /** What goes on from now; what went on until now becomes a part of the time line. */
+  /** What happens from now; what happened until now becomes a part of the time line. */
   #phase(kind: Span['kind'] | null, step: number, at: number | null, took?: number): void {
     const { run } = this;
     const before = run.phase;

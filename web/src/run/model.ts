@@ -1,4 +1,4 @@
-// A run as the page shows it: folded from the events of its journal, and from nothing else. What is told between the
+// A run as the page shows it: folded from the events of its journal, and from nothing else. What is sent between the
 // events (a reply or output that is still coming) is shown until the event that has all of it.
 import type {
   Approval,
@@ -62,7 +62,7 @@ export interface Call {
   /** The code that the model wrote, where a person runs another. */
   proposed: string | null;
   result: CallResult | null;
-  /** What the model was told instead of an outcome, such as why its code was not run. */
+  /** What the model got instead of an outcome, such as why its code was not run. */
   told: string | null;
   outcome: Outcome | null;
   live: LiveCell | null;
@@ -96,7 +96,7 @@ export interface Step {
   session: { note: string | null } | null;
   /** What the model wrote. */
   text: string;
-  /** What the model was told about it. */
+  /** What the model got about it. */
   note: string | null;
   /** Nothing in the reply could be understood. */
   isUnclear: boolean;
@@ -132,7 +132,7 @@ export interface RunModel {
   policy: Policy | null;
   spent: Spent;
   spans: Span[];
-  /** What goes on now, and since when. */
+  /** What happens now, and since when. */
   phase: { kind: Span['kind']; step: number; since: number | null } | null;
   waitsFor: Approval[];
   manifest: NameInfo[];

@@ -5,9 +5,9 @@ export interface SeenUse {
   memoryBytes: number | null;
   cpuMs: number | null;
   processes: number | null;
-  /** Processors that it kept busy since the look before; nothing until there are two. */
+  /** CPUs that it kept busy since the look before; nothing until there are two. */
   share: number | null;
-  /** When the share was counted last, in milliseconds, and the processor time of then. */
+  /** When the share was counted last, in milliseconds, and the CPU time of then. */
   since: { at: number; cpuMs: number } | null;
 }
 
