@@ -2,6 +2,7 @@
 // checked in are still what it would make.
 import { readFile, writeFile } from 'node:fs/promises';
 import openapiTypes, { astToString } from 'openapi-typescript';
+import { asIntersection } from './schemas.mjs';
 
 const here = new URL('.', import.meta.url);
 const documents = new URL('../../docs/', here);
@@ -9,19 +10,6 @@ const generated = new URL('../src/api/generated/', here);
 const head = '// Made by `npm run types` from docs/openapi.json. Do not change it by hand.\n';
 
 const openapi = JSON.parse(await readFile(new URL('openapi.json', documents), 'utf8'));
-
-/** A schema that names another one and adds members to it is an intersection of both. */
-function asIntersection(value) {
-  if (Array.isArray(value)) return value.map(asIntersection);
-  if (value === null || typeof value !== 'object') return value;
-  const entries = Object.entries(value).map(([key, member]) => [key, asIntersection(member)]);
-  const schema = Object.fromEntries(entries);
-  if (typeof schema.$ref === 'string' && schema.properties) {
-    const { $ref, description, ...rest } = schema;
-    return { description, allOf: [{ $ref }, rest] };
-  }
-  return schema;
-}
 
 const made = { 'openapi.ts': head + astToString(await openapiTypes(asIntersection(openapi))) };
 
