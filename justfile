@@ -44,12 +44,13 @@ bench *ARGS:
 book:
     .ci/book
 
-# Format Rust, Python and the web interface
+# Format Rust, the SDKs and the web interface
 fmt:
     cargo fmt --all
     cargo fmt --manifest-path fuzz/Cargo.toml
     ruff format sdk/python
     npm --prefix web run format
+    npm --prefix sdk/typescript run format
 
 # The whole CI, or some of its steps
 ci *STEPS:
