@@ -37,7 +37,7 @@ STEPS = [
 def main(model: BaseChatModel) -> None:
     with Belljar() as belljar, belljar.session() as session:
         agent = create_deep_agent(model=model, backend=BelljarSandbox(session))
-        state = agent.invoke({"messages": [("user", "What is the sum of the first ten squares?")]})
+        state = agent.invoke({"messages": [{"role": "user", "content": "What is the sum of the first ten squares?"}]})
         print(state["messages"][-1].content)
         print(session.files.get("squares.py").decode())
 

@@ -35,9 +35,8 @@ async def main(model: Model) -> None:
         return result.stdout + result.stderr
 
     async with AsyncBelljar() as belljar:
-        result = await agent.run(
-            "What is the sum of the first ten squares?", workspace=BelljarWorkspaceBackend(belljar)
-        )
+        backend = BelljarWorkspaceBackend(belljar)
+        result = await agent.run("What is the sum of the first ten squares?", workspace=backend)
         print(result.output.strip())
 
 

@@ -49,9 +49,8 @@ async def test_a_cancelled_block(service: Service) -> None:
         for code, language in (("import time\nwhile True: time.sleep(0.1)", "python"), ("sleep 1000", "sh")):
             token = CancellationToken()
             task = asyncio.create_task(executor.execute_code_blocks([CodeBlock(code, language)], token))
-            while language == "sh" and not await executor._session.commands.list():
-                await asyncio.sleep(0.05)
-            while language == "python" and not (await executor._session.info()).busy:
+            while not (await executor._session.info()).busy and not await executor._session.commands.list():
+                assert not task.done(), task
                 await asyncio.sleep(0.05)
             token.cancel()
             with pytest.raises(asyncio.CancelledError):

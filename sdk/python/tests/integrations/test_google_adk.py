@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from google.adk.agents import LlmAgent
 from google.adk.code_executors.code_execution_utils import CodeExecutionInput, File
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 

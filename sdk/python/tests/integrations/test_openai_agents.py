@@ -95,7 +95,7 @@ async def test_files_survive_in_a_snapshot(aclient: AsyncBelljar, tmp_path: Path
         await session.exec("mkdir d; echo kept > d/file; echo changed > passing.txt; ln -s d/file link")
         inner = session._inner
         assert isinstance(inner, BelljarSandboxSession)
-        with tarfile.open(fileobj=await inner.persist_workspace()) as archive:  # type: ignore[arg-type]
+        with await inner.persist_workspace() as saved, tarfile.open(fileobj=saved) as archive:
             assert sorted(archive.getnames()) == ["d", "d/file"]
         stored = client.serialize_session_state(session.state)
         # While it lives, its state leads to the same session.
@@ -106,12 +106,12 @@ async def test_files_survive_in_a_snapshot(aclient: AsyncBelljar, tmp_path: Path
     resumed = await client.resume(client.deserialize_session_state(dict(stored)))
     async with resumed:
         assert (await resumed.exec("cat d/file passing.txt")).stdout == b"kept\ngiven again"
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as writer:
+    hostile = io.BytesIO()
+    with tarfile.open(fileobj=hostile, mode="w") as writer:
         link = tarfile.TarInfo("link")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc"
         writer.addfile(link)
-    archive.seek(0)
+    hostile.seek(0)
     async with await client.create() as other:
         with pytest.raises(WorkspaceArchiveWriteError):
-            await other._inner.hydrate_workspace(archive)
+            await other._inner.hydrate_workspace(hostile)

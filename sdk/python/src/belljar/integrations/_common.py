@@ -8,7 +8,7 @@ import posixpath
 import signal
 from typing import TypedDict
 
-from .. import _core
+from .. import _core, models
 from .._core import CommandResult
 from .._errors import BelljarError
 
@@ -58,6 +58,11 @@ def exit_code(result: CommandResult) -> int | None:
     if result.exit_code is None and result.signal is not None:
         return 128 + getattr(signal, result.signal, signal.SIGKILL)
     return result.exit_code
+
+
+def cell_time(limits: models.LimitsView, seconds: float | None) -> float | None:
+    """The time limit of a cell: as asked for, but at most that of the session, which frameworks don't know."""
+    return None if seconds is None else min(seconds, limits.wall_time_ms / 1000)
 
 
 def omission(result: CommandResult) -> str:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from typing_extensions import Self
 
 from .. import AsyncBelljar, AsyncSession
-from ._common import TIMED_OUT, SessionOptions, exit_code, missing, omission
+from ._common import TIMED_OUT, SessionOptions, cell_time, exit_code, missing, omission
 
 try:
     from autogen_core import CancellationToken, Component
@@ -40,8 +40,8 @@ class BelljarCodeExecutorConfig(BaseModel):
 class BelljarCodeExecutor(CodeExecutor, Component[BelljarCodeExecutorConfig]):
     """Runs code blocks in a session, which `start` starts and `stop` ends. `restart` starts another.
 
-    `timeout` is the time limit of a block in seconds: a block that exceeds it ends with exit code 124. The first block that
-    fails is the last one.
+    `timeout` is the time limit of a block in seconds; that of the session holds for Python blocks, too. A block that exceeds
+    it ends with exit code 124. The first block that fails is the last one.
     """
 
     component_config_schema = BelljarCodeExecutorConfig
@@ -104,7 +104,7 @@ class BelljarCodeExecutor(CodeExecutor, Component[BelljarCodeExecutorConfig]):
 
     async def _run(self, session: AsyncSession, block: CodeBlock) -> tuple[int, str]:
         if block.language.lower() in _PYTHON:
-            outcome = await session.run(block.code, wall_time=self._timeout)
+            outcome = await session.run(block.code, wall_time=cell_time(session.limits, self._timeout))
             late = outcome.cause.kind in ("wall_time", "cpu_time")
             text = str(outcome)
             return 0 if outcome.ok else TIMED_OUT if late else 1, f"{text}\n" if text else ""

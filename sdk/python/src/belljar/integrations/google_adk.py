@@ -19,7 +19,7 @@ from pydantic import PrivateAttr
 
 from .. import AsyncBelljar, AsyncSession, Belljar, BelljarError, CellFailed, NotFound, Outcome, Session, SessionEnded
 from .._mime import IMAGES
-from ._common import TIMED_OUT, WORKSPACE, SessionOptions, exit_code, file_error, inside, missing, omission
+from ._common import TIMED_OUT, WORKSPACE, SessionOptions, cell_time, exit_code, file_error, inside, missing, omission
 
 try:
     from google.adk.agents.invocation_context import InvocationContext
@@ -81,7 +81,7 @@ class BelljarCodeExecutor(BaseCodeExecutor):
             # What is text is base64, by ADK's own rule.
             contents = base64.b64decode(file.content) if isinstance(file.content, str) else file.content
             session.files.put(contents, inside(file.name))
-        outcome = session.run(given.code, wall_time=self.timeout_seconds)
+        outcome = session.run(given.code, wall_time=cell_time(session.limits, self.timeout_seconds))
         return _result(outcome)
 
 

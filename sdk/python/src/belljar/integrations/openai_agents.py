@@ -96,7 +96,7 @@ class BelljarSandboxSession(BaseSandboxSession):
                     if not should_skip_tar_member(member.name, skip_rel_paths=skipped, root_name=root.name):
                         to.addfile(member, source.extractfile(member) if member.isreg() else None)
             kept.seek(0)
-        return kept  # type: ignore[return-value]
+        return kept
 
     async def hydrate_workspace(self, data: io.IOBase) -> None:
         """Writes the files of a tar archive. The service refuses links and paths that lead elsewhere."""

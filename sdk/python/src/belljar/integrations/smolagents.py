@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import CellFailed, Outcome, Session
 from .._errors import BelljarError
-from ._common import missing
+from ._common import cell_time, missing
 
 try:
     from smolagents.local_python_executor import CodeOutput
@@ -49,7 +49,7 @@ del _keep_answer
 class BelljarExecutor(RemotePythonExecutor):  # type: ignore[misc, unused-ignore]
     """Runs the code of a `CodeAgent` in a session. Variables stay between steps.
 
-    `wall_time` is the time limit of a step in seconds (default: that of the session). `agent.cleanup()` ends the session.
+    `wall_time` is the time limit of a step in seconds, at most that of the session. `agent.cleanup()` ends the session.
     Answers and variables are JSON; nothing is ever unpickled, since the code of the session wrote it.
     """
 
@@ -60,7 +60,7 @@ class BelljarExecutor(RemotePythonExecutor):  # type: ignore[misc, unused-ignore
 
     def run_code_raise_errors(self, code: str) -> CodeOutput:
         """Runs a step. Exceptions, timeouts and crashes are an `AgentError`, which the model reads."""
-        outcome = self.session.run(code, wall_time=self.wall_time)
+        outcome = self.session.run(code, wall_time=cell_time(self.session.limits, self.wall_time))
         logs = outcome.safe(outcome.transcript)
         if outcome.exception is not None and outcome.exception.name == self.FINAL_ANSWER_EXCEPTION:
             return CodeOutput(output=self._answer(), logs=logs, is_final_answer=True)
