@@ -74,6 +74,8 @@ def test_long_answers_and_other_types(executor: BelljarExecutor) -> None:
     assert answer.output == {"a": (1, 2), "b": {3}, 4: b"5"} and answer.logs == "said\n"
     value = executor("{'a': 1}")
     assert (value.output, value.logs, value.is_final_answer) == ("{'a': 1}", "", False)
+    answer = executor("import numpy\nfinal_answer(numpy.arange(3))")
+    assert answer.output.tolist() == [0, 1, 2]
     executor.send_variables({"given": {"x": [1, 2, 3]}})
     assert executor("sum(given['x'])").output == "6"
 
@@ -99,6 +101,11 @@ def test_an_answer_that_lies(executor: BelljarExecutor) -> None:
         "safe:{",
         "",
         "safe:" + "[" * 100_000,
+        'safe:{"__type__": "ndarray", "data": ["a"], "dtype": "S2000000000"}',
+        'safe:{"__type__": "Decimal", "data": "x"}',
+        'safe:{"__type__": "timedelta", "total_seconds": 1e300}',
+        'safe:{"__type__": "PIL.Image", "data": "AAAA"}',
+        'safe:{"__type__": "dataclass", "class_name": "X", "module": "os", "data": []}',
     ):
         with pytest.raises(AgentError, match="cannot be read"):
             executor(lie.format(text))

@@ -9,17 +9,17 @@ Tools are sent as source, as smolagents does for all its remote executors: they 
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from .. import CellFailed, Outcome, Session
-from .._errors import BelljarError
 from ._common import cell_time, missing
 
 try:
     from smolagents.local_python_executor import CodeOutput
     from smolagents.monitoring import AgentLogger, LogLevel
     from smolagents.remote_executors import RemotePythonExecutor
-    from smolagents.serialization import SerializationError
     from smolagents.tools import Tool
     from smolagents.utils import AgentError
 except ImportError as error:
@@ -90,10 +90,21 @@ class BelljarExecutor(RemotePythonExecutor):  # type: ignore[misc, unused-ignore
                 raise AgentError(f"The final answer is longer than {_LONGEST_ANSWER} bytes.", self.logger)
             text = files.get(_ANSWER).decode(errors="replace")
             files.delete(_ANSWER)
+            json.loads(text.removeprefix("safe:"), object_hook=_check)
             return self._deserialize_final_answer(text)
-        except (BelljarError, SerializationError, ValueError, TypeError, KeyError, RecursionError) as error:
-            # The code of the session wrote that file.
+        except AgentError:
+            raise
+        except Exception as error:
+            # The code of the session wrote that file: there is no end to what can be wrong with it.
             raise AgentError(f"The final answer cannot be read: {error}", self.logger) from error
+
+
+def _check(found: dict[str, Any]) -> dict[str, Any]:
+    """Refuses arrays whose elements are larger than their text: smolagents would reserve memory for any size."""
+    kind = found.get("dtype")
+    if found.get("__type__") == "ndarray" and not re.fullmatch(r"bool|(u?int|float|complex)[0-9]{1,3}", str(kind)):
+        raise ValueError(f"an array of `{kind!s:.40}` can't be an answer; use `tolist()`")
+    return found
 
 
 def _value(outcome: Outcome) -> str | None:
