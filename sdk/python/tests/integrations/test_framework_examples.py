@@ -22,6 +22,8 @@ PRINTED = {
 INTEGRATIONS = EXAMPLES.parent / "src" / "belljar" / "integrations"
 
 
+# AutoGen warns that nobody approves code; in a session, nobody has to.
+@pytest.mark.filterwarnings("ignore:No approval function set:UserWarning")
 @pytest.mark.parametrize("name", PRINTED)
 def test_example(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
