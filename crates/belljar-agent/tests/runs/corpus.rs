@@ -1,10 +1,10 @@
-//! Sixty finished runs, half of them with a wrong answer: how many wrong ones are shown as answered,
+//! Finished runs, about half of them with a wrong answer: how many wrong ones are shown as answered,
 //! and how many right ones are downgraded.
 //!
-//! `corpus/right.txt` and `corpus/wrong.txt` have the runs. A run is `=== name | file, …`, the task,
+//! `corpus/right.txt` and `corpus/wrong.txt` have sixty scripted runs, in ways that small models were seen to fail;
+//! `corpus/recorded-*.txt` have recorded ones of a small model. A run is `=== name | file, …`, the task,
 //! and the replies of the model, each after a line `---`. A model that is asked again repeats its last
 //! reply, as small models do: so a wrong answer is never mended, and a right one never gets better.
-//! All are scripted, in ways that small models were seen to fail; none is a recording.
 
 use std::path::Path;
 
@@ -71,19 +71,27 @@ async fn reason_of(case: &Case, engine: &Engine) -> ExitReason {
     run.ending().unwrap().reason.clone()
 }
 
-/// Of thirty wrong answers at most three are shown as answered, and of thirty right ones at most
-/// three are not.
+/// Of the wrong answers at most one in ten is shown as answered, and of the right ones at most one in ten is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_a_corpus_of_finished_runs() {
     // One template for all.
     let engine = Engine::builder(environment()).build();
     let mut misjudged = Vec::new();
-    for (kind, text) in [
-        ("right", include_str!("corpus/right.txt")),
-        ("wrong", include_str!("corpus/wrong.txt")),
+    for (kind, scripted, recorded) in [
+        (
+            "right",
+            include_str!("corpus/right.txt"),
+            include_str!("corpus/recorded-right.txt"),
+        ),
+        (
+            "wrong",
+            include_str!("corpus/wrong.txt"),
+            include_str!("corpus/recorded-wrong.txt"),
+        ),
     ] {
-        let cases = cases(text);
+        let mut cases = cases(scripted);
         assert_eq!(cases.len(), 30);
+        cases.extend(self::cases(recorded));
         let mut wrong = 0;
         for case in &cases {
             let reason = reason_of(case, &engine).await;
@@ -99,8 +107,10 @@ async fn waits_a_corpus_of_finished_runs() {
                 doubts.join("; ")
             );
         }
-        println!("{kind}: {wrong} of 30 misjudged");
-        misjudged.push(wrong);
+        let all = cases.len();
+        println!("{kind}: {wrong} of {all} misjudged");
+        misjudged.push((wrong, all));
     }
-    assert!(misjudged.iter().all(|wrong| *wrong <= 3), "{misjudged:?}");
+    let few = |(wrong, all): &(usize, usize)| 10 * wrong <= *all;
+    assert!(misjudged.iter().all(few), "{misjudged:?}");
 }

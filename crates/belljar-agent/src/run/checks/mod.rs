@@ -15,6 +15,7 @@ use super::number::numbers;
 use asked::{Asked, asked, declines};
 use words::{
     columns, differ, distinct_words, has_word, is_cjk, row_values, unit_of_column, unit_of_task,
+    word_columns,
 };
 use work::{CellWork, Work, work_of};
 
@@ -213,7 +214,13 @@ fn question_is_answered(looked: &Looked<'_>) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let Asked { name, number, .. } = looked.asked;
     // A name may be a number: a year, an order.
-    if name && found < 1 + usize::from(number) && !names_something(looked) {
+    let may_be_number = !looked
+        .given
+        .files
+        .iter()
+        .any(|file| asks_for_word(looked.given.task, file));
+    let is_number = may_be_number && found > usize::from(number);
+    if name && !is_number && !names_something(looked) {
         doubts.push(Doubt::NameOmitted);
     }
     if number && found == 0 && !in_words {
@@ -222,13 +229,27 @@ fn question_is_answered(looked: &Looked<'_>) -> Vec<Doubt> {
     doubts
 }
 
+/// Whether a task asks which value of a column it is, and the column has words.
+fn asks_for_word(task: &str, file: &TaskFile) -> bool {
+    let task = task.to_lowercase();
+    let asks = |column: &str| {
+        let column = column.to_lowercase();
+        ["which ", "哪个", "哪种", "哪一个"].iter().any(|which| {
+            let asked = format!("{which}{column}");
+            let end = task.find(&asked).map(|at| &task[at + asked.len()..]);
+            // "Which product", and no "which products": those are several.
+            end.is_some_and(|end| !end.starts_with(|c: char| c.is_ascii_alphanumeric()))
+        })
+    };
+    word_columns(file).into_iter().any(asks)
+}
+
 /// Whether the answer has a word of an output that its code and the columns do not have, or a name
 /// that the task offers.
 fn names_something(looked: &Looked<'_>) -> bool {
     let given = looked.given;
     let is_name = |word: &str, code: &str| {
-        let offered =
-            word.starts_with(|c: char| c.is_uppercase() || is_cjk(c)) && has_word(given.task, word);
+        let offered = is_offered(given.task, word);
         word.chars().any(char::is_alphabetic)
             && !NO_NAMES.contains(&word.to_lowercase().as_str())
             && !looked.columns.contains(&word)
@@ -245,6 +266,17 @@ fn names_something(looked: &Looked<'_>) -> bool {
             .iter()
             .flat_map(row_values)
             .any(|value| is_name(value, ""))
+}
+
+/// Whether a task has a word as a name: by how it is spelled, or as a quoted value, which is not a key of JSON.
+fn is_offered(task: &str, word: &str) -> bool {
+    let is_value = |(at, text): &(usize, &str)| {
+        let after =
+            task[at + text.len()..].trim_start_matches(|c: char| !c.is_alphanumeric() && c != ':');
+        *text == word && !after.starts_with(':')
+    };
+    let is_spelled = |c: char| c.is_uppercase() || c.is_numeric() || is_cjk(c);
+    word.contains(is_spelled) && has_word(task, word) || quoted(task).iter().any(is_value)
 }
 
 /// A total, a mean, a median, a count of different values was computed where the answer was printed.
@@ -487,4 +519,42 @@ fn units_are_converted(looked: &Looked<'_>) -> Vec<Doubt> {
         data_unit: from.to_owned(),
         task_unit: to.to_owned(),
     }]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{TaskFile, asks_for_word, is_offered};
+
+    #[test]
+    fn names_of_a_task_are_known_by_spelling_or_quotes() {
+        let task =
+            r#"Which name has the highest score, Ann or {"name": "bob", "score": 9}, "qWhH"?"#;
+        for name in ["Ann", "bob", "qWhH"] {
+            assert!(is_offered(task, name), "{name}");
+        }
+        for other in ["score", "name", "highest", "An"] {
+            assert!(!is_offered(task, other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_column_of_words_is_asked_for() {
+        let head = "product,year,产品,units\n,2024,伞,1\nchair,2025,椅,7\n";
+        let contents = json!({"hash": "0".repeat(64), "bytes": 0, "media_type": ""});
+        let file =
+            json!({"name": "a.csv", "bytes": head.len(), "head": head, "contents": contents});
+        let file: TaskFile = serde_json::from_value(file).unwrap();
+        for (task, expected) in [
+            ("Which product sold most?", true),
+            ("In which year, and which Product?", true),
+            ("哪个产品最多？", true),
+            ("Which year was best?", false),
+            ("Which products sold?", false),
+            ("Which row has the most units?", false),
+        ] {
+            assert_eq!(asks_for_word(task, &file), expected, "{task}");
+        }
+    }
 }

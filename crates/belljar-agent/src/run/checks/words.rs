@@ -69,6 +69,23 @@ pub(super) fn columns(file: &TaskFile) -> Vec<&str> {
     }
 }
 
+/// The columns of a table whose values are words, as far as its first whole row shows it.
+pub(super) fn word_columns(file: &TaskFile) -> Vec<&str> {
+    let columns = columns(file);
+    let rows = file.head.lines().skip(1);
+    let mut rows = rows.map(|row| values(row).collect::<Vec<_>>());
+    let Some(row) = rows.find(|row| row.len() == columns.len()) else {
+        return Vec::new();
+    };
+    let is_word =
+        |value: &str| !value.is_empty() && value.chars().all(|c| c.is_alphabetic() || c == ' ');
+    let pairs = columns.into_iter().zip(row);
+    pairs
+        .filter(|(_, value)| is_word(value))
+        .map(|(column, _)| column)
+        .collect()
+}
+
 /// Values of the first rows.
 pub(super) fn row_values(file: &TaskFile) -> impl Iterator<Item = &str> {
     let columns = columns(file);
