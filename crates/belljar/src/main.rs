@@ -13,6 +13,7 @@ mod doctor_command;
 mod env_command;
 mod exec_command;
 mod highlight;
+mod kernel_command;
 mod keys_command;
 mod log;
 mod mcp_command;
@@ -113,6 +114,9 @@ enum Command {
             .hide_default_value(true)),
     )]
     Shell(shell_command::ShellArgs),
+    /// Install Belljar as a Jupyter kernel, or run one
+    #[command(subcommand)]
+    Kernel(kernel_command::KernelCommand),
     /// Serve sessions to another program's model over MCP, on stdio
     Mcp(mcp_command::McpArgs),
     /// List configured MCP servers and their tools, or accept tools
@@ -184,6 +188,7 @@ fn main() -> ExitCode {
         Command::Exec(args) => start::block_on(exec_command::run(args)),
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Shell(args) => start::block_on(shell_command::run(args)),
+        Command::Kernel(command) => start::block_on(kernel_command::run(command)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
         Command::McpServers(args) => start::block_on(mcp_servers_command::run(args)),
         Command::Serve(args) => start::block_on(serve_command::run(*args)),

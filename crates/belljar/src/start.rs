@@ -120,6 +120,11 @@ impl SessionArgs {
         &self.allow
     }
 
+    /// Shows one more directory of the host.
+    pub(crate) fn add_mount(&mut self, directory: HostDirectory) {
+        self.mount.push(directory);
+    }
+
     pub(crate) fn has_walls(&self) -> bool {
         self.walls == WallsChoice::Full
     }
@@ -175,6 +180,16 @@ impl SessionArgs {
 
     /// An engine of this environment, warm. It takes about a second, which is shown.
     pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
+        let engine = self.cold(environment)?;
+        let starting = spinner(words::texts().session.starting);
+        let warm = engine.warm().await;
+        starting.finish_and_clear();
+        warm?;
+        Ok(engine)
+    }
+
+    /// An engine of this environment, which the first session warms.
+    pub(crate) fn cold(&self, environment: Environment) -> anyhow::Result<Engine> {
         let mut engine = self.builder(environment);
         if self.walls == WallsChoice::None {
             show::note(words::texts().session.no_walls);
@@ -185,12 +200,7 @@ impl SessionArgs {
             let data = crate::settings::load()?.data_dir;
             engine = engine.package_store(PackageStore::open(data));
         }
-        let engine = engine.build();
-        let starting = spinner(words::texts().session.starting);
-        let warm = engine.warm().await;
-        starting.finish_and_clear();
-        warm?;
-        Ok(engine)
+        Ok(engine.build())
     }
 
     /// An engine whose sessions keep no checkpoints by default.

@@ -106,6 +106,8 @@ pub struct Texts {
     pub run: RunTexts,
     /// Sessions at a terminal: `exec`, `repl` and what all commands share.
     pub session: SessionTexts,
+    /// Sessions as Jupyter kernels.
+    pub kernel: KernelTexts,
     /// Settings, and MCP servers that they name.
     pub settings: SettingsTexts,
     /// What each setting is, for a new settings file.
@@ -122,6 +124,7 @@ impl Texts {
             ("prompts", self.prompts.samples(nth)),
             ("run", self.run.samples(nth)),
             ("session", self.session.samples(nth)),
+            ("kernel", self.kernel.samples(nth)),
             ("settings", self.settings.samples(nth)),
             ("setting", self.setting.samples(nth)),
             ("demo", self.demo.samples(nth)),
@@ -592,6 +595,16 @@ texts! {
         head_type;
         head_shape;
         seed;
+    }
+}
+
+texts! {
+    /// Sessions as Jupyter kernels.
+    KernelTexts {
+        lost;
+        files_of_session;
+        files_hidden(path: &dyn Display);
+        installed(name: &str, path: &dyn Display);
     }
 }
 

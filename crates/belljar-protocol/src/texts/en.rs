@@ -1,8 +1,8 @@
 //! English.
 
 use super::catalogue::{
-    DemoTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts, SettingTexts,
-    SettingsTexts, Texts, quoted,
+    DemoTexts, KernelTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts,
+    SettingTexts, SettingsTexts, Texts, quoted,
 };
 
 pub(super) static TEXTS: Texts = Texts {
@@ -796,6 +796,19 @@ pub(super) static TEXTS: Texts = Texts {
         head_type: "type",
         head_shape: "shape",
         seed: "seed",
+    },
+    kernel: KernelTexts {
+        lost: "The session was lost and replaced by a new one: variables and files are gone. Run the notebook from \
+               its beginning.",
+        files_of_session: "New files are in the session's memory and end with the kernel. To write into the notebook's \
+                           directory, install the kernel by `belljar kernel install -- --files rw`.",
+        files_hidden: |path| {
+            format!(
+                "The directory `{path}` contains your home directory, so code does not see its files. Start Jupyter in \
+                 a directory of the project, or pass one with `--mount`."
+            )
+        },
+        installed: |name, path| format!("[kernel `{name}` installed in {path}]"),
     },
     settings: SettingsTexts {
         file_exists: |path| format!("{path} already exists and was not changed"),

@@ -9,8 +9,8 @@ mod en;
 mod zh;
 
 pub use catalogue::{
-    DemoTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts, SettingTexts,
-    SettingsTexts, Texts,
+    DemoTexts, KernelTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts,
+    SettingTexts, SettingsTexts, Texts,
 };
 
 /// Declares the languages: the variant, and the module with its catalogue, which is also its code.

@@ -1,8 +1,8 @@
 //! Simplified Chinese, in the wording of RES-1.
 
 use super::catalogue::{
-    DemoTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts, SettingTexts,
-    SettingsTexts, Texts, quoted,
+    DemoTexts, KernelTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts,
+    SettingTexts, SettingsTexts, Texts, quoted,
 };
 
 pub(super) static TEXTS: Texts = Texts {
@@ -649,6 +649,16 @@ pub(super) static TEXTS: Texts = Texts {
         head_type: "类型",
         head_shape: "形状",
         seed: "初始值",
+    },
+    kernel: KernelTexts {
+        lost: "会话已丢失，已换成新会话：变量和文件已不存在。请从头运行笔记本。",
+        files_of_session: "新文件保存在会话的内存中，随内核一起结束。要写入笔记本所在目录，请用 `belljar kernel install -- --files rw` 安装内核。",
+        files_hidden: |path| {
+            format!(
+                "目录 `{path}` 包含您的主目录，因此代码看不到其中的文件。请在项目目录中启动 Jupyter，或用 `--mount` 指定目录。"
+            )
+        },
+        installed: |name, path| format!("[内核 `{name}` 已安装到 {path}]"),
     },
     settings: SettingsTexts {
         file_exists: |path| format!("{path} 已存在，未做改动"),
