@@ -20,6 +20,8 @@ pub enum Capability {
     Commands,
     /// Directories of the host.
     Directories,
+    /// Connections to ports of the session.
+    Ports,
 }
 
 impl fmt::Display for Capability {
@@ -30,6 +32,7 @@ impl fmt::Display for Capability {
             Self::AllowLists => "allow-lists of hosts",
             Self::Commands => "commands",
             Self::Directories => "directories of the host",
+            Self::Ports => "ports",
             Self::ResourceLimits => "limits on memory, CPUs and processes",
         })
     }
@@ -55,6 +58,7 @@ impl Capabilities {
                 Capability::ResourceLimits,
                 Capability::Commands,
                 Capability::Directories,
+                Capability::Ports,
             ],
             Walls::None => &[],
         })

@@ -12,6 +12,7 @@ use crate::capabilities::Unsupported;
 use crate::host_directory::DirectoryError;
 use crate::session::archive_plan::ArchiveError;
 use crate::session::packages::PackageError;
+use crate::session::port_error::PortError;
 use crate::state::checkpoint::CheckpointRef;
 use crate::state::snapshot::SnapshotError;
 use crate::variables::VariableError;
@@ -126,6 +127,9 @@ pub enum Error {
     /// A command could not be started, or does not take what it was sent.
     #[error("the command failed: {0}")]
     Command(String),
+    /// A port of the session could not be reached.
+    #[error(transparent)]
+    Port(#[from] PortError),
     /// A file of the workspace could not be reached.
     #[error(transparent)]
     File(#[from] BeneathError),

@@ -82,6 +82,8 @@ pub use session::commands::{
 pub use session::files::Listing;
 pub use session::network::{AllowList, AllowListError, Network, Proxy};
 pub use session::packages::{PackageError, PackageStore, Packages, Requirement, requires};
+pub use session::port_error::PortError;
+pub use session::ports::PortStream;
 pub use session::tools::ToolSignature;
 pub use session::watch::{FileChange, FileEvent, Watch};
 pub use session::{CellRun, Session};

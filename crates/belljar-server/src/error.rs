@@ -40,6 +40,14 @@ pub enum ServerError {
         "the admin address `{0}` is beyond loopback and has no TLS: admin keys could be read on the network\nhint: give `--tls-certificate` and `--tls-key`, listen on loopback, or allow it with `--insecure-admin`"
     )]
     InsecureAdmin(IpAddr),
+    /// Invalid domain for ports.
+    #[error(
+        "`{0}` is not a domain name, so ports cannot have names below it\nhint: give `--ports-domain` a name such as `ports.example.org`, or `localhost`"
+    )]
+    PortsDomain(String),
+    /// No random numbers.
+    #[error("no random numbers are available")]
+    NoRandom,
     /// Sessions cannot run.
     #[error(transparent)]
     Engine(#[from] belljar_sandbox::Error),

@@ -15,13 +15,15 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use crate::credentials::{bearer, cookies};
 use crate::metrics::Answered;
 use crate::node::random_hex;
 use crate::peers::Connection;
+use crate::ports::{self, FromGuest};
 use crate::problem::{Code, Problem};
 use crate::requests::{MCP, key_of_protocols};
 use crate::service::{Caller, Service};
-use crate::tenants::{KeyInfo, Scope};
+use crate::tenants::Scope;
 
 /// Nothing that is answered is a page, but the files of the interface, which have headers of their own: a
 /// browser that is led here shows nothing, runs nothing and keeps nothing.
@@ -46,9 +48,11 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     ),
 ];
 
-/// The cookie that holds the key of a browser, and the header without which it does not count.
-pub(crate) const COOKIE: &str = "belljar";
+/// The header without which the cookie of a browser does not count.
 const MARK: &str = "x-belljar";
+
+/// The route of requests to ports of sessions, in metrics and logs.
+const PORT: &str = "port";
 
 /// Names that the service may be called by.
 #[derive(Clone, Debug)]
@@ -57,6 +61,8 @@ pub(crate) struct Hosts {
     all: Arc<[String]>,
     /// Those that the operator gave.
     given: Arc<[String]>,
+    /// Whether ports of sessions have names here.
+    ports: bool,
 }
 
 impl Hosts {
@@ -74,6 +80,15 @@ impl Hosts {
         Self {
             all: all.into(),
             given: given.into(),
+            ports: false,
+        }
+    }
+
+    /// With names of ports.
+    pub(crate) fn with_ports(self) -> Self {
+        Self {
+            ports: true,
+            ..self
         }
     }
 
@@ -112,7 +127,12 @@ pub(crate) async fn guard(
     let began = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let route = route.as_ref().map(MatchedPath::as_str);
+    let port = service.ports.as_ref().filter(|_| hosts.ports);
+    let port = port.and_then(|ports| Some((ports, ports.find(request.headers())?)));
+    let route = match &port {
+        Some(_) => Some(PORT),
+        None => route.as_ref().map(MatchedPath::as_str),
+    };
     let connection = request.extensions().get::<Arc<Connection>>();
     let client = connection.map(|connection| connection.client.to_string());
     // Empty fields are recorded when they become known.
@@ -127,6 +147,9 @@ pub(crate) async fn guard(
         let _ = span.set_parent(caller);
     }
     let mut response = async {
+        if let Some((ports, name)) = &port {
+            return ports::answer(&service, ports, name, request).await;
+        }
         match admit(request.headers(), &hosts) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
@@ -134,12 +157,14 @@ pub(crate) async fn guard(
     }
     .instrument(span.clone())
     .await;
-    let headers = response.headers_mut();
-    for (name, value) in HEADERS {
-        headers.entry(name).or_insert(value);
-    }
-    if let Ok(id) = HeaderValue::try_from(id) {
-        headers.insert("x-request-id", id);
+    if response.extensions().get::<FromGuest>().is_none() {
+        let headers = response.headers_mut();
+        for (name, value) in HEADERS {
+            headers.entry(name).or_insert(value);
+        }
+        if let Ok(id) = HeaderValue::try_from(id) {
+            headers.insert("x-request-id", id);
+        }
     }
     let status = response.status();
     let answered = Answered {
@@ -193,14 +218,14 @@ pub(crate) async fn authorize(
     next: Next,
 ) -> Response {
     let headers = request.headers();
-    let key = key_of(headers).or_else(|| key_of_protocols(headers));
+    let key = key_of(headers, service.cookie()).or_else(|| key_of_protocols(headers));
     let key = key.map(str::to_owned);
     let is_given = headers.contains_key(header::AUTHORIZATION);
     let key = match &service.demo {
         Some(demo) if !is_given => Ok(demo.clone()),
-        _ => find_key(&service, key).await,
+        _ => service.find_key(key).await,
     };
-    let caller = match key.and_then(|key| caller(key, scope_of(&request))) {
+    let caller = match key.and_then(|key| Caller::with_scope(key, scope_of(&request))) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
@@ -221,47 +246,16 @@ pub(crate) async fn authorize(
 }
 
 /// The key that a request came with: in a header, or in the cookie of a browser that has logged in.
-fn key_of(headers: &HeaderMap) -> Option<&str> {
-    let mut given = headers.get_all(header::AUTHORIZATION).iter();
-    let value = match (given.next(), given.next()) {
-        (None, _) => return key_of_cookie(headers),
-        (Some(value), None) => value,
-        (Some(_), Some(_)) => return None,
-    };
-    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
-}
-
-/// A browser sends cookies with whatever a page makes it ask for; the header that is asked for besides, only
-/// with what a page of ours asks for.
-fn key_of_cookie(headers: &HeaderMap) -> Option<&str> {
+fn key_of<'a>(headers: &'a HeaderMap, cookie: &str) -> Option<&'a str> {
+    if headers.contains_key(header::AUTHORIZATION) {
+        return bearer(headers);
+    }
+    // A browser sends cookies with whatever a page makes it ask for; the header that is asked for besides, only with what
+    // a page of ours asks for.
     if headers.get(MARK)? != "1" {
         return None;
     }
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let cookies = cookies.filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';'));
-    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
-}
-
-async fn find_key(service: &Service, key: Option<String>) -> Result<KeyInfo, Problem> {
-    let refused = || {
-        let detail = "send `Authorization: Bearer KEY` with a valid key";
-        Problem::new(Code::Unauthorized, detail)
-    };
-    let info = service.tenants.check(&key.ok_or_else(refused)?).await?;
-    info.ok_or_else(refused)
-}
-
-/// The caller, if the key has the needed scope.
-fn caller(key: KeyInfo, needed: Option<Scope>) -> Result<Caller, Problem> {
-    if let Some(needed) = needed
-        && !key.scopes.contains(&needed)
-    {
-        let detail = format!("the key lacks scope `{}`", needed.as_str());
-        return Err(Problem::new(Code::ScopeMissing, detail));
-    }
-    Ok(key.into())
+    cookies(headers, cookie).next()
 }
 
 /// The scope that a route needs; an unknown route needs none.

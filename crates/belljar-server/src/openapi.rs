@@ -28,6 +28,7 @@ use crate::problem::ProblemBody;
         (name = "commands", description = "Programs that run in a session beside its cells."),
         (name = "checkpoints", description = "Checkpoints and forks of a live session."),
         (name = "snapshots", description = "Snapshots of sessions; hibernating and waking."),
+        (name = "ports", description = "Programs of a session that listen, on host names of their own."),
         (name = "files", description = "Files of a session's workspace."),
         (name = "runs", description = "Agents that work on a task, each in its own session."),
         (name = "keys", description = "The key of the client; login of browsers.")

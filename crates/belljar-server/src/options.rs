@@ -22,6 +22,8 @@ pub struct ServerOptions {
     pub environments: Vec<Engine>,
     /// Host names of the service besides the listening address: what a reverse proxy passes on as `Host`.
     pub hosts: Vec<String>,
+    /// Domain below which ports of sessions have their names, `PORT-SESSION.DOMAIN`; none by default, and no ports.
+    pub ports_domain: Option<String>,
     /// TLS certificate of the public listener, which speaks plain HTTP without one; and of the admin
     /// listener, unless that is on loopback.
     pub tls: Option<Arc<Tls>>,
@@ -128,6 +130,7 @@ impl Default for ServerOptions {
             allow: Vec::new(),
             environments: Vec::new(),
             hosts: Vec::new(),
+            ports_domain: None,
             tls: None,
             insecure_admin: false,
             max_sessions: 1000,

@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use belljar_journal::StorageFault;
 use belljar_sandbox::{
-    BeneathError, Capability, DiskFull, Error, PackageError, SnapshotError, Unsupported,
+    BeneathError, Capability, DiskFull, Error, PackageError, PortError, SnapshotError, Unsupported,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -86,6 +86,7 @@ codes! {
     VariableRefused "variable_refused" BAD_REQUEST never "The environment variable or secret is refused";
     PackageNotAllowed "package_not_allowed" BAD_REQUEST never "The package policy does not allow this package";
     MountNotOffered "mount_not_offered" BAD_REQUEST never "The service does not offer this directory";
+    PortNotOffered "port_not_offered" BAD_REQUEST never "The service does not offer this port";
     EnvironmentNotOffered "environment_not_offered" BAD_REQUEST never "The service does not offer this environment";
     ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not offer this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
@@ -124,6 +125,7 @@ codes! {
     TooManyCells "too_many_cells" TOO_MANY_REQUESTS again "Too many concurrent cells for this tenant";
     TooManyCommands "too_many_commands" TOO_MANY_REQUESTS again "Too many running commands for this tenant";
     TooManyStreams "too_many_streams" TOO_MANY_REQUESTS again "Too many open streams for this tenant";
+    TooManyConnections "too_many_connections" TOO_MANY_REQUESTS again "Too many connections to ports of this session";
     TooManyTransfers "too_many_transfers" TOO_MANY_REQUESTS again "Too many concurrent transfers for this \
      tenant";
     TooManyRequests "too_many_requests" TOO_MANY_REQUESTS again "Too many concurrent requests for this tenant";
@@ -137,6 +139,9 @@ codes! {
     SessionNotStarted "session_not_started" SERVICE_UNAVAILABLE again "The session cannot be started";
     StorageFull "storage_full" INSUFFICIENT_STORAGE again "The disk of the service is full";
     StorageFailed "storage_failed" SERVICE_UNAVAILABLE again "The service cannot write to its disk";
+    PortClosed "port_closed" BAD_GATEWAY again "Nothing listens on this port of the session";
+    PortFailed "port_failed" BAD_GATEWAY never "The program on this port sent no valid response";
+    PortTimeout "port_timeout" GATEWAY_TIMEOUT again "The program on this port did not respond in time";
     Internal "internal" INTERNAL_SERVER_ERROR never "Internal error of the service";
 }
 
@@ -318,6 +323,8 @@ impl From<Error> for Problem {
             | Error::Unsupported(Unsupported(Capability::Checkpoints)) => Code::NotCheckpointed,
             Error::Unsupported(Unsupported(Capability::Forks)) => Code::NotForked,
             Error::NotHibernated(_) => Code::NotHibernated,
+            Error::Unsupported(Unsupported(Capability::Ports)) => Code::PortNotOffered,
+            Error::Port(error) => port(*error),
             Error::Command(why) => return Self::new(Code::CommandRefused, why),
             Error::Unresponsive => Code::SessionUnresponsive,
             Error::NoCall { .. } => Code::NoQuestion,
@@ -357,6 +364,15 @@ impl From<Error> for Problem {
         };
         tracing::debug!(%error, "request refused");
         Self::new(code, detail)
+    }
+}
+
+fn port(error: PortError) -> Code {
+    match error {
+        PortError::Refused(_) => Code::PortClosed,
+        PortError::Unanswered(_) => Code::PortTimeout,
+        PortError::TooMany { .. } => Code::TooManyConnections,
+        _ => Code::PortNotOffered,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::error::ServerError;
 use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
+use crate::port_access::Ports;
 use crate::service::{Service, hibernated, spool};
 use crate::tenants::{Act, KeyInfo, SERVICE, Scope, TenantName, Tenants, TenantsError};
 
@@ -55,6 +56,7 @@ impl Server {
             return Err(ServerError::NoKey);
         }
         belljar_sandbox::AllowList::parse(&options.allow)?;
+        let ports = Ports::new(&options)?;
         let spool = spool(data);
         let failed = |source| ServerError::Io {
             path: data.to_owned(),
@@ -71,7 +73,7 @@ impl Server {
         }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
-        let service = Service::new(engine, tenants, options, demo, (node, data), lock);
+        let service = Service::new(engine, tenants, options, demo, ports, (node, data), lock);
         service.read_accounts().await?;
         service.take_over_sessions().await?;
         Ok(Self { service })
@@ -103,7 +105,7 @@ impl Server {
             None => None,
         };
         let hosts = Hosts::new(listener.local_addr()?.ip(), &self.service.options.hosts);
-        let router = api::router(&self.service, hosts);
+        let router = api::router(&self.service, hosts.with_ports());
         let token = CancellationToken::new();
         let mut serving = vec![tokio::spawn(connection::serve(
             listener,

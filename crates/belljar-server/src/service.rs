@@ -13,11 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::accounts::today;
 use crate::admission::Admission;
+use crate::credentials::{COOKIE, HOST_COOKIE};
 use crate::idempotency::Idempotency;
 use crate::logins::Logins;
 use crate::mcp::Mcp;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
+use crate::port_access::Ports;
 use crate::problem::{Code, Problem};
 use crate::runs::Runs;
 use crate::sessions::Sessions;
@@ -40,6 +42,8 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     /// Wrong keys that were given to log in.
     pub(crate) logins: Logins,
+    /// Ports of sessions, if they are offered.
+    pub(crate) ports: Option<Ports>,
     /// The caller of requests without a key, in demo mode.
     pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
@@ -61,6 +65,7 @@ impl Service {
         tenants: Tenants,
         options: ServerOptions,
         demo: Option<KeyInfo>,
+        ports: Option<Ports>,
         (node, data): (String, &Path),
         lock: File,
     ) -> Arc<Self> {
@@ -85,6 +90,7 @@ impl Service {
             mcp: Mcp::default(),
             metrics: Metrics::default(),
             logins: Logins::default(),
+            ports,
             demo,
             spool: spool(data),
             hibernated: hibernated(data),
@@ -165,6 +171,24 @@ impl Service {
         }
     }
 
+    /// The key with this text.
+    pub(crate) async fn find_key(&self, key: Option<String>) -> Result<KeyInfo, Problem> {
+        let refused = || {
+            let detail = "send `Authorization: Bearer KEY` with a valid key";
+            Problem::new(Code::Unauthorized, detail)
+        };
+        let info = self.tenants.check(&key.ok_or_else(refused)?).await?;
+        info.ok_or_else(refused)
+    }
+
+    /// The name of the cookie that holds the key of a browser.
+    pub(crate) fn cookie(&self) -> &'static str {
+        match &self.ports {
+            Some(ports) if ports.share_cookies() => HOST_COOKIE,
+            _ => COOKIE,
+        }
+    }
+
     /// Takes no more work.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
@@ -192,6 +216,19 @@ pub(crate) struct Caller {
     /// Of the key.
     pub(crate) prefix: String,
     pub(crate) scopes: Vec<Scope>,
+}
+
+impl Caller {
+    /// The caller, if the key has the needed scope.
+    pub(crate) fn with_scope(key: KeyInfo, needed: Option<Scope>) -> Result<Self, Problem> {
+        if let Some(needed) = needed
+            && !key.scopes.contains(&needed)
+        {
+            let detail = format!("the key lacks scope `{}`", needed.as_str());
+            return Err(Problem::new(Code::ScopeMissing, detail));
+        }
+        Ok(key.into())
+    }
 }
 
 impl From<KeyInfo> for Caller {

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
@@ -100,12 +101,14 @@ fn serve(host: &Channel) -> io::Result<()> {
                     host.send(&InitEvent::Namespaces, &descriptors)?;
                 }
                 Some((InitTask::Temporary, reply)) => {
-                    let directory = open_directory("/tmp").ok();
-                    let descriptors: Vec<_> = directory.iter().map(AsFd::as_fd).collect();
-                    // Whoever asked may have gone.
-                    let _ = reply.into_iter().next().map(|reply| {
-                        Channel::from(reply).send(&InitEvent::Temporary, &descriptors)
-                    });
+                    send_reply(
+                        reply,
+                        &InitEvent::Temporary,
+                        open_directory("/tmp").ok().as_ref(),
+                    );
+                }
+                Some((InitTask::Socket, reply)) => {
+                    send_reply(reply, &InitEvent::Socket, make_socket().ok().as_ref());
                 }
                 None => return Ok(()),
             }
@@ -116,6 +119,20 @@ fn serve(host: &Channel) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Sends a descriptor on the channel that a request carried. Whoever asked may have gone.
+fn send_reply(reply: Vec<OwnedFd>, event: &InitEvent, descriptor: Option<&OwnedFd>) {
+    if let Some(reply) = reply.into_iter().next() {
+        let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
+        let _ = Channel::from(reply).send(event, &descriptors);
+    }
+}
+
+/// A socket belongs to the network namespace that it was made in, whoever connects it.
+fn make_socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
 }
 
 fn open_directory(path: &str) -> rustix::io::Result<OwnedFd> {

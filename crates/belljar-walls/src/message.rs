@@ -116,6 +116,8 @@ pub enum InitTask {
     Namespaces,
     /// Send the session's `/tmp`, on the channel that the message carries: who asks may be no task.
     Temporary,
+    /// Send a TCP socket of the session's network namespace, not connected, on the channel that the message carries.
+    Socket,
 }
 
 /// Reports of an init.
@@ -140,6 +142,8 @@ pub enum InitEvent {
     Namespaces,
     /// The session's `/tmp`: carries it, or nothing if it can't be opened.
     Temporary,
+    /// A socket: carries it, or nothing if it can't be made.
+    Socket,
 }
 
 /// Reports of the spawner and the inits to the host.

@@ -50,6 +50,9 @@ pub(crate) struct ServeArgs {
     /// Host name that clients use, such as a proxy's (repeatable)
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
+    /// Domain below which ports of sessions are reached, `PORT-SESSION.DOMAIN` [default: no ports]
+    #[arg(long, value_name = "DOMAIN")]
+    ports_domain: Option<String>,
     /// TLS certificate chain (PEM), reloaded when it changes [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -124,6 +127,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         insecure_admin: args.insecure_admin,
         allow: args.session.allowed().to_vec(),
         hosts: args.host,
+        ports_domain: args.ports_domain,
         max_sessions: args.max_sessions as usize,
         tenant_sessions: args.tenant_sessions as usize,
         drain: Duration::from_secs(args.drain),

@@ -107,7 +107,7 @@ def test_streaming(service: Service, tmp_path: Path) -> None:
 DOCS = ROOT.parent.parent / "docs"
 PAGES = [
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("sdk", "commands", "tutorial-team-service", "tutorial-embedding")),
+    *(DOCS / f"{name}.md" for name in ("sdk", "commands", "ports", "tutorial-team-service", "tutorial-embedding")),
 ]
 
 

@@ -22,6 +22,7 @@ use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::Checkpoints;
 use crate::session::commands::list::Commands;
+use crate::session::connections::Connections;
 use crate::session::guest::Guest;
 use crate::session::network::Proxy;
 use crate::session::packages::Packages;
@@ -47,6 +48,8 @@ pub(crate) struct SessionHandle {
     /// Its `/tmp`, once it was reached from outside.
     pub(crate) temporary: OnceLock<Workspace>,
     pub(crate) watches: Watches,
+    /// To its ports.
+    pub(crate) connections: Connections,
     /// None where there are no walls.
     pub(crate) namespace_group: Option<Arc<NamespaceGroup>>,
     pub(crate) interpreter: Mutex<Arc<Process>>,

@@ -14,6 +14,7 @@ use crate::buffers::Share;
 use crate::error::Error;
 use crate::options::{Checkpoints, SessionOptions};
 use crate::session::commands::list::Commands;
+use crate::session::connections::Connections;
 use crate::session::guest::Guest;
 use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::network::{Network, Proxy};
@@ -89,6 +90,7 @@ pub(crate) async fn start(
             workspace: Workspace::new(workspace, &warm),
             temporary: OnceLock::new(),
             watches: Watches::default(),
+            connections: Connections::default(),
             namespace_group,
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

@@ -21,6 +21,7 @@ use crate::capabilities::Capability;
 use crate::error::Error;
 use crate::lock::lock;
 use crate::session::commands::list::Commands;
+use crate::session::connections::Connections;
 use crate::session::guest::{Guest, GuestError, WaitingCall};
 use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::network::Proxy;
@@ -310,6 +311,7 @@ impl Beginning {
             workspace: Workspace::new(workspace, &self.warm),
             temporary: OnceLock::new(),
             watches: Watches::default(),
+            connections: Connections::default(),
             namespace_group: Some(Arc::clone(namespace_group)),
             interpreter: Mutex::new(Arc::new(interpreter)),
             interrupts,

@@ -331,10 +331,8 @@ impl Lifecycle {
         let mut guest = guest.lock_owned().await;
         handle.check()?;
         let used = guest.used.elapsed();
-        let idle_time = handle
-            .commands
-            .idle_time()
-            .map_or(used, |time| time.min(used));
+        let others = [handle.commands.idle_time(), handle.connections.idle_time()];
+        let idle_time = others.into_iter().flatten().fold(used, Duration::min);
         if idle.is_some_and(|idle| idle_time < idle) {
             return Err(Error::Busy);
         }

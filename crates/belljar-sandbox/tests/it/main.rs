@@ -22,6 +22,7 @@ mod limits;
 mod outcomes;
 mod packages;
 mod packages_hostile;
+mod ports;
 mod posture;
 mod previews;
 mod reference;

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::run_views::budget_schema;
+use crate::credentials::HOST_COOKIE;
 use crate::demo::{self, ExampleView};
-use crate::guard::COOKIE;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 
@@ -36,7 +36,7 @@ pub(super) struct LogIn {
 #[utoipa::path(
     post, path = "/login", tag = "keys", operation_id = "log_in", security(()),
     request_body = LogIn,
-    responses((status = 204, description = "The key is valid, and is in the cookie `belljar`."))
+    responses((status = 204, description = "The key is valid, and is in the cookie `belljar`, or `__Host-belljar` on a service with a domain for ports."))
 )]
 pub(super) async fn log_in(
     State(service): State<Arc<Service>>,
@@ -53,7 +53,7 @@ pub(super) async fn log_in(
         .map_err(|error| Problem::new(Code::BadBody, error.to_string()))?;
     service.logins.check(&service.tenants, &asked.key).await?;
     // A key that is good has letters, digits and `_` alone.
-    Ok(with_cookie(&asked.key, "", &headers))
+    Ok(with_cookie(&service, &asked.key, "", &headers))
 }
 
 /// Logs a browser out: deletes the cookie.
@@ -61,19 +61,20 @@ pub(super) async fn log_in(
     post, path = "/logout", tag = "keys", operation_id = "log_out", security(()),
     responses((status = 204, description = "The cookie is deleted."))
 )]
-pub(super) async fn log_out(headers: HeaderMap) -> Response {
-    with_cookie("", "; Max-Age=0", &headers)
+pub(super) async fn log_out(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    with_cookie(&service, "", "; Max-Age=0", &headers)
 }
 
 /// Without `Path`, a cookie is for the directory of the requested path: behind a proxy, for paths
-/// below its prefix.
-fn with_cookie(value: &str, more: &str, headers: &HeaderMap) -> Response {
-    let secure = if is_encrypted(headers) {
-        "; Secure"
-    } else {
-        ""
+/// below its prefix. One that only its own host can set has no choice.
+fn with_cookie(service: &Service, value: &str, more: &str, headers: &HeaderMap) -> Response {
+    let name = service.cookie();
+    let secure = match name {
+        HOST_COOKIE => "; Path=/; Secure",
+        _ if is_encrypted(headers) => "; Secure",
+        _ => "",
     };
-    let cookie = format!("{COOKIE}={value}; HttpOnly; SameSite=Strict{secure}{more}");
+    let cookie = format!("{name}={value}; HttpOnly; SameSite=Strict{secure}{more}");
     let mut response = StatusCode::NO_CONTENT.into_response();
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);

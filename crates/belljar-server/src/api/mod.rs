@@ -9,6 +9,7 @@ mod files;
 mod lease;
 mod login;
 mod mcp;
+mod ports;
 mod run_create;
 mod run_views;
 mod runs;
@@ -59,6 +60,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(commands::signal))
         .routes(routes!(commands::resize))
         .routes(routes!(terminal::open))
+        .routes(routes!(ports::open))
         .routes(routes!(checkpoints::list, checkpoints::create))
         .routes(routes!(checkpoints::forget))
         .routes(routes!(checkpoints::restore))

@@ -377,6 +377,12 @@ impl Tenants {
         Ok(Some(known.info))
     }
 
+    /// The key with this prefix, if it is good.
+    pub(crate) async fn find_valid(&self, prefix: &str) -> Result<Option<KeyInfo>, TenantsError> {
+        let known = self.look_up(prefix).await?;
+        Ok(known.map(|known| known.info).filter(KeyInfo::is_valid))
+    }
+
     /// Whether a key that was good is still good.
     pub(crate) async fn is_valid(&self, prefix: &str) -> bool {
         // Where nobody can tell, nobody is let in.

@@ -39,6 +39,10 @@ mod mcp;
 mod mcp_client;
 mod mcp_messages;
 mod memory;
+#[path = "../it/port_client.rs"]
+#[allow(dead_code, reason = "the tests in `it` use more of it")]
+mod port_client;
+mod ports;
 #[path = "../../../belljar-sandbox/tests/attacks/record.rs"]
 mod record;
 mod secrets;

@@ -26,6 +26,8 @@ mod leases;
 mod mcp;
 mod mcp_client;
 mod metrics;
+mod port_client;
+mod ports;
 mod quotas;
 mod runs;
 mod sessions;

@@ -260,6 +260,27 @@ class AsyncSession:
         call = Call.change("POST", f"{self._path}/lease", json={"seconds": seconds, "then": then})
         return await self._ask(models.SessionView, call)
 
+    async def port(self, port: int) -> models.PortView:
+        """How to reach a program that listens on a port of the session, where the service offers ports: host name, URL,
+        token, and a link for a browser."""
+        return await self._ask(models.PortView, Call.change("POST", f"{self._path}/ports/{port}"))
+
+    async def fetch(
+        self,
+        port: int,
+        path: str = "/",
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        content: bytes | str | None = None,
+    ) -> httpx.Response:
+        """Sends a request to a program that listens on a port of the session, and returns its response, whatever its
+        status is. Needs no DNS: the request goes to the address of the service. The response is untrusted."""
+        view = await self.port(port)
+        url = httpx.URL(self._client._access.url).join(path)
+        passed = {**(headers or {}), "Host": view.host, "X-Belljar-Port-Token": view.token}
+        return await self._client._http.request(method, url, headers=passed, content=content, timeout=_core.SILENCE + 5)
+
     async def run(
         self,
         code: str,

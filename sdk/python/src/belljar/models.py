@@ -1244,6 +1244,28 @@ Policy = Annotated[Literal["never", "risky", "always"], _Word]
 """When approval is needed, from the weakest to the strictest."""
 
 
+class PortView(Model):
+    """How a port of a session is reached."""
+
+    host: str
+    """Host name of this port alone, with the port of the service if it has one."""
+
+    link: str
+    """URL for a browser: sets a cookie of this host name and opens the port."""
+
+    link_ends_at: int
+    """When the link ends, in seconds since 1970."""
+
+    token: str
+    """Token for the header `X-Belljar-Port-Token`, valid for this port."""
+
+    token_ends_at: int
+    """When the token ends, in seconds since 1970."""
+
+    url: str
+    """URL of the port, for requests with a credential."""
+
+
 Quota = Annotated[Literal["sessions", "runs", "creates_per_second", "requests_per_second", "memory_bytes", "disk_bytes", "cpu_ms", "output_bytes", "egress_bytes", "events", "tokens", "money_micros"], _Word]
 """A quota of a tenant."""
 

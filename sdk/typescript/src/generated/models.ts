@@ -1416,6 +1416,27 @@ export interface components {
          * @enum {string}
          */
         PolicyAsked: "never" | "risky" | "always";
+        /** @description How a port of a session is reached. */
+        PortView: {
+            /** @description Host name of this port alone, with the port of the service if it has one. */
+            host: string;
+            /** @description URL for a browser: sets a cookie of this host name and opens the port. */
+            link: string;
+            /**
+             * Format: int64
+             * @description When the link ends, in seconds since 1970.
+             */
+            linkEndsAt: number;
+            /** @description Token for the header `X-Belljar-Port-Token`, valid for this port. */
+            token: string;
+            /**
+             * Format: int64
+             * @description When the token ends, in seconds since 1970.
+             */
+            tokenEndsAt: number;
+            /** @description URL of the port, for requests with a credential. */
+            url: string;
+        };
         /** @description A problem in a response (RFC 9457). */
         Problem: {
             /** @description Stable code of a problem. */
@@ -2432,6 +2453,7 @@ export type Parent = components['schemas']['Parent'];
 export type ParentView = components['schemas']['ParentView'];
 export type Policy = components['schemas']['Policy'];
 export type PolicyAsked = components['schemas']['PolicyAsked'];
+export type PortView = components['schemas']['PortView'];
 export type Problem = components['schemas']['Problem'];
 export type Quota = components['schemas']['Quota'];
 export type QuotaUse = components['schemas']['QuotaUse'];

@@ -795,6 +795,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/ports/{port}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Returns URL, token and link of a port of a session, whether or not a program listens there yet.
+         * @description Requests to the URL need the key (`Authorization: Bearer KEY`), the token, or the cookie of the link.
+         */
+        post: operations["open_port"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/rename": {
         parameters: {
             query?: never;
@@ -2331,6 +2351,27 @@ export interface components {
          * @enum {string}
          */
         PolicyAsked: "never" | "risky" | "always";
+        /** @description How a port of a session is reached. */
+        PortView: {
+            /** @description Host name of this port alone, with the port of the service if it has one. */
+            host: string;
+            /** @description URL for a browser: sets a cookie of this host name and opens the port. */
+            link: string;
+            /**
+             * Format: int64
+             * @description When the link ends, in seconds since 1970.
+             */
+            link_ends_at: number;
+            /** @description Token for the header `X-Belljar-Port-Token`, valid for this port. */
+            token: string;
+            /**
+             * Format: int64
+             * @description When the token ends, in seconds since 1970.
+             */
+            token_ends_at: number;
+            /** @description URL of the port, for requests with a credential. */
+            url: string;
+        };
         /** @description A problem in a response (RFC 9457). */
         Problem: {
             /** @description Stable code of a problem. */
@@ -3266,7 +3307,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key is valid, and is in the cookie `belljar`. */
+            /** @description The key is valid, and is in the cookie `belljar`, or `__Host-belljar` on a service with a domain for ports. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5325,6 +5366,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Manifest"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    open_port: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The port, from 1024 on. */
+                port: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How to reach it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortView"];
                 };
             };
             /** @description A problem. */
