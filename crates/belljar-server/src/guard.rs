@@ -19,7 +19,7 @@ use crate::metrics::Answered;
 use crate::node::random_hex;
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
-use crate::requests::{MCP, key_of_protocols};
+use crate::requests::{MCP, is_name_of, key_of_protocols};
 use crate::service::{Caller, Service};
 use crate::tenants::{KeyInfo, Scope};
 
@@ -57,6 +57,8 @@ pub(crate) struct Hosts {
     all: Arc<[String]>,
     /// Those that the operator gave.
     given: Arc<[String]>,
+    /// The domain whose names are those of sandboxes.
+    domain: Option<String>,
 }
 
 impl Hosts {
@@ -74,13 +76,21 @@ impl Hosts {
         Self {
             all: all.into(),
             given: given.into(),
+            domain: None,
         }
+    }
+
+    /// The same with all names of a domain.
+    pub(crate) fn with_domain(self, domain: Option<&str>) -> Self {
+        let domain = domain.map(str::to_owned);
+        Self { domain, ..self }
     }
 
     /// Whether a `Host` is one of them, with whatever port: a page of another name that is led to this
     /// address can't talk to it.
     fn has(&self, host: &str) -> bool {
-        is_among(&self.all, host)
+        let domain = self.domain.as_deref();
+        is_among(&self.all, host) || domain.is_some_and(|domain| is_name_of(host, domain))
     }
 
     /// Whether a page of this origin is one of ours: of the very service that is called, or of a name that
@@ -189,7 +199,7 @@ fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
 /// Lets nobody pass without a key, and tells what the tenant may still do.
 pub(crate) async fn authorize(
     State(service): State<Arc<Service>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     let headers = request.headers();
@@ -200,10 +210,19 @@ pub(crate) async fn authorize(
         Some(demo) if !is_given => Ok(demo.clone()),
         _ => find_key(&service, key).await,
     };
-    let caller = match key.and_then(|key| caller(key, scope_of(&request))) {
-        Ok(caller) => caller,
-        Err(problem) => return problem.into_response(),
-    };
+    match key.and_then(|key| caller(key, scope_of(&request))) {
+        Ok(caller) => serve_caller(&service, caller, request, next).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Answers a request of this caller.
+pub(crate) async fn serve_caller(
+    service: &Service,
+    caller: Caller,
+    mut request: Request,
+    next: Next,
+) -> Response {
     // The key itself is a secret; its prefix names it.
     let span = tracing::Span::current();
     span.record("tenant", caller.tenant.as_str());
@@ -244,7 +263,7 @@ fn key_of_cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
-async fn find_key(service: &Service, key: Option<String>) -> Result<KeyInfo, Problem> {
+pub(crate) async fn find_key(service: &Service, key: Option<String>) -> Result<KeyInfo, Problem> {
     let refused = || {
         let detail = "send `Authorization: Bearer KEY` with a valid key";
         Problem::new(Code::Unauthorized, detail)
@@ -254,7 +273,7 @@ async fn find_key(service: &Service, key: Option<String>) -> Result<KeyInfo, Pro
 }
 
 /// The caller, if the key has the needed scope.
-fn caller(key: KeyInfo, needed: Option<Scope>) -> Result<Caller, Problem> {
+pub(crate) fn caller(key: KeyInfo, needed: Option<Scope>) -> Result<Caller, Problem> {
     if let Some(needed) = needed
         && !key.scopes.contains(&needed)
     {

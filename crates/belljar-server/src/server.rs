@@ -21,6 +21,7 @@ use crate::error::ServerError;
 use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
+use crate::sandbox_tokens::SandboxTokens;
 use crate::service::{Service, hibernated, spool};
 use crate::tenants::{Act, KeyInfo, SERVICE, Scope, TenantName, Tenants, TenantsError};
 
@@ -71,7 +72,9 @@ impl Server {
         }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
-        let service = Service::new(engine, tenants, options, demo, (node, data), lock);
+        let tokens = options.e2b.then(|| SandboxTokens::open(data)).transpose();
+        let tokens = tokens.map_err(failed)?;
+        let service = Service::new(engine, tenants, options, demo, tokens, (node, data), lock);
         service.read_accounts().await?;
         service.take_over_sessions().await?;
         Ok(Self { service })
@@ -102,7 +105,9 @@ impl Server {
             }
             None => None,
         };
-        let hosts = Hosts::new(listener.local_addr()?.ip(), &self.service.options.hosts);
+        let options = &self.service.options;
+        let hosts = Hosts::new(listener.local_addr()?.ip(), &options.hosts)
+            .with_domain(options.e2b_domain.as_deref());
         let router = api::router(&self.service, hosts);
         let token = CancellationToken::new();
         let mut serving = vec![tokio::spawn(connection::serve(

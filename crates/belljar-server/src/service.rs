@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::problem::{Code, Problem};
 use crate::runs::Runs;
+use crate::sandbox_tokens::SandboxTokens;
 use crate::sessions::Sessions;
 use crate::start_queue::StartQueue;
 use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
@@ -40,6 +41,8 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     /// Wrong keys that were given to log in.
     pub(crate) logins: Logins,
+    /// Tokens of sandboxes, where the wire of E2B's SDKs is answered.
+    pub(crate) tokens: Option<SandboxTokens>,
     /// The caller of requests without a key, in demo mode.
     pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
@@ -61,6 +64,7 @@ impl Service {
         tenants: Tenants,
         options: ServerOptions,
         demo: Option<KeyInfo>,
+        tokens: Option<SandboxTokens>,
         (node, data): (String, &Path),
         lock: File,
     ) -> Arc<Self> {
@@ -85,6 +89,7 @@ impl Service {
             mcp: Mcp::default(),
             metrics: Metrics::default(),
             logins: Logins::default(),
+            tokens,
             demo,
             spool: spool(data),
             hibernated: hibernated(data),
