@@ -43,7 +43,7 @@ try {
 
   const url = await sandbox.downloadUrl("a.txt");
   assert.equal(await (await fetch(url)).text(), "text é");
-  await assert.rejects(sandbox.createCodeContext(), /one context/);
+  await assert.rejects(sandbox.createCodeContext(), /501/);
   await sandbox.pause();
   const again = await Sandbox.connect(sandbox.sandboxId);
   assert.equal((await again.runCode("_ = 1\n'awake'")).text, "awake");

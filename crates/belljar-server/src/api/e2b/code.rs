@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::contexts;
-use super::control::moment;
+use super::sandbox::moment;
 use crate::api::cells::begin_cell;
 use crate::body::Json;
 use crate::cell_record::{CellEnd, CellRecord, Position};

@@ -14,8 +14,8 @@ use multer::Multipart;
 use serde::{Deserialize, Serialize};
 use tokio_util::io::ReaderStream;
 
+use super::errors::not_supported;
 use super::filesystem::{absolute, status};
-use super::not_supported;
 use super::rpc::bad;
 use crate::api::files::{Spooled, attachment, awake, check, in_background, with_files};
 use crate::body::{Query, Upload};

@@ -3,7 +3,8 @@
 use axum::Json as JsonResponse;
 use serde::{Deserialize, Serialize};
 
-use super::{HOME, not_supported};
+use super::errors::not_supported;
+use super::filesystem::HOME;
 use crate::body::{Json, Named};
 use crate::problem::{Code, Problem};
 

@@ -6,39 +6,36 @@ use std::time::{Duration, SystemTime};
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use belljar_sandbox::SecretGrant;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::access::is_paused;
-use super::{ENVD_VERSION, LEASE, not_supported};
+use super::errors::not_supported;
+use super::sandbox::{SandboxDetails, SandboxView, access, find, moment, take_over, view};
 use crate::api::checkpoints::fork_entry;
 use crate::api::files::{awake, with_files};
 use crate::api::sessions::{self, CreateSession, in_use, seconds};
 use crate::api::snapshots::hibernate_entry;
 use crate::api::variables::VariablesAsked;
-use crate::body::{Json, Named, Query};
-use crate::label::{LabelChange, LabelFilter, LeaseEnd, SandboxLabel};
+use crate::body::{Json, Named};
+use crate::label::{LabelChange, LeaseEnd, SandboxLabel};
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::SessionEntry;
 
 /// Templates that are the service's first environment.
 const DEFAULT_TEMPLATES: [&str; 3] = ["base", "code-interpreter-v1", "default"];
 
+/// Seconds of a lease that the client does not name.
+const LEASE: u64 = 300;
+
 /// Seconds of the lease of a fork that names none.
 const FORK_LEASE: u64 = 15;
 
-/// The end of a sandbox without a lease, from now.
-const A_YEAR: Duration = Duration::from_hours(365 * 24);
-
 /// How long the CPU time of a sandbox is looked at.
 const SAMPLE: Duration = Duration::from_millis(100);
-
-/// Default and maximum number of sandboxes of a page.
-const PAGE: usize = 100;
 
 /// A sandbox to start. Fields that would change nothing here are ignored.
 #[derive(Deserialize)]
@@ -87,62 +84,6 @@ pub(super) struct LeaseAsked {
 pub(super) struct ForkAsked {
     count: Option<u32>,
     timeout: Option<u64>,
-}
-
-/// A sandbox, for the client that may use it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SandboxAccess {
-    #[serde(rename = "templateID")]
-    template_id: String,
-    #[serde(rename = "sandboxID")]
-    sandbox_id: String,
-    #[serde(rename = "clientID")]
-    client_id: &'static str,
-    envd_version: &'static str,
-    envd_access_token: String,
-    traffic_access_token: String,
-    domain: Option<String>,
-}
-
-/// A sandbox, for its owner.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SandboxView {
-    #[serde(rename = "templateID")]
-    template_id: String,
-    #[serde(rename = "sandboxID")]
-    sandbox_id: String,
-    #[serde(rename = "clientID")]
-    client_id: &'static str,
-    started_at: String,
-    end_at: String,
-    cpu_count: u64,
-    #[serde(rename = "memoryMB")]
-    memory_mb: u64,
-    #[serde(rename = "diskSizeMB")]
-    disk_size_mb: u64,
-    state: &'static str,
-    envd_version: &'static str,
-    metadata: BTreeMap<String, String>,
-    #[serde(flatten)]
-    details: Option<SandboxDetails>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SandboxDetails {
-    envd_access_token: String,
-    domain: Option<String>,
-    allow_internet_access: bool,
-    lifecycle: Value,
-}
-
-/// A moment as this wire has it.
-pub(super) fn moment(time: SystemTime) -> String {
-    let time = time::OffsetDateTime::from(time);
-    let text = time.format(&time::format_description::well_known::Rfc3339);
-    text.unwrap_or_default()
 }
 
 impl NewSandbox {
@@ -235,103 +176,6 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, access).into_response())
 }
 
-/// Lists the sandboxes of a tenant, a page at a time.
-pub(super) async fn list(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Query(asked): Query<Vec<(String, String)>>,
-) -> Result<Response, Problem> {
-    let asked = ListAsked::new(asked)?;
-    let all = service
-        .sessions
-        .list(&caller.tenant, &LabelFilter::default(), 0, usize::MAX);
-    let mut found: Vec<_> = all.into_iter().filter(|entry| asked.wants(entry)).collect();
-    if asked.newest_first {
-        found.reverse();
-    }
-    let more = found.len() > asked.limit;
-    found.truncate(asked.limit);
-    let next = found.last().filter(|_| more).map(|entry| entry.number);
-    let views: Result<Vec<_>, _> = found.iter().map(|entry| view(entry)).collect();
-    let mut response = JsonResponse(views?).into_response();
-    if let Some(next) = next {
-        let next = HeaderValue::from(next);
-        response.headers_mut().insert("x-next-token", next);
-    }
-    Ok(response)
-}
-
-/// Which sandboxes of a list a client wants.
-struct ListAsked {
-    limit: usize,
-    /// The number of the last sandbox of the page before.
-    after: Option<u64>,
-    newest_first: bool,
-    states: Vec<String>,
-    template: Option<String>,
-    metadata: BTreeMap<String, String>,
-}
-
-impl ListAsked {
-    fn new(pairs: Vec<(String, String)>) -> Result<Self, Problem> {
-        let bad = |name: &str| Problem::new(Code::BadQuery, format!("`{name}` is not valid"));
-        let mut asked = Self {
-            limit: PAGE,
-            after: None,
-            newest_first: true,
-            states: Vec::new(),
-            template: None,
-            metadata: BTreeMap::new(),
-        };
-        for (name, value) in pairs {
-            match name.as_str() {
-                "limit" => {
-                    let limit: usize = value.parse().map_err(|_| bad("limit"))?;
-                    asked.limit = limit.clamp(1, PAGE);
-                }
-                "nextToken" => {
-                    asked.after = Some(value.parse().map_err(|_| bad("nextToken"))?);
-                }
-                "order" => asked.newest_first = value != "asc",
-                "state" => asked.states.extend(value.split(',').map(str::to_owned)),
-                "template" => asked.template = Some(value),
-                "metadata" => {
-                    let query = format!("/?{value}").parse().map_err(|_| bad("metadata"))?;
-                    let pairs = axum::extract::Query::try_from_uri(&query);
-                    asked.metadata = pairs.map_err(|_| bad("metadata"))?.0;
-                }
-                other => {
-                    let detail = format!("a list cannot be filtered by `{}`", other.escape_debug());
-                    return Err(not_supported(detail));
-                }
-            }
-        }
-        Ok(asked)
-    }
-
-    fn wants(&self, entry: &SessionEntry) -> bool {
-        let label = entry.label();
-        let Some(sandbox) = &label.sandbox else {
-            return false;
-        };
-        let in_page = match self.after {
-            None => true,
-            Some(after) if self.newest_first => entry.number < after,
-            Some(after) => entry.number > after,
-        };
-        let has = |(name, value): (&String, &String)| label.metadata.get(name) == Some(value);
-        let state = state(entry);
-        entry.session().is_ok()
-            && in_page
-            && (self.states.is_empty() || self.states.iter().any(|one| one == state))
-            && self
-                .template
-                .as_ref()
-                .is_none_or(|one| *one == sandbox.template)
-            && self.metadata.iter().all(has)
-    }
-}
-
 /// Shows a sandbox.
 pub(super) async fn show(
     State(service): State<Arc<Service>>,
@@ -354,7 +198,7 @@ pub(super) async fn show(
     };
     let view = SandboxView {
         details: Some(details),
-        ..view(&entry)?
+        ..view(&entry)
     };
     let view = serde_json::to_value(view);
     view.map(JsonResponse)
@@ -527,89 +371,4 @@ pub(super) async fn network(
     find(&service, &caller, &id)?;
     let detail = "the network of a sandbox cannot change; set `network` or `allow_internet_access` when it is created";
     Err(not_supported(detail))
-}
-
-/// A sandbox of this tenant. That of another, and a session that is none, are as one that is not there.
-fn find(service: &Service, caller: &Caller, id: &str) -> Result<Arc<SessionEntry>, Problem> {
-    let found = service.sessions.find(&caller.tenant, id)?;
-    match found.session() {
-        Ok(_) if found.label().sandbox.is_some() => Ok(found),
-        Err(problem) if problem.code != Code::SessionEnded => Err(problem),
-        _ => {
-            let detail = format!("no sandbox has the id `{}`", id.escape_debug());
-            Err(Problem::new(Code::SessionNotFound, detail))
-        }
-    }
-}
-
-/// Gives a sandbox a lease, and its token to the key of this caller.
-fn take_over(
-    service: &Service,
-    entry: &SessionEntry,
-    caller: &Caller,
-    lease: Option<Duration>,
-) -> Result<(), Problem> {
-    let label = entry.label();
-    let change = LabelChange {
-        // No seconds would be no lease.
-        ttl_seconds: lease.map(|lease| lease.as_secs().max(1)),
-        then: label.then,
-        sandbox: label.sandbox.map(|sandbox| SandboxLabel {
-            key: caller.prefix.clone(),
-            ..sandbox
-        }),
-        ..LabelChange::default()
-    };
-    entry.relabel(change.within(service.options.max_lease)?)
-}
-
-fn access(service: &Service, entry: &SessionEntry) -> Result<SandboxAccess, Problem> {
-    let tokens = service.tokens.as_ref();
-    let tokens = tokens.ok_or_else(|| not_supported("the operator has not switched it on"))?;
-    let token = tokens.token(&entry.id);
-    Ok(SandboxAccess {
-        template_id: template(entry),
-        sandbox_id: entry.id.clone(),
-        client_id: "belljar",
-        envd_version: ENVD_VERSION,
-        envd_access_token: token.clone(),
-        traffic_access_token: token,
-        domain: service.options.e2b_domain.clone(),
-    })
-}
-
-fn template(entry: &SessionEntry) -> String {
-    entry
-        .label()
-        .sandbox
-        .map(|sandbox| sandbox.template)
-        .unwrap_or_default()
-}
-
-fn state(entry: &SessionEntry) -> &'static str {
-    if is_paused(entry) {
-        "paused"
-    } else {
-        "running"
-    }
-}
-
-fn view(entry: &SessionEntry) -> Result<SandboxView, Problem> {
-    let label = entry.label();
-    let limits = &entry.options.limits;
-    let end = label.expires.unwrap_or_else(|| SystemTime::now() + A_YEAR);
-    Ok(SandboxView {
-        template_id: template(entry),
-        sandbox_id: entry.id.clone(),
-        client_id: "belljar",
-        started_at: moment(entry.created),
-        end_at: moment(end),
-        cpu_count: limits.milli_cpus.div_ceil(1000),
-        memory_mb: limits.memory_bytes >> 20,
-        disk_size_mb: limits.workspace_bytes >> 20,
-        state: state(entry),
-        envd_version: ENVD_VERSION,
-        metadata: label.metadata,
-        details: None,
-    })
 }

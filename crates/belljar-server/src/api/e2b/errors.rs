@@ -10,6 +10,12 @@ use serde_json::json;
 
 use super::frames::{LAST, frame};
 use super::rpc::STREAM;
+use crate::problem::{Code, Problem};
+
+/// Refuses what Belljar does not have.
+pub(super) fn not_supported(detail: impl Into<String>) -> Problem {
+    Problem::new(Code::NotSupported, detail)
+}
 
 /// The longest problem.
 const MAX_PROBLEM: usize = 64 << 10;

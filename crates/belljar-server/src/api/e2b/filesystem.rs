@@ -6,13 +6,15 @@ use axum::{Extension, Json as JsonResponse};
 use belljar_sandbox::{EntryKind, Error, FileStatus, Session};
 use serde::{Deserialize, Serialize};
 
-use super::HOME;
-use super::control::moment;
 use super::rpc::{Empty, bad};
+use super::sandbox::moment;
 use crate::api::files::{check, with_files};
 use crate::body::Json;
 use crate::problem::{Code, Problem};
 use crate::sessions::SessionEntry;
+
+/// The home of the user of a sandbox.
+pub(super) const HOME: &str = "/home/user";
 
 /// The deepest listing.
 const MAX_DEPTH: usize = 64;

@@ -15,6 +15,8 @@ mod process;
 mod process_input;
 mod process_stream;
 mod rpc;
+mod sandbox;
+mod sandbox_list;
 mod watching;
 
 use std::sync::Arc;
@@ -23,20 +25,12 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::{any, delete, get, post, put};
 
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::service::Service;
 use crate::work::work;
 
 pub(super) use access::rewrite;
-
-/// What a client is told that this is.
-const ENVD_VERSION: &str = "0.6.7";
-
-/// The seconds of a lease that a client does not name.
-const LEASE: u64 = 300;
-
-/// The home of the user of a sandbox.
-const HOME: &str = "/home/user";
+use errors::not_supported;
 
 /// All routes: below `/e2b`, and the files of signed addresses, which drop that prefix.
 pub(super) fn router(service: &Arc<Service>) -> Router {
@@ -84,8 +78,11 @@ pub(super) fn router(service: &Arc<Service>) -> Router {
 
 fn control_routes() -> Router<Arc<Service>> {
     Router::new()
-        .route("/sandboxes", get(control::list).post(control::create))
-        .route("/v2/sandboxes", get(control::list).post(control::create))
+        .route("/sandboxes", get(sandbox_list::list).post(control::create))
+        .route(
+            "/v2/sandboxes",
+            get(sandbox_list::list).post(control::create),
+        )
         .route("/sandboxes/{id}", get(control::show).delete(control::kill))
         .route("/sandboxes/{id}/connect", post(control::connect))
         .route("/v2/sandboxes/{id}/connect", post(control::connect))
@@ -157,9 +154,4 @@ async fn volumes() -> Problem {
 
 async fn secrets() -> Problem {
     not_supported("there are no stored secrets; pass `envs` to the sandbox or the command")
-}
-
-/// Refuses what Belljar does not have.
-fn not_supported(detail: impl Into<String>) -> Problem {
-    Problem::new(Code::NotSupported, detail)
 }

@@ -11,9 +11,10 @@ use belljar_sandbox::{Command, CommandProcess, TerminalSize};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::errors::not_supported;
+use super::filesystem::HOME;
 use super::process_stream::ProcessReader;
 use super::rpc::{Empty, Framed, bad, timeout};
-use super::{HOME, not_supported};
 use crate::body::Json;
 use crate::commands::{self, Presence, StartedCommand};
 use crate::listener::Listener;
@@ -186,7 +187,7 @@ pub(super) async fn connect(
 /// Lists the running processes.
 pub(super) async fn list(
     Extension(entry): Extension<Arc<SessionEntry>>,
-) -> Result<JsonResponse<ProcessList>, Problem> {
+) -> JsonResponse<ProcessList> {
     let running = entry.commands.running();
     let running = running.iter().filter(|process| process.end().is_none());
     let processes = running.map(|process| {
@@ -204,7 +205,7 @@ pub(super) async fn list(
         }
     });
     let processes = processes.collect();
-    Ok(JsonResponse(ProcessList { processes }))
+    JsonResponse(ProcessList { processes })
 }
 
 pub(super) async fn signal(

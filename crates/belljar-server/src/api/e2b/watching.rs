@@ -11,8 +11,8 @@ use futures_util::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::errors::not_supported;
 use super::filesystem::{EntryView, absolute, status};
-use super::not_supported;
 use super::rpc::{Empty, Framed, STREAM, bad, last, last_error, message};
 use crate::api::files::{check, with_files};
 use crate::body::Json;
