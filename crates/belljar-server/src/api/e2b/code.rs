@@ -114,12 +114,12 @@ impl Reader for LineReader {
                 Ok(Some(event)) => self.take(&event),
                 Ok(None) => {
                     let note = "[some output came faster than it was read, and is missing]\n";
-                    self.say(output(Stream::Stderr, note));
+                    self.say(&output(Stream::Stderr, note));
                     let end = self.running.record.end().await;
                     self.finish(&end);
                 }
                 Err(_) if self.spoke.elapsed() >= SIGN_OF_LIFE => {
-                    self.say(json!({"type": "keepalive"}));
+                    self.say(&json!({"type": "keepalive"}));
                 }
                 Err(_) => {}
             }
@@ -128,7 +128,7 @@ impl Reader for LineReader {
 }
 
 impl LineReader {
-    fn say(&mut self, line: Value) {
+    fn say(&mut self, line: &Value) {
         self.lines.push_back(format!("{line}\n").into());
     }
 
@@ -145,7 +145,7 @@ impl LineReader {
             }
             _ => {
                 if let Some(line) = serde_json::from_str(json).ok().and_then(line) {
-                    self.say(line);
+                    self.say(&line);
                 }
             }
         }
@@ -157,20 +157,20 @@ impl LineReader {
             CellEnd::Outcome(json) => match serde_json::from_slice::<Outcome>(json) {
                 Ok(outcome) => {
                     for note in &outcome.notes {
-                        self.say(output(Stream::Stderr, &format!("[{note}]\n")));
+                        self.say(&output(Stream::Stderr, &format!("[{note}]\n")));
                     }
                     if let Some(error) = error(&outcome) {
-                        self.say(error);
+                        self.say(&error);
                     }
                 }
                 Err(error) => {
                     let fault = Problem::internal("cannot read an outcome", error);
-                    self.say(fault_line(&fault));
+                    self.say(&fault_line(&fault));
                 }
             },
-            CellEnd::Fault(problem) => self.say(fault_line(problem)),
+            CellEnd::Fault(problem) => self.say(&fault_line(problem)),
         }
-        self.say(json!({"type": "end_of_execution"}));
+        self.say(&json!({"type": "end_of_execution"}));
         self.ended = true;
     }
 }

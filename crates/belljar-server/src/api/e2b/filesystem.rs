@@ -170,7 +170,7 @@ pub(super) async fn make(
         Err(problem) if problem.code == Code::FileNotFound => {}
         Err(problem) => return Err(problem),
     }
-    changed(&entry, path, |session, path| session.make_directory(path)).await
+    changed(&entry, path, Session::make_directory).await
 }
 
 pub(super) async fn rename(

@@ -67,11 +67,11 @@ impl ProcessReader {
             self.frames.push_back(data(stream, &chunk.bytes));
         }
         if let (true, Some(end)) = (is_empty, end) {
-            self.finish(explained(end, &self.listener.service));
+            self.finish(&explained(end, &self.listener.service));
         }
     }
 
-    fn finish(&mut self, end: CommandEnd) {
+    fn finish(&mut self, end: &CommandEnd) {
         self.ended = true;
         if end.timed_out {
             let words = "the process ran longer than the timeout, and was ended";
@@ -79,7 +79,7 @@ impl ProcessReader {
                 .push_back(last_error("deadline_exceeded", words));
             return;
         }
-        self.frames.push_back(event(&json!({"end": end_of(&end)})));
+        self.frames.push_back(event(&json!({"end": end_of(end)})));
         self.frames.push_back(last());
     }
 }
