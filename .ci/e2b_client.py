@@ -16,7 +16,7 @@ from e2b import CommandExitException, NotFoundException, SandboxException, Timeo
 from e2b_code_interpreter import AsyncSandbox, Sandbox
 
 PAGE = Path(__file__).parent.parent / "docs" / "e2b.md"
-NEWEST = sys.argv[1:] != ["spelled"]
+NEWEST = sys.argv[1] == "plain"
 steps = []
 
 
