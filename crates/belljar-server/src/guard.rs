@@ -21,7 +21,7 @@ use crate::node::random_hex;
 use crate::peers::Connection;
 use crate::ports::{self, FromGuest};
 use crate::problem::{Code, Problem};
-use crate::requests::{MCP, key_of_protocols};
+use crate::requests::{MCP, is_name_of, key_of_protocols};
 use crate::service::{Caller, Service};
 use crate::tenants::Scope;
 
@@ -63,6 +63,8 @@ pub(crate) struct Hosts {
     given: Arc<[String]>,
     /// Whether ports of sessions have names here.
     ports: bool,
+    /// The domain whose names are those of sandboxes.
+    domain: Option<String>,
 }
 
 impl Hosts {
@@ -81,6 +83,7 @@ impl Hosts {
             all: all.into(),
             given: given.into(),
             ports: false,
+            domain: None,
         }
     }
 
@@ -92,10 +95,17 @@ impl Hosts {
         }
     }
 
+    /// The same with all names of a domain.
+    pub(crate) fn with_domain(self, domain: Option<&str>) -> Self {
+        let domain = domain.map(str::to_owned);
+        Self { domain, ..self }
+    }
+
     /// Whether a `Host` is one of them, with whatever port: a page of another name that is led to this
     /// address can't talk to it.
     fn has(&self, host: &str) -> bool {
-        is_among(&self.all, host)
+        let domain = self.domain.as_deref();
+        is_among(&self.all, host) || domain.is_some_and(|domain| is_name_of(host, domain))
     }
 
     /// Whether a page of this origin is one of ours: of the very service that is called, or of a name that
@@ -214,7 +224,7 @@ fn admit(headers: &HeaderMap, hosts: &Hosts) -> Result<(), Problem> {
 /// Lets nobody pass without a key, and tells what the tenant may still do.
 pub(crate) async fn authorize(
     State(service): State<Arc<Service>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     let headers = request.headers();
@@ -225,10 +235,19 @@ pub(crate) async fn authorize(
         Some(demo) if !is_given => Ok(demo.clone()),
         _ => service.find_key(key).await,
     };
-    let caller = match key.and_then(|key| Caller::with_scope(key, scope_of(&request))) {
-        Ok(caller) => caller,
-        Err(problem) => return problem.into_response(),
-    };
+    match key.and_then(|key| Caller::with_scope(key, scope_of(&request))) {
+        Ok(caller) => serve_caller(&service, caller, request, next).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Answers a request of this caller.
+pub(crate) async fn serve_caller(
+    service: &Service,
+    caller: Caller,
+    mut request: Request,
+    next: Next,
+) -> Response {
     // The key itself is a secret; its prefix names it.
     let span = tracing::Span::current();
     span.record("tenant", caller.tenant.as_str());

@@ -23,6 +23,20 @@ pub(crate) struct Label {
     pub(crate) expires: Option<SystemTime>,
     #[serde(default)]
     pub(crate) then: LeaseEnd,
+    /// What it is to a client of the wire of E2B's SDKs, if one of them made it.
+    #[serde(default)]
+    pub(crate) sandbox: Option<SandboxLabel>,
+}
+
+/// A session as a sandbox of the wire of E2B's SDKs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SandboxLabel {
+    /// Prefix of the key that made it, or connected to it last. Its token is worth nothing without that key.
+    pub(crate) key: String,
+    /// Name of the template, as the client gave it.
+    pub(crate) template: String,
+    /// Seconds of the lease that a use gives it while it is paused; none if a use does not wake it.
+    pub(crate) auto_resume: Option<u64>,
 }
 
 /// What a session does at the end of its lease.
@@ -44,6 +58,7 @@ pub(crate) struct LabelChange {
     pub(crate) ttl_seconds: Option<u64>,
     /// What comes after them.
     pub(crate) then: LeaseEnd,
+    pub(crate) sandbox: Option<SandboxLabel>,
 }
 
 impl LabelChange {
@@ -94,6 +109,7 @@ impl Label {
             }
             label.metadata = metadata;
         }
+        label.sandbox = asked.sandbox.or(label.sandbox);
         match asked.ttl_seconds {
             None => {}
             Some(0) => label.expires = None,
@@ -152,7 +168,7 @@ mod tests {
                 name: Some("report".into()),
                 metadata: Some(metadata(&[("team", "7")])),
                 ttl_seconds: Some(60),
-                then: LeaseEnd::End,
+                ..LabelChange::default()
             },
             now,
         );
@@ -166,7 +182,7 @@ mod tests {
             name: Some(String::new()),
             metadata: Some(metadata(&[])),
             ttl_seconds: Some(0),
-            then: LeaseEnd::End,
+            ..LabelChange::default()
         };
         let none = same.change(none, now).unwrap();
         assert!(none.name.is_none() && none.metadata.is_empty() && none.expires.is_none());
@@ -179,7 +195,7 @@ mod tests {
                 name,
                 metadata,
                 ttl_seconds,
-                then: LeaseEnd::End,
+                ..LabelChange::default()
             };
             let change = change.within(Duration::from_hours(1));
             let changed =

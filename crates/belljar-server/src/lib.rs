@@ -48,6 +48,7 @@ mod problem;
 mod requests;
 mod run_stream;
 mod runs;
+mod sandbox_tokens;
 mod server;
 mod service;
 mod sessions;

@@ -41,6 +41,10 @@ pub struct ServerOptions {
     pub creates_per_second: u32,
     /// Longest lease of a session: how far its end can be moved.
     pub max_lease: Duration,
+    /// Whether to answer the wire of E2B's SDKs, below `/e2b`.
+    pub e2b: bool,
+    /// Domain of that wire, whose names lead to sandboxes: `api.DOMAIN` and `PORT-ID.DOMAIN`.
+    pub e2b_domain: Option<String>,
     /// Idle timeout of MCP connections.
     pub mcp_idle: Duration,
     /// Shutdown grace period for running cells.
@@ -139,6 +143,8 @@ impl Default for ServerOptions {
             tenant_streams: 64,
             creates_per_second: 20,
             max_lease: Duration::from_hours(24),
+            e2b: false,
+            e2b_domain: None,
             mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),

@@ -133,6 +133,8 @@ codes! {
     QuotaExceeded "quota_exceeded" TOO_MANY_REQUESTS again "Quota exceeded";
     TooManyLogins "too_many_logins" TOO_MANY_REQUESTS again "Too many failed logins";
     NoModel "no_model" CONFLICT never "The service has no model for runs";
+    NotSupported "not_supported" NOT_IMPLEMENTED never "Belljar does not have this";
+    SandboxNotRunning "sandbox_not_running" BAD_GATEWAY never "The sandbox is not running";
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service is at its limit";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";
     Draining "draining" SERVICE_UNAVAILABLE again "The service is shutting down";

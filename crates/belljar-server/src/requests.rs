@@ -9,6 +9,9 @@ use crate::options::ServerOptions;
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
 /// The route of a directory as an archive.
 const ARCHIVE: &str = "/v1/sessions/{id}/archive";
+/// The routes of the files of a sandbox: with headers that name it, and by a signed address.
+const SANDBOX_FILES: &str = "/e2b/files";
+const SIGNED_FILES: &str = "/files";
 /// The route of the Model Context Protocol.
 pub(crate) const MCP: &str = "/mcp";
 /// The route that starts a session from a snapshot.
@@ -18,12 +21,20 @@ const KEY: &str = "belljar.key.";
 /// What the body of a route is.
 pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
     match route {
-        FILE => Takes::File(options.session.limits.transfer_bytes),
+        FILE | SANDBOX_FILES | SIGNED_FILES => Takes::File(options.session.limits.transfer_bytes),
         ARCHIVE => Takes::File(options.session.limits.workspace_bytes),
         // What a session may hold, files included, is in its memory.
         FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),
         _ => Takes::Json,
     }
+}
+
+/// Whether a host name is below this domain.
+pub(crate) fn is_name_of(host: &str, domain: &str) -> bool {
+    let name = host.split(':').next().unwrap_or(host).to_ascii_lowercase();
+    let below = name.strip_suffix(&domain.to_ascii_lowercase());
+    let label = below.and_then(|below| below.strip_suffix('.'));
+    label.is_some_and(|label| !label.is_empty() && !label.contains('.'))
 }
 
 /// Whether the client requests an event stream.

@@ -22,6 +22,7 @@ use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
 use crate::options::ServerOptions;
 use crate::port_access::Ports;
+use crate::sandbox_tokens::SandboxTokens;
 use crate::service::{Service, hibernated, spool};
 use crate::tenants::{Act, KeyInfo, SERVICE, Scope, TenantName, Tenants, TenantsError};
 
@@ -73,7 +74,9 @@ impl Server {
         }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
-        let service = Service::new(engine, tenants, options, demo, ports, (node, data), lock);
+        let tokens = options.e2b.then(|| SandboxTokens::open(data)).transpose();
+        let access = (ports, tokens.map_err(failed)?);
+        let service = Service::new(engine, tenants, options, demo, access, (node, data), lock);
         service.read_accounts().await?;
         service.take_over_sessions().await?;
         Ok(Self { service })
@@ -104,8 +107,11 @@ impl Server {
             }
             None => None,
         };
-        let hosts = Hosts::new(listener.local_addr()?.ip(), &self.service.options.hosts);
-        let router = api::router(&self.service, hosts.with_ports());
+        let options = &self.service.options;
+        let hosts = Hosts::new(listener.local_addr()?.ip(), &options.hosts)
+            .with_ports()
+            .with_domain(options.e2b_domain.as_deref());
+        let router = api::router(&self.service, hosts);
         let token = CancellationToken::new();
         let mut serving = vec![tokio::spawn(connection::serve(
             listener,

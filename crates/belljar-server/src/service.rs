@@ -22,6 +22,7 @@ use crate::options::ServerOptions;
 use crate::port_access::Ports;
 use crate::problem::{Code, Problem};
 use crate::runs::Runs;
+use crate::sandbox_tokens::SandboxTokens;
 use crate::sessions::Sessions;
 use crate::start_queue::StartQueue;
 use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
@@ -44,6 +45,8 @@ pub(crate) struct Service {
     pub(crate) logins: Logins,
     /// Ports of sessions, if they are offered.
     pub(crate) ports: Option<Ports>,
+    /// Tokens of sandboxes, where the wire of E2B's SDKs is answered.
+    pub(crate) tokens: Option<SandboxTokens>,
     /// The caller of requests without a key, in demo mode.
     pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
@@ -65,7 +68,7 @@ impl Service {
         tenants: Tenants,
         options: ServerOptions,
         demo: Option<KeyInfo>,
-        ports: Option<Ports>,
+        (ports, tokens): (Option<Ports>, Option<SandboxTokens>),
         (node, data): (String, &Path),
         lock: File,
     ) -> Arc<Self> {
@@ -91,6 +94,7 @@ impl Service {
             metrics: Metrics::default(),
             logins: Logins::default(),
             ports,
+            tokens,
             demo,
             spool: spool(data),
             hibernated: hibernated(data),

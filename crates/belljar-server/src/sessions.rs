@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use belljar_agent::METRIC_TARGET;
-use belljar_sandbox::{Error, Session, SessionOptions};
+use belljar_sandbox::{Error, Session, SessionOptions, Watch};
 
 use crate::admission::Permit;
 use crate::cell_record::CellRecord;
@@ -49,6 +49,8 @@ pub(crate) struct SessionEntry {
     /// Whether it is about to hibernate, at the end of its lease.
     falls_asleep: AtomicBool,
     pub(crate) commands: CommandBook,
+    /// Watched directories whose changes a client asks for, by id.
+    pub(crate) watchers: Mutex<HashMap<String, Watch>>,
 }
 
 /// Where a session is.
@@ -206,6 +208,7 @@ impl SessionEntry {
             running: AtomicUsize::new(0),
             falls_asleep: AtomicBool::new(false),
             commands: CommandBook::default(),
+            watchers: Mutex::default(),
         }
     }
 

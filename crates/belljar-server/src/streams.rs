@@ -43,6 +43,9 @@ pub(crate) fn parts(event: &[u8]) -> Option<(&str, &str, &str)> {
 
 /// Somebody who reads events.
 pub(crate) trait Reader: Send + Sized + 'static {
+    /// MIME type of the answer.
+    const KIND: &'static str = "text/event-stream";
+
     /// What is to be sent next; none at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 
@@ -53,7 +56,7 @@ pub(crate) trait Reader: Send + Sized + 'static {
             Some((Ok::<_, std::convert::Infallible>(part), reader))
         }));
         let mut response = body.into_response();
-        let kind = HeaderValue::from_static("text/event-stream");
+        let kind = HeaderValue::from_static(Self::KIND);
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }

@@ -74,6 +74,12 @@ pub(crate) struct ServeArgs {
     /// Maximum concurrent runs per tenant
     #[arg(long, value_name = "N", default_value_t = count(RunsOptions::default().tenant_runs), value_parser = clap::value_parser!(u32).range(1..))]
     tenant_runs: u32,
+    /// Answer programs written for E2B's SDKs, below `/e2b`
+    #[arg(long)]
+    e2b: bool,
+    /// Domain with a wildcard name and certificate, for `E2B_DOMAIN` [default: none]
+    #[arg(long, value_name = "DOMAIN", requires = "e2b")]
+    e2b_domain: Option<String>,
     /// Idle minutes before a session hibernates
     #[arg(long, value_name = "MINUTES", default_value_t = RunsOptions::default().patience.as_secs() / 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
@@ -132,6 +138,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tenant_sessions: args.tenant_sessions as usize,
         drain: Duration::from_secs(args.drain),
         max_lease: Duration::from_secs(3600 * args.max_lease),
+        e2b: args.e2b,
+        e2b_domain: args.e2b_domain,
         runs: RunsOptions {
             max_runs: args.max_runs as usize,
             tenant_runs: args.tenant_runs as usize,

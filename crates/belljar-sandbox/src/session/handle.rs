@@ -175,8 +175,12 @@ impl SessionHandle {
     /// Interrupts the running cell; false if none runs. The number goes ahead of the signal, so
     /// that a signal which arrives late can't hit the next cell.
     pub(crate) fn interrupt_running(&self) -> bool {
-        let cell = self.running.load(Ordering::Acquire);
-        if cell == 0 {
+        self.interrupt(self.running.load(Ordering::Acquire))
+    }
+
+    /// Interrupts this cell; false if it does not run.
+    pub(crate) fn interrupt(&self, cell: u32) -> bool {
+        if cell == 0 || cell != self.running.load(Ordering::Acquire) {
             return false;
         }
         let _ = rustix::io::write(&self.interrupts, &cell.to_le_bytes());

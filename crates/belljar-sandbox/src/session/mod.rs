@@ -151,6 +151,11 @@ impl Session {
             .is_some_and(|awake| awake.handle.interrupt_running())
     }
 
+    /// The same for the cell with this number: another one that runs by now is left alone.
+    pub fn interrupt_cell(&self, cell: u32) -> bool {
+        self.now().is_some_and(|awake| awake.handle.interrupt(cell))
+    }
+
     /// Binds values before the first cell, or between cells. Fails for names that are already bound
     /// or are invalid; the others are bound.
     pub async fn seed(

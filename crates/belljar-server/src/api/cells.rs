@@ -201,20 +201,9 @@ pub(super) async fn begin(
     entry: &Arc<SessionEntry>,
     asked: RunCell,
 ) -> Result<Arc<CellRecord>, Problem> {
-    let session = entry.session()?;
-    let mut wall_time = milliseconds(session.limits().wall_time);
+    let mut wall_time = milliseconds(entry.options.limits.wall_time);
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
-    let variables = asked.variables.variables()?;
-    let permit = service.admission.cell(&entry.tenant)?;
-    let code = asked.code.len();
-    let charge = (code > SMALL).then(|| {
-        service
-            .admission
-            .charged
-            .charge_or_refuse(&entry.tenant, code)
-    });
-    let permit = (permit, charge.transpose()?);
-    let run = session.run(Cell {
+    let cell = Cell {
         code: asked.code,
         wall_time: Some(Duration::from_millis(wall_time)),
         when_busy: match asked.when_busy {
@@ -229,8 +218,28 @@ pub(super) async fn begin(
         input: asked.input,
         installs: true,
         exception_characters: None,
-        variables,
+        variables: asked.variables.variables()?,
+    };
+    begin_cell(service, entry, cell).await
+}
+
+/// The same for a cell as the engine has it.
+pub(super) async fn begin_cell(
+    service: &Arc<Service>,
+    entry: &Arc<SessionEntry>,
+    cell: Cell,
+) -> Result<Arc<CellRecord>, Problem> {
+    let session = entry.session()?;
+    let permit = service.admission.cell(&entry.tenant)?;
+    let code = cell.code.len();
+    let charge = (code > SMALL).then(|| {
+        service
+            .admission
+            .charged
+            .charge_or_refuse(&entry.tenant, code)
     });
+    let permit = (permit, charge.transpose()?);
+    let run = session.run(cell);
     // What runs does not keep the session from being deleted.
     drop(session);
     CellRecord::begin(run, entry, permit, service).await

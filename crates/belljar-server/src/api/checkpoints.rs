@@ -6,7 +6,7 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use belljar_sandbox::{CheckpointRef, SessionOptions};
+use belljar_sandbox::{CheckpointRef, SecretGrant, SessionOptions};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,7 +16,7 @@ use crate::body::{Json, Named};
 use crate::label::{Label, LeaseEnd};
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::NewSession;
+use crate::sessions::{NewSession, SessionEntry};
 
 /// Maximum length of a checkpoint's name, in bytes.
 const MAX_NAME: usize = 100;
@@ -195,25 +195,38 @@ pub(super) async fn fork(
     Json(asked): Json<ForkSession>,
 ) -> Result<Response, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
-    if !(1..=MAX_FORKS).contains(&asked.count) {
+    let forks = fork_entry(&service, &entry, asked.count, grant(asked.secrets)).await?;
+    let sessions = forks.iter().map(|fork| SessionView::from_entry(fork));
+    let sessions = sessions.collect();
+    Ok((StatusCode::CREATED, JsonResponse(Forks { sessions })).into_response())
+}
+
+/// Forks a session, within what its tenant may use.
+pub(super) async fn fork_entry(
+    service: &Service,
+    entry: &SessionEntry,
+    count: u32,
+    grant: SecretGrant,
+) -> Result<Vec<Arc<SessionEntry>>, Problem> {
+    if !(1..=MAX_FORKS).contains(&count) {
         let detail = format!("`count` must be from 1 to {MAX_FORKS}");
         return Err(Problem::new(Code::BadBody, detail));
     }
     let session = entry.session()?;
     let memory = entry.options.limits.memory_bytes;
-    let count = asked.count as usize;
-    let permits = service.admission.sessions(&caller.tenant, count, memory)?;
-    let grant = grant(asked.secrets);
+    let permits = service
+        .admission
+        .sessions(&entry.tenant, count as usize, memory)?;
     let options = SessionOptions {
         secrets: entry.options.secrets.granted(&grant),
         ..entry.options.clone()
     };
-    let forks = session.fork_with(asked.count, grant).await;
+    let forks = session.fork_with(count, grant).await;
     let forks = forks.map_err(|error| entry.explain(error))?;
-    let mut sessions = Vec::new();
+    let mut held = Vec::new();
     for (fork, permit) in forks.into_iter().zip(permits) {
         let new = NewSession {
-            tenant: caller.tenant.clone(),
+            tenant: entry.tenant.clone(),
             options: options.clone(),
             allow: entry.allow.clone(),
             environment: entry.environment.clone(),
@@ -225,8 +238,7 @@ pub(super) async fn fork(
             forked_from: Some(entry.id.clone()),
             cells: entry.last_cell(),
         };
-        let fork = service.sessions.hold(fork, permit, new)?;
-        sessions.push(SessionView::from_entry(&fork));
+        held.push(service.sessions.hold(fork, permit, new)?);
     }
-    Ok((StatusCode::CREATED, JsonResponse(Forks { sessions })).into_response())
+    Ok(held)
 }

@@ -372,9 +372,9 @@ pub(super) async fn unpack(
 }
 
 /// A file of the service that counts towards a tenant's quota while it grows.
-struct Spooled {
-    file: File,
-    space: DiskSpace,
+pub(super) struct Spooled {
+    pub(super) file: File,
+    pub(super) space: DiskSpace,
 }
 
 impl Write for Spooled {
@@ -452,7 +452,7 @@ pub(super) fn check(path: &str) -> Result<(), Problem> {
 }
 
 /// The session, woken if it hibernates.
-async fn awake(entry: &SessionEntry) -> Result<Arc<Session>, Problem> {
+pub(super) async fn awake(entry: &SessionEntry) -> Result<Arc<Session>, Problem> {
     let session = entry.session()?;
     if session.is_hibernated() {
         let woken = session.wake().await;
@@ -471,7 +471,7 @@ pub(super) async fn with_files<T: Send + 'static>(
 }
 
 /// Does what may block, where it hinders nobody.
-async fn in_background<T: Send + 'static>(
+pub(super) async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;

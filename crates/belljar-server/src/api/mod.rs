@@ -5,6 +5,7 @@ mod approvals;
 mod cells;
 mod checkpoints;
 mod commands;
+mod e2b;
 mod files;
 mod lease;
 mod login;
@@ -25,11 +26,13 @@ pub(crate) mod watch;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, Request};
 use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -119,14 +122,31 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .route(MCP, any(mcp::handle))
         .layer(from_fn_with_state(Arc::clone(service), authorize))
         .with_state(Arc::clone(service));
-    Router::new()
+    let sandboxes = match service.tokens {
+        Some(_) => e2b::router(service),
+        None => Router::new(),
+    };
+    let all = Router::new()
         .route("/openapi.json", get(document_as_json))
         .route("/errors/{code}", get(error_page))
         .merge(web::routes())
         .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
+        .merge(sandboxes)
         .method_not_allowed_fallback(no_method)
-        .layer(from_fn_with_state((Arc::clone(service), hosts), guard))
+        .layer(from_fn_with_state((Arc::clone(service), hosts), guard));
+    let Some(domain) = service.options.e2b_domain.clone() else {
+        return all;
+    };
+    let service = Arc::clone(service);
+    // Before a route is looked for: each name of the domain is one of a sandbox, or of a port.
+    Router::new().fallback(move |mut request: Request| {
+        let ports = service.ports.as_ref();
+        if ports.and_then(|ports| ports.find(request.headers())).is_none() {
+            e2b::rewrite(&mut request, &domain);
+        }
+        TowerToHyperService::new(all.clone()).call(request)
+    })
 }
 
 async fn no_route() -> Problem {

@@ -49,7 +49,7 @@ pub(super) struct CreateSession {
     checkpoints: Option<CheckpointPolicy>,
     /// Network access [default: none].
     #[serde(default)]
-    network: NetworkAsked,
+    pub(super) network: NetworkAsked,
     /// Packages of `# requires:` lines [default: what the service permits].
     packages: Option<PackagesAsked>,
     /// Names of directories of the host that the service offers: shown in `/data/NAME` [default: none].
@@ -57,7 +57,7 @@ pub(super) struct CreateSession {
     #[schema(max_items = 16)]
     mounts: Vec<String>,
     /// One of the environments that the service offers.
-    environment: Option<String>,
+    pub(super) environment: Option<String>,
     /// Name: a label, at most 100 characters.
     #[schema(max_length = 100, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     name: Option<String>,
@@ -69,7 +69,7 @@ pub(super) struct CreateSession {
     /// Environment variables.
     #[serde(default)]
     #[schema(schema_with = variables_schema)]
-    variables: VariablesAsked,
+    pub(super) variables: VariablesAsked,
     /// Secrets.
     #[serde(default)]
     #[schema(schema_with = secrets_schema)]
@@ -162,7 +162,7 @@ pub(super) enum CheckpointPolicy {
 pub(super) struct NetworkAsked {
     /// Entries of the service's allow-list, exactly as listed there.
     #[serde(default)]
-    allow: Vec<String>,
+    pub(super) allow: Vec<String>,
 }
 
 /// A session.
@@ -449,19 +449,30 @@ pub(super) async fn create(
     caller: Caller,
     Json(mut asked): Json<CreateSession>,
 ) -> Result<Response, Problem> {
-    let engine = service.engine(asked.environment.as_deref())?;
     let label = LabelChange {
         name: asked.name.take(),
         metadata: asked.metadata.take(),
         ttl_seconds: asked.ttl_seconds,
-        then: LeaseEnd::End,
+        ..LabelChange::default()
     };
+    let entry = start(&service, caller, asked, label).await?;
+    Ok(created(&entry))
+}
+
+/// Starts a session with a label, within what its tenant may use.
+pub(super) async fn start(
+    service: &Service,
+    caller: Caller,
+    asked: CreateSession,
+    label: LabelChange,
+) -> Result<Arc<SessionEntry>, Problem> {
+    let engine = service.engine(asked.environment.as_deref())?;
     let label = label.within(service.options.max_lease)?;
     // Its time begins with the session; here it is only checked.
     Label::default().change(label.clone(), SystemTime::now())?;
     offered(engine, &asked.mounts)?;
-    let (options, allow) = options(&service, &caller.tenant, asked)?;
-    let permit = one_permit(&service, &caller, &options)?;
+    let (options, allow) = options(service, &caller.tenant, asked)?;
+    let permit = one_permit(service, &caller, &options)?;
     let start = service.start_queue.acquire(&caller.tenant).await?;
     let started = engine.session_with(options.clone());
     let session = started.instrument(tracing::info_span!("start_session"));
@@ -476,8 +487,7 @@ pub(super) async fn create(
         forked_from: None,
         cells: 0,
     };
-    let entry = service.sessions.hold(session, permit, new)?;
-    Ok(created(&entry))
+    service.sessions.hold(session, permit, new)
 }
 
 /// Shows a session.
@@ -509,7 +519,7 @@ pub(super) async fn show(
     let mut response = if same {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        view.in_use = in_use(&entry).await;
+        view.in_use = in_use(&entry).await.map(UseView::from);
         JsonResponse(view).into_response()
     };
     if let Ok(tag) = HeaderValue::try_from(tag) {
@@ -537,17 +547,17 @@ pub(super) async fn update(
         name: asked.name,
         metadata: asked.metadata,
         ttl_seconds: asked.ttl_seconds,
-        then: LeaseEnd::End,
+        ..LabelChange::default()
     };
     entry.relabel(change.within(service.options.max_lease)?)?;
     Ok(JsonResponse(SessionView::from_entry(&entry)))
 }
 
 /// Resource use of a session. The kernel counts on request, which is slow with many sessions.
-async fn in_use(entry: &SessionEntry) -> Option<UseView> {
+pub(super) async fn in_use(entry: &SessionEntry) -> Option<SessionUse> {
     let session = entry.session().ok()?;
     let used = tokio::task::spawn_blocking(move || session.in_use());
-    used.await.ok().flatten().map(UseView::from)
+    used.await.ok().flatten()
 }
 
 /// Deletes a session and ends its processes.

@@ -17,7 +17,7 @@ use crate::body::{Json, Named, Query, SNAPSHOT, Upload};
 use crate::label::Label;
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
-use crate::sessions::NewSession;
+use crate::sessions::{NewSession, SessionEntry};
 
 /// Maximum number of omitted names in a response, and of characters about one. The guest decides how
 /// many there are.
@@ -170,10 +170,17 @@ pub(super) async fn hibernate(
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<JsonResponse<LeftOut>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
-    service.runs.disk(&caller.tenant).await?;
-    let report = entry.session()?.hibernate().await;
-    let report = report.map_err(|error| entry.explain(error))?;
+    let report = hibernate_entry(&service, &entry).await?;
     Ok(JsonResponse(report.into()))
+}
+
+pub(super) async fn hibernate_entry(
+    service: &Service,
+    entry: &SessionEntry,
+) -> Result<SnapshotReport, Problem> {
+    service.runs.disk(&entry.tenant).await?;
+    let report = entry.session()?.hibernate().await;
+    report.map_err(|error| entry.explain(error))
 }
 
 /// Wakes a hibernated session.

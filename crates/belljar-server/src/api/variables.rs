@@ -12,7 +12,7 @@ use crate::problem::Problem;
 /// Names and values. The values are not printed.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
-pub(super) struct VariablesAsked(BTreeMap<String, String>);
+pub(super) struct VariablesAsked(pub(super) BTreeMap<String, String>);
 
 impl VariablesAsked {
     pub(super) fn variables(self) -> Result<Variables, Problem> {

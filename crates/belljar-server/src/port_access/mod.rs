@@ -29,7 +29,12 @@ pub(crate) struct Ports {
     pub(crate) signer: Signer,
     /// Whether browsers come by TLS.
     pub(crate) tls: bool,
+    /// Whether some names are those of E2B's wire.
+    e2b: bool,
 }
+
+/// Ports of the names that clients of E2B's wire call for files, commands and code.
+const E2B_PORTS: [u16; 2] = [49983, 49999];
 
 /// What lets somebody reach a port.
 #[derive(Debug)]
@@ -57,12 +62,14 @@ impl Ports {
             domain,
             signer,
             tls,
+            e2b: options.e2b,
         }))
     }
 
     /// The port that a request is for.
     pub(crate) fn find(&self, headers: &HeaderMap) -> Option<PortName> {
-        self.domain.find(host_of(headers)?)
+        let name = self.domain.find(host_of(headers)?)?;
+        (!self.e2b || !E2B_PORTS.contains(&name.port)).then_some(name)
     }
 
     /// Whether pages of ports could set cookies for the service, unless their names forbid it.

@@ -24,9 +24,10 @@ const HOP_BY_HOP: [&str; 10] = [
 ];
 
 /// Ours, and what proxies tell about the client.
-const NOT_FOR_GUESTS: [&str; 6] = [
+const NOT_FOR_GUESTS: [&str; 7] = [
     TOKEN,
     "x-belljar",
+    "e2b-traffic-access-token",
     "forwarded",
     "x-forwarded-for",
     "x-forwarded-port",
@@ -122,8 +123,12 @@ fn own_cookie(value: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&kept.join(&b';')).ok()
 }
 
-/// Whether there is a key in a text: `bj_PREFIX_SECRET`.
+/// Whether there is a key in a text: `bj_PREFIX_SECRET`, or its spelling for E2B's SDKs.
 fn holds_key(text: &[u8]) -> bool {
+    const SPELLED: &[u8] = b"e2b_626a5f";
+    if text.windows(SPELLED.len()).any(|part| part == SPELLED) {
+        return true;
+    }
     let word = |text: &[u8]| {
         text.iter()
             .take_while(|b| b.is_ascii_alphanumeric())

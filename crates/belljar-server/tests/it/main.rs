@@ -15,6 +15,7 @@ mod commands;
 mod deletion;
 mod documents;
 mod drain;
+mod e2b;
 mod endings;
 mod fairness;
 mod faults;

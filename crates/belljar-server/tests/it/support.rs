@@ -171,8 +171,12 @@ impl Client {
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.without_key(method, path).bearer_auth(&self.key.text)
+    }
+
+    pub(crate) fn without_key(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("http://{}{path}", self.address);
-        self.http.request(method, url).bearer_auth(&self.key.text)
+        self.http.request(method, url)
     }
 
     pub(crate) fn get(&self, path: &str) -> RequestBuilder {

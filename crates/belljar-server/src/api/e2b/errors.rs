@@ -1,0 +1,150 @@
+//! How problems are said on this wire: one function for each of its three forms.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::frames::{LAST, frame};
+use super::rpc::STREAM;
+use crate::problem::{Code, Problem};
+
+/// Refuses what Belljar does not have.
+pub(super) fn not_supported(detail: impl Into<String>) -> Problem {
+    Problem::new(Code::NotSupported, detail)
+}
+
+/// The longest problem.
+const MAX_PROBLEM: usize = 64 << 10;
+
+/// A problem as `/v1` says it.
+#[derive(Debug, Deserialize)]
+struct Told {
+    code: String,
+    title: String,
+    detail: String,
+}
+
+impl Told {
+    fn message(&self) -> String {
+        match self.code.as_str() {
+            // Clients look for these words.
+            "path_denied" => format!("permission denied: {}", self.detail),
+            "file_exists" => format!("already exists: {}", self.detail),
+            "file_not_found" => format!("{} (the path does not exist)", self.detail),
+            "sandbox_not_running" => self.detail.clone(),
+            _ => format!("{}: {}", self.title, self.detail),
+        }
+    }
+}
+
+/// `{"code", "message"}`, for the control API and for contents of files.
+pub(super) async fn as_status(response: Response) -> Response {
+    render(response, |told, status| {
+        let status = translated(told, status);
+        let body = json!({"code": status.as_u16(), "message": told.message()});
+        (status, "application/json", body.to_string().into_bytes())
+    })
+    .await
+}
+
+/// Plain text, for code.
+pub(super) async fn as_text(response: Response) -> Response {
+    render(response, |told, status| {
+        let text = told.message().into_bytes();
+        (translated(told, status), "text/plain; charset=utf-8", text)
+    })
+    .await
+}
+
+/// The error of a call, or the last frame of a stream.
+pub(super) async fn as_connect(request: Request, next: Next) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let streams = kind.is_some_and(|kind| kind.as_bytes() == STREAM.as_bytes());
+    let response = next.run(request).await;
+    render(response, |told, status| {
+        let (code, status) = connect_code(told, status);
+        let error = json!({"code": code, "message": told.message()});
+        // Who has no right to be here, or finds nobody, has not begun a stream.
+        if streams && status != StatusCode::BAD_GATEWAY && status != StatusCode::UNAUTHORIZED {
+            let last = frame(LAST, json!({"error": error}).to_string().as_bytes());
+            return (StatusCode::OK, STREAM, last);
+        }
+        (status, "application/json", error.to_string().into_bytes())
+    })
+    .await
+}
+
+/// Writes a response again if it is a problem. Its other headers stay.
+async fn render(
+    response: Response,
+    write: impl FnOnce(&Told, StatusCode) -> (StatusCode, &'static str, Vec<u8>),
+) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind.as_bytes() != b"application/problem+json") {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let body = to_bytes(body, MAX_PROBLEM).await.unwrap_or_default();
+    let Ok(told) = serde_json::from_slice::<Told>(&body) else {
+        return Response::from_parts(parts, Body::from(body));
+    };
+    let (status, kind, body) = write(&told, parts.status);
+    parts.status = status;
+    let kind = HeaderValue::from_static(kind);
+    parts.headers.insert(header::CONTENT_TYPE, kind);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.remove(header::WWW_AUTHENTICATE);
+    Response::from_parts(parts, Body::from(body))
+}
+
+/// The status that clients of this wire expect, where it is not ours.
+fn translated(told: &Told, status: StatusCode) -> StatusCode {
+    match told.code.as_str() {
+        "environment_not_offered" | "session_ended" => StatusCode::NOT_FOUND,
+        "file_refused"
+            if ["full", "memory"]
+                .iter()
+                .any(|word| told.detail.contains(word)) =>
+        {
+            StatusCode::INSUFFICIENT_STORAGE
+        }
+        "file_refused" | "not_regular" | "file_exists" | "file_too_large" => {
+            StatusCode::BAD_REQUEST
+        }
+        _ => status,
+    }
+}
+
+fn connect_code(told: &Told, status: StatusCode) -> (&'static str, StatusCode) {
+    let code = match (told.code.as_str(), status.as_u16()) {
+        ("file_exists", _) => "already_exists",
+        (_, 401) => "unauthenticated",
+        (_, 403) => "permission_denied",
+        (_, 404 | 410) => "not_found",
+        (_, 408) => "deadline_exceeded",
+        (_, 429 | 507) => "resource_exhausted",
+        (_, 501) => "unimplemented",
+        // A sandbox that is not there, as the SDKs know it.
+        (_, 502) => return ("unavailable", StatusCode::BAD_GATEWAY),
+        (_, 503) => "unavailable",
+        (_, 500..) => "internal",
+        _ => "invalid_argument",
+    };
+    let status = match code {
+        "already_exists" => StatusCode::CONFLICT,
+        "unauthenticated" => StatusCode::UNAUTHORIZED,
+        "permission_denied" => StatusCode::FORBIDDEN,
+        "not_found" => StatusCode::NOT_FOUND,
+        "deadline_exceeded" => StatusCode::GATEWAY_TIMEOUT,
+        "resource_exhausted" => StatusCode::TOO_MANY_REQUESTS,
+        "unimplemented" => StatusCode::NOT_IMPLEMENTED,
+        "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
+        "internal" => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    (code, status)
+}
