@@ -71,7 +71,7 @@ pub use environment::{
     Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,
 };
 pub use error::Error;
-pub use host_directory::{DirectoryError, HostDirectory};
+pub use host_directory::{DirectoryError, HostDirectory, MAX_MOUNTS};
 pub use limits::Limits;
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
 pub use session::archive_plan::ArchiveError;

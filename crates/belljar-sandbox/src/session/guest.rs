@@ -325,7 +325,7 @@ impl Guest {
         self.buffers.hold(self.decoder.buffered());
         let frame = frame.map_err(|error| error.to_string())?;
         Ok(frame.map(|frame| RawFrame {
-            header: self.scrubber.json(frame.header),
+            header: self.scrubber.json(frame.header).into_owned(),
             ..frame
         }))
     }

@@ -31,6 +31,7 @@ use crate::limits::Limits;
 use crate::session::guest::{Guest, GuestError};
 use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::packages;
+use crate::variables::StreamScrubber;
 
 use file::{Header, MAX_HEADER, Writer, header_length};
 
@@ -398,7 +399,7 @@ async fn save(
     let limit_bytes = limits.memory_bytes;
     let most = within.map_or(f64::INFINITY, |within| within.as_secs_f64());
     let scrubber = handle.variables.scrubber();
-    let mut search = scrubber.search();
+    let mut search = StreamScrubber::new(Arc::clone(scrubber));
     let request = HostFrame::Save {
         limit_bytes,
         secrets: GuestVariables(scrubber.secrets()),
