@@ -80,6 +80,8 @@ pub use session::commands::{
     Command, CommandEnd, CommandProcess, OutputChunk, OutputPart, OutputStream, TerminalSize,
 };
 pub use session::files::Listing;
+pub use session::namespace_list::{MAX_NAMESPACES, Namespace};
+pub use session::namespaces::SessionNamespace;
 pub use session::network::{AllowList, AllowListError, Network, Proxy};
 pub use session::packages::{PackageError, PackageStore, Packages, Requirement, requires};
 pub use session::tools::ToolSignature;

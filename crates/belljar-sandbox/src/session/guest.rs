@@ -336,7 +336,10 @@ impl Guest {
         question: &HostFrame<'_>,
         meter: &Meter,
     ) -> Result<GuestFrame, Error> {
-        if matches!(question, HostFrame::Seed { .. }) {
+        if matches!(
+            question,
+            HostFrame::Seed { .. } | HostFrame::ClearNamespace { .. }
+        ) {
             self.checkpoint_set.note_change();
         }
         let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;

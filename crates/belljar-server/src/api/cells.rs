@@ -30,6 +30,8 @@ use crate::sessions::SessionEntry;
 pub(super) struct RunCell {
     /// Python source code.
     pub(super) code: String,
+    /// The namespace that it runs in [default: `main`].
+    pub(super) namespace: Option<String>,
     /// Time limit, if shorter than the session's, in milliseconds.
     #[schema(minimum = 1)]
     pub(super) wall_time_ms: Option<u64>,
@@ -216,6 +218,7 @@ pub(super) async fn begin(
     let permit = (permit, charge.transpose()?);
     let run = session.run(Cell {
         code: asked.code,
+        namespace: asked.namespace,
         wall_time: Some(Duration::from_millis(wall_time)),
         when_busy: match asked.when_busy {
             WhenBusyAsked::Wait => WhenBusy::Wait,

@@ -9,6 +9,7 @@ mod files;
 mod lease;
 mod login;
 mod mcp;
+mod namespaces;
 mod run_create;
 mod run_views;
 mod runs;
@@ -44,7 +45,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::new()
         .routes(routes!(sessions::list, sessions::create))
         .routes(routes!(sessions::show, sessions::update, sessions::delete))
-        .routes(routes!(sessions::manifest))
+        .routes(routes!(namespaces::manifest))
         .routes(routes!(sessions::interrupt))
         .routes(routes!(lease::renew))
         .routes(routes!(cells::list, cells::run))
@@ -52,6 +53,9 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(cells::events))
         .routes(routes!(cells::input))
         .routes(routes!(socket::open))
+        .routes(routes!(namespaces::list, namespaces::create))
+        .routes(routes!(namespaces::restart))
+        .routes(routes!(namespaces::delete))
         .routes(routes!(commands::list, commands::run))
         .routes(routes!(commands::show, commands::kill))
         .routes(routes!(commands::events))

@@ -10,7 +10,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use belljar_sandbox::protocol::NameInfo;
 use belljar_sandbox::{
     AllowList, Checkpoints, Engine, HostDirectory, Limits, Network, Packages, Requirement,
     SessionOptions, SessionUse,
@@ -564,37 +563,6 @@ pub(super) async fn delete(
     let entry = service.sessions.remove(&caller.tenant, &id)?;
     entry.close().await;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Names in a namespace.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Manifest {
-    #[schema(schema_with = names_schema)]
-    names: Vec<NameInfo>,
-}
-
-fn names_schema() -> utoipa::openapi::schema::Array {
-    let item = utoipa::openapi::Ref::from_schema_name("NameInfo");
-    utoipa::openapi::schema::ArrayBuilder::new()
-        .items(item)
-        .build()
-}
-
-/// Lists the names of a session's namespace. Waits for a running cell.
-#[utoipa::path(
-    get, path = "/v1/sessions/{id}/manifest", tag = "sessions", operation_id = "show_manifest",
-    params(("id" = String, Path, description = "The session.")),
-    responses((status = 200, description = "The names.", body = Manifest))
-)]
-pub(super) async fn manifest(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Named(id): Named<String>,
-) -> Result<JsonResponse<Manifest>, Problem> {
-    let entry = service.sessions.find(&caller.tenant, &id)?;
-    let names = entry.session()?.manifest().await;
-    let names = names.map_err(|error| entry.explain(error))?;
-    Ok(JsonResponse(Manifest { names }))
 }
 
 /// Whether a cell was interrupted.

@@ -26,6 +26,7 @@ mod leases;
 mod mcp;
 mod mcp_client;
 mod metrics;
+mod namespaces;
 mod quotas;
 mod runs;
 mod sessions;
