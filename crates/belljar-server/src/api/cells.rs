@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::sessions::{milliseconds, within};
+use super::session_create::within;
+use super::session_views::milliseconds;
 use super::variables::{VariablesAsked, variables_schema};
 use crate::body::{Json, Named};
 use crate::cell_record::{CellEnd, CellRecord};

@@ -13,6 +13,8 @@ mod namespaces;
 mod run_create;
 mod run_views;
 mod runs;
+mod session_create;
+mod session_views;
 mod sessions;
 mod snapshots;
 mod socket;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::files::attachment;
-use super::sessions::{Nothing, SessionView, created, one_permit};
+use super::session_views::SessionView;
+use super::sessions::{Nothing, created, one_permit};
 use crate::body::{Json, Named, Query, SNAPSHOT, Upload};
 use crate::label::Label;
 use crate::problem::{Code, Problem, disk_full};
