@@ -368,14 +368,14 @@ async fn snapshots_and_hibernation_keep_all_namespaces() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("snapshot");
     let report = session.snapshot(&path).await.unwrap();
-    let lost: Vec<_> = report
+    let left_out: Vec<_> = report
         .names
         .iter()
         .filter(|name| name.why.is_some())
         .collect();
-    assert_eq!(lost.len(), 1, "{lost:?}");
-    assert_eq!(lost[0].name, "lock");
-    assert_eq!(lost[0].namespace.as_deref(), Some("a"));
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert_eq!(left_out[0].name, "lock");
+    assert_eq!(left_out[0].namespace.as_deref(), Some("a"));
     let loaded = engine
         .load(&path, SessionOptions::default())
         .await
