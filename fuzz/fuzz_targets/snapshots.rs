@@ -60,6 +60,15 @@ mod environment {
 }
 
 mod session {
+    pub(crate) mod namespace_list {
+        #[derive(Debug, serde::Serialize, serde::Deserialize)]
+        #[allow(dead_code, reason = "only its form matters")]
+        pub(crate) struct SavedNamespace {
+            name: String,
+            directory: String,
+        }
+    }
+
     pub(crate) mod packages {
         #[derive(Debug, serde::Serialize, serde::Deserialize)]
         #[allow(dead_code, reason = "only its form matters")]

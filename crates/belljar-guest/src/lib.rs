@@ -28,6 +28,7 @@ pub const FILES: &[(&str, &str)] = files![
     "magics.py",
     "manifest.py",
     "names.py",
+    "namespaces.py",
     "plots.py",
     "plots_bridge.py",
     "previews.py",

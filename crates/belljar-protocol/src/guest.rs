@@ -62,6 +62,14 @@ pub enum HostFrame<'a> {
         /// Those of this cell alone.
         #[serde(skip_serializing_if = "GuestVariables::is_empty")]
         cell_variables: GuestVariables<'a>,
+        /// Its namespace, if not the main one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<GuestNamespace<'a>>,
+    },
+    /// Forget the variables of a namespace. Answered by [`GuestFrame::NamespaceCleared`].
+    ClearNamespace {
+        /// Its name.
+        namespace: &'a str,
     },
     /// Bind values before the first cell.
     Seed {
@@ -100,13 +108,20 @@ pub enum HostFrame<'a> {
         cell: u32,
     },
     /// Send the manifest.
-    Manifest,
+    Manifest {
+        /// Of this namespace, if not the main one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
+    },
     /// Complete the name that ends at `cursor` (in bytes of UTF-8).
     Complete {
         /// The source typed so far.
         code: &'a str,
         /// The position of the cursor.
         cursor: usize,
+        /// The namespace, if not the main one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
     },
     /// Describe the name at `cursor` (in bytes of UTF-8).
     Inspect {
@@ -116,17 +131,23 @@ pub enum HostFrame<'a> {
         cursor: usize,
         /// How much to tell.
         detail: InspectDetail,
+        /// The namespace, if not the main one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
     },
     /// Say whether code is a whole cell.
     IsComplete {
         /// The source typed so far.
         code: &'a str,
     },
-    /// Pickle the namespace, name by name. Answered by [`GuestFrame::SavedPart`] as often as
+    /// Pickle the namespaces, name by name. Answered by [`GuestFrame::SavedPart`] as often as
     /// needed, then [`GuestFrame::Saved`].
     Save {
         /// The most bytes that all names may take.
         limit_bytes: u64,
+        /// Namespaces besides the main one.
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        namespaces: &'a [String],
         /// Names whose values contain one of these are not saved.
         #[serde(skip_serializing_if = "GuestVariables::is_empty")]
         secrets: GuestVariables<'a>,
@@ -139,6 +160,9 @@ pub enum HostFrame<'a> {
     Load {
         /// Sources of cells that ran before, by file name.
         sources: &'a BTreeMap<String, String>,
+        /// Namespaces besides the main one, and where their cells start.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        namespaces: BTreeMap<String, PathBuf>,
         /// Directories with packages of the session.
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         packages: &'a [PathBuf],
@@ -152,6 +176,18 @@ pub enum HostFrame<'a> {
         /// Whether it is the last.
         last: bool,
     },
+}
+
+/// A namespace besides the main one, which the guest makes unless it has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuestNamespace<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Where its first cell starts.
+    pub directory: PathBuf,
+    /// Whether no cell has run in it: one of this name that the guest has is another.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 /// Environment variables by name. Their values are not printed: they may be secrets.
@@ -266,6 +302,8 @@ pub enum GuestFrame {
     },
     /// Answer to [`HostFrame::Rehearse`].
     Rehearsed,
+    /// Answer to [`HostFrame::ClearNamespace`].
+    NamespaceCleared,
     /// Answer to [`HostFrame::Grant`].
     Granted,
     /// Code of the cell calls a tool and waits for a [`HostFrame::Answer`]. The frame's blob is the
@@ -361,6 +399,7 @@ impl GuestFrame {
                 Self::Seeded { refused }
             }
             Kind::Rehearsed => Self::Rehearsed,
+            Kind::NamespaceCleared => Self::NamespaceCleared,
             Kind::Granted => Self::Granted,
             Kind::Called => Self::Called(read(frame)?),
             Kind::Asked => Self::Asked(read(frame)?),
@@ -446,6 +485,7 @@ enum Kind {
     Done,
     Seeded,
     Rehearsed,
+    NamespaceCleared,
     Granted,
     Called,
     Asked,
@@ -634,6 +674,9 @@ struct Loaded {
 pub struct SavedName {
     /// The name.
     pub name: String,
+    /// Its namespace, if not the main one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The type of its value.
     #[serde(rename = "type")]
     pub type_name: String,
@@ -650,6 +693,9 @@ pub struct SavedName {
 pub struct LoadedName {
     /// The name.
     pub name: String,
+    /// Its namespace, if not the main one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Why it was not loaded, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

@@ -24,8 +24,8 @@ pub use event::{Event, Stream};
 pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
 pub use guest::{
     Call, CallAnswer, CellEnd, CellReport, Completeness, DisplayPart, ForkSetup, GuestDisplay,
-    GuestFrame, GuestParameter, GuestTool, GuestVariables, HostFrame, InspectDetail,
-    KeptCheckpoint, LoadedName, Question, SavedName, SavedNames, WokenCheckpoint,
+    GuestFrame, GuestNamespace, GuestParameter, GuestTool, GuestVariables, HostFrame,
+    InspectDetail, KeptCheckpoint, LoadedName, Question, SavedName, SavedNames, WokenCheckpoint,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use mime::{MIME_TYPES, MimeType, MimeView, TABLE_MIME};

@@ -64,6 +64,15 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// The session has no such namespace.
+    #[error("no such namespace: `{0}`\nhint: list the namespaces of the session")]
+    NoNamespace(String),
+    /// The name or directory of a new namespace is invalid.
+    #[error("the namespace is invalid: {0}")]
+    InvalidNamespace(&'static str),
+    /// A namespace can't be created or removed.
+    #[error("the namespace is refused: {0}")]
+    Namespace(String),
     /// The checkpoint could not be made. The session continues unchanged.
     #[error("the checkpoint could not be made: {0}")]
     NotCheckpointed(String),

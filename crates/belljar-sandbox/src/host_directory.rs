@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// The most directories of the host in a session.
+pub const MAX_MOUNTS: usize = 16;
+
 /// The longest name of a directory.
 const NAME_BYTES: usize = 64;
 
@@ -34,7 +37,7 @@ pub enum DirectoryError {
     #[error("no directory named `{0}` is offered")]
     Unknown(String),
     /// There are too many.
-    #[error("a session can have at most 16 directories of the host")]
+    #[error("a session can have at most {} directories of the host", MAX_MOUNTS)]
     TooMany,
     /// It could not be mounted.
     #[error("the directory `{name}` cannot be mounted: {why}")]

@@ -71,7 +71,7 @@ pub use environment::{
     Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,
 };
 pub use error::Error;
-pub use host_directory::{DirectoryError, HostDirectory};
+pub use host_directory::{DirectoryError, HostDirectory, MAX_MOUNTS};
 pub use limits::Limits;
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
 pub use session::archive_plan::ArchiveError;
@@ -80,6 +80,8 @@ pub use session::commands::{
     Command, CommandEnd, CommandProcess, OutputChunk, OutputPart, OutputStream, TerminalSize,
 };
 pub use session::files::Listing;
+pub use session::namespace_list::{MAX_NAMESPACES, Namespace};
+pub use session::namespaces::SessionNamespace;
 pub use session::network::{AllowList, AllowListError, Network, Proxy};
 pub use session::packages::{PackageError, PackageStore, Packages, Requirement, requires};
 pub use session::port_error::PortError;

@@ -25,6 +25,7 @@ use crate::problem::ProblemBody;
     tags(
         (name = "sessions", description = "Live Python interpreters, each with a workspace."),
         (name = "cells", description = "Code that runs in a session, one cell after another."),
+        (name = "namespaces", description = "Global names of cells; a session has one or several."),
         (name = "commands", description = "Programs that run in a session beside its cells."),
         (name = "checkpoints", description = "Checkpoints and forks of a live session."),
         (name = "snapshots", description = "Snapshots of sessions; hibernating and waking."),

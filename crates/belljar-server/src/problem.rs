@@ -68,6 +68,7 @@ codes! {
     CellNotFound "cell_not_found" NOT_FOUND never "No such cell";
     CommandNotFound "command_not_found" NOT_FOUND never "No such command";
     CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "No such checkpoint";
+    NamespaceNotFound "namespace_not_found" NOT_FOUND never "No such namespace";
     RunNotFound "run_not_found" NOT_FOUND never "No such run";
     StepNotFound "step_not_found" NOT_FOUND never "No such completed step";
     ApprovalNotFound "approval_not_found" NOT_FOUND never "No such pending approval";
@@ -101,6 +102,7 @@ codes! {
     SessionUnresponsive "session_unresponsive" CONFLICT never "The session does not respond";
     NotCheckpointed "not_checkpointed" CONFLICT never "The checkpoint failed";
     TooManyCheckpoints "too_many_checkpoints" CONFLICT never "Too many named checkpoints in this session";
+    NamespaceRefused "namespace_refused" CONFLICT never "The namespace cannot be created or removed";
     NotForked "not_forked" CONFLICT never "The session cannot be forked";
     NotHibernated "not_hibernated" CONFLICT never "The session cannot hibernate";
     NoQuestion "no_question" CONFLICT never "The cell does not wait for this answer";
@@ -321,6 +323,9 @@ impl From<Error> for Problem {
             Error::Variable(_) => Code::VariableRefused,
             Error::NoCheckpoint(_) => Code::CheckpointNotFound,
             Error::TooManyCheckpoints { .. } => Code::TooManyCheckpoints,
+            Error::NoNamespace(_) => Code::NamespaceNotFound,
+            Error::InvalidNamespace(why) => return Self::new(Code::BadBody, *why),
+            Error::Namespace(why) => return Self::new(Code::NamespaceRefused, why),
             Error::NotCheckpointed(_)
             | Error::Unsupported(Unsupported(Capability::Checkpoints)) => Code::NotCheckpointed,
             Error::Unsupported(Unsupported(Capability::Forks)) => Code::NotForked,

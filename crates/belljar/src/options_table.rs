@@ -20,9 +20,10 @@ pub(crate) type Row = (&'static str, [Entry; 8]);
 
 const ENDS: Entry = No("the session ends with the command");
 const CODE: Entry = No("run a cell that assigns them");
+const ONE_NAMESPACE: Entry = No("all cells are of one program");
 
 /// All options.
-pub(crate) const OPTIONS: [Row; 15] = [
+pub(crate) const OPTIONS: [Row; 16] = [
     (
         "packages",
         [
@@ -203,6 +204,19 @@ pub(crate) const OPTIONS: [Row; 15] = [
             CODE,
             CODE,
             Set("`Session::seed`"),
+        ],
+    ),
+    (
+        "namespaces",
+        [
+            ENDS,
+            ONE_NAMESPACE,
+            No("there are no cells"),
+            ONE_NAMESPACE,
+            Set("`namespace` of a cell, `POST …/namespaces`"),
+            Set("`run(namespace=)`, `create_namespace()`"),
+            No("a model creates another session"),
+            Set("`Cell::namespace`, `Session::create_namespace`"),
         ],
     ),
     (

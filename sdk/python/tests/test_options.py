@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from belljar import Belljar, BelljarError, SessionEnded
+from belljar import Belljar, BelljarError, NotFound, SessionEnded
 from conftest import Service
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "options.md"
@@ -53,6 +53,24 @@ def network(client: Belljar) -> None:
     with pytest.raises(BelljarError) as refused:
         client.session(allow=["pypi.org"])
     assert refused.value.code == "network_not_allowed"
+
+
+def namespaces(client: Belljar) -> None:
+    with client.session() as session:
+        session.run("x = 'main'")
+        made = session.create_namespace("other", directory="/tmp")
+        assert (made.name, made.directory) == ("other", "/tmp")
+        assert session.run("import os; x = os.getcwd(); x", namespace="other").value == "'/tmp'"
+        assert session.run("x").value == "'main'"
+        assert [one.name for one in session.namespaces()] == ["main", "other"]
+        assert [name.name for name in session.manifest()] == ["x"]
+        assert [name.name for name in session.manifest(namespace="other")] == ["os", "x"]
+        session.restart_namespace("other")
+        assert session.manifest(namespace="other") == []
+        session.delete_namespace("other")
+        with pytest.raises(NotFound) as refused:
+            session.run("1", namespace="other")
+        assert refused.value.code == "namespace_not_found"
 
 
 def cell_timeout(client: Belljar) -> None:
@@ -139,6 +157,7 @@ CHECKS: dict[str, Callable[[Belljar], None]] = {
     "host directories": mounts,
     "variables": variables,
     "secrets": variables,
+    "namespaces": namespaces,
     "name, metadata, time to live": label,
 }
 

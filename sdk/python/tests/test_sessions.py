@@ -12,7 +12,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from belljar import Belljar, BelljarError, CellFailed, NotFound, Session, SessionBusy, SessionEnded, Unauthorized
+from belljar import (
+    Belljar,
+    BelljarError,
+    CellFailed,
+    Event,
+    NotFound,
+    Session,
+    SessionBusy,
+    SessionEnded,
+    Unauthorized,
+)
 from conftest import Service
 
 SLEEP = "import time\nprint('asleep', flush=True)\ntime.sleep(60)"
@@ -27,6 +37,26 @@ def test_a_cell(session: Session) -> None:
     assert str(outcome) == "out\nerr\n42"
     assert "'42'" in repr(outcome)
     assert session.run("_ = 1").value is None
+
+
+def test_which_display_is_the_value(session: Session) -> None:
+    shown: list[bool] = []
+
+    def note(event: Event) -> None:
+        if event.type == "display":
+            shown.append(bool(event.value))
+
+    code = "display('shown')\nhandle = display('changes', display_id=True)\n6 * 7"
+    outcome = session.run(code, stream=note)
+    assert shown == [False, False, True]
+    assert [bool(display.value) for display in outcome.displays] == shown
+    assert outcome.value == "42"
+    # A figure is shown after the value, and is no value.
+    figure = session.run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\n'the value'")
+    assert [bool(display.value) for display in figure.displays] == [True, False]
+    assert figure.value == "'the value'" and figure.display is not None and figure.display.png
+    assert session.run("display('only')").value is None
+    assert session.run("handle.update('new'); 1;").value is None
 
 
 def test_an_exception_is_an_outcome(session: Session) -> None:

@@ -95,14 +95,14 @@ export class Outcome {
     return this.status === 'success';
   }
 
-  /** The last display: the value of the last expression, if the cell ends with one. */
+  /** The last display: an open figure comes after the value of the last expression. */
   get display(): Display | undefined {
     return this.displays.at(-1);
   }
 
-  /** The text of that. */
+  /** The text of the value of the last expression; `undefined` if the cell does not end with one. */
   get value(): string | undefined {
-    return this.display?.text;
+    return this.displays.find((display) => display.value)?.text;
   }
 
   /** Returns itself on success; otherwise throws `CellFailedError`. */

@@ -19,6 +19,8 @@ export type InputRequest = Extract<models.Event, { type: 'input_requested' }>;
 
 /** Options of a cell. */
 export interface CellOptions extends RequestOptions {
+  /** One of the session's namespaces [default: `main`]. */
+  namespace?: string;
   /** Time limit in milliseconds, at most the session's limit. */
   wallTimeMs?: number;
   /** What to do if another cell is running [default: `wait`]. */
@@ -155,8 +157,8 @@ export class Session implements AsyncDisposable {
    * requested event, and runs to its end without a listener; `interrupt` stops it.
    */
   stream(code: string, options: StreamCellOptions = {}): CellEvents {
-    const { wallTimeMs, whenBusy = 'wait', onFailure = 'keep', variables, answersInput, signal } = options;
-    const body: models.RunCell = { code, whenBusy, onFailure, input: answersInput, wallTimeMs, variables };
+    const { namespace, wallTimeMs, whenBusy = 'wait', onFailure = 'keep', variables, answersInput, signal } = options;
+    const body: models.RunCell = { code, namespace, whenBusy, onFailure, input: answersInput, wallTimeMs, variables };
     const path = `${this.#path}/cells`;
     const first = change('POST', path, {
       json: ['RunCell', body],
@@ -214,9 +216,35 @@ export class Session implements AsyncDisposable {
     await this.#transport.sendOnce(change('POST', `${this.#path}/interrupt`, { patience: 5000 })).catch(() => {});
   }
 
-  /** The names of the namespace. */
-  async manifest(options: RequestOptions = {}): Promise<models.NameInfo[]> {
-    return (await this.#get<models.Manifest>('Manifest', 'manifest', options)).names;
+  /** The names of a namespace [default: `main`]. */
+  async manifest(options: { namespace?: string } & RequestOptions = {}): Promise<models.NameInfo[]> {
+    const { namespace, signal } = options;
+    const call: Call = { method: 'GET', path: `${this.#path}/manifest`, query: { namespace }, signal };
+    return (await this.#transport.ask<models.Manifest>('Manifest', call)).names;
+  }
+
+  /**
+   * Adds an empty namespace: cells run in it by their option `namespace`. Its first cell starts in the directory, relative
+   * to the workspace.
+   */
+  createNamespace(name: string, options: { directory?: string } & RequestOptions = {}): Promise<models.NamespaceView> {
+    const body: models.CreateNamespace = { name, directory: options.directory };
+    return this.#transport.ask('NamespaceView', this.#post('namespaces', 'CreateNamespace', body, options.signal));
+  }
+
+  /** The namespaces, `main` first. */
+  async namespaces(options: RequestOptions = {}): Promise<models.NamespaceView[]> {
+    return (await this.#get<models.NamespaceList>('NamespaceList', 'namespaces', options)).namespaces;
+  }
+
+  /** Forgets the variables of a namespace. */
+  async restartNamespace(name: string, options: RequestOptions = {}): Promise<void> {
+    await this.#transport.send(change('POST', `${this.#path}/namespaces/${part(name)}/restart`, options));
+  }
+
+  /** Removes a namespace with its variables. */
+  async deleteNamespace(name: string, options: RequestOptions = {}): Promise<void> {
+    await this.#transport.send(change('DELETE', `${this.#path}/namespaces/${part(name)}`, options));
   }
 
   /** One of the last cells, with its outcome. */

@@ -54,6 +54,29 @@ test('variables and secrets', async (t) => {
   await assert.rejects(client.session({ variables: { LD_PRELOAD: 'x' } }), { code: 'variable_refused' });
 });
 
+test('namespaces', async (t) => {
+  const { session } = await newSession(t);
+  await session.run("x = 'main'");
+  const made = await session.createNamespace('other', { directory: '/tmp' });
+  assert.deepEqual([made.name, made.directory], ['other', '/tmp']);
+  const outcome = await session.run('import os; x = os.getcwd(); display(x); x', { namespace: 'other' });
+  assert.deepEqual(
+    outcome.displays.map((one) => Boolean(one.value)),
+    [false, true],
+  );
+  assert.deepEqual([outcome.value, (await session.run('x')).value], ["'/tmp'", "'main'"]);
+  assert.equal((await session.run('display(1)')).value, undefined);
+  assert.deepEqual(
+    (await session.namespaces()).map((one) => one.name),
+    ['main', 'other'],
+  );
+  assert.equal((await session.manifest({ namespace: 'other' })).length, 2);
+  await session.restartNamespace('other');
+  assert.deepEqual(await session.manifest({ namespace: 'other' }), []);
+  await session.deleteNamespace('other');
+  await assert.rejects(session.run('1', { namespace: 'other' }), { code: 'namespace_not_found' });
+});
+
 test('labels and leases', async (t) => {
   const client = clientOf({ apiKey: service.otherKey });
   t.after(() => client.close());

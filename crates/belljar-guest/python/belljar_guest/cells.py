@@ -67,6 +67,11 @@ class Cells:
         """In a fork: what the event loop waits with is its parent's."""
         self._loop = None
 
+    def close_loop(self):
+        """No more cells come."""
+        if self._loop is not None:
+            self._loop.close()
+
     def run(self, cell, code):
         """Runs one cell; returns the fields of its report that tell how it ended."""
         filename = f"<cell {cell}>"

@@ -135,7 +135,6 @@ def _become_fork(session, setup, fds):
         _begin_in(session, directory, old, new)
         STATE.nonce = setup["nonce"] if STATE.cell else ""
         STATE.early = 0
-        session.cells.forget_loop()
         reseed()
         send({"type": "ready"})
     except BaseException as error:
@@ -151,6 +150,7 @@ def _begin_in(session, directory, old, new):
         if path == old:
             _path[at] = new
     session.workspace = Workspace(new)
+    session.namespaces.move(lambda path: _moved(path, old, new), new)
 
 
 def _working_directory():

@@ -82,6 +82,6 @@ def settle(session):
     """
     for code in ("x = 1\n", _PYTHON):
         _move(session, 0, code)
-    session.manifest.touch()
+    session.namespaces.current.manifest.touch()
     session.reader.rehearse()
     STATE.begin(0, "")

@@ -7,19 +7,17 @@ import keyword
 import os
 import sys
 import time
-import types
 
 import _thread
 
 from belljar_guest import displays, questions, snapshot
 from belljar_guest.artifacts import Workspace
 from belljar_guest.calls import Calls
-from belljar_guest.cells import Cells
 from belljar_guest.checkpoints import keep, lacks
 from belljar_guest.complete import complete
 from belljar_guest.forks import fork
 from belljar_guest.inspection import completeness, inspect_at
-from belljar_guest.manifest import Manifest
+from belljar_guest.namespaces import MAIN, Namespaces
 from belljar_guest.rehearsal import rehearse, settle
 from belljar_guest.shell import Shell
 from belljar_guest.state import STATE, install_signals, unshield
@@ -57,15 +55,11 @@ def _in_user_child():
 
 
 class Session:
-    """One namespace and everything that belongs to it."""
+    """The namespaces and everything that belongs to them."""
 
     def __init__(self, workspace):
-        self.module = types.ModuleType("__main__")
-        self.namespace = vars(self.module)
-        self.namespace["__builtins__"] = builtins
         self.streams = Streams()
-        self.cells = Cells(self.namespace, self.streams)
-        self.manifest = Manifest(self.namespace)
+        self.namespaces = Namespaces(self.streams, workspace)
         self.workspace = Workspace(workspace)
         self.packages = set()
         self.has_variables = False
@@ -74,9 +68,10 @@ class Session:
         # In the template already: every page that a session writes to is a page it doesn't share,
         # and a change of `builtins` makes the interpreter respecialise much of its code.
         self.first_main = _modules.get("__main__")
-        _modules["__main__"] = self.module
+        _modules["__main__"] = self.namespaces.main.module
         builtins.display = displays.display
-        shell = Shell(self.cells, self.streams)
+        shell = Shell(self.namespaces.main.cells, self.streams)
+        self.namespaces.lead(shell)
         builtins.get_ipython = shell.get_ipython
         sys.meta_path.insert(0, shell)
         questions.install(self)
@@ -111,21 +106,25 @@ class Session:
                     self.has_variables = True
                     assign(request["variables"])
                 before = assign(request.get("cell_variables", {}))
-                self.run(request["cell"], request["nonce"], request["code"], "busy" in request, before)
+                cells = self.namespaces.current.cells
+                if "namespace" in request or self.namespaces.current.name != MAIN:
+                    cells = self.namespaces.enter(**request.get("namespace", {"name": MAIN}))
+                self.run(cells, request["cell"], request["nonce"], request["code"], "busy" in request, before)
             elif kind == "seed":
                 send({"type": "seeded", "refused": self.seed(request["values"])})
             elif kind == "keep":
                 if self._keep(request["cell"], asked=True):
                     send({"type": "checkpointed"})
             elif kind == "manifest":
-                send({"type": "manifest", "names": self.manifest.names()})
+                namespace = request.get("namespace", MAIN)
+                send({"type": "manifest", "names": self.namespaces.manifest_of(namespace)})
             elif kind == "complete":
-                start, found = complete(self.namespace, request["code"], request["cursor"])
+                names = self.namespaces.names_of(request.get("namespace", MAIN))
+                start, found = complete(names, request["code"], request["cursor"])
                 send({"type": "completions", "start": start, "candidates": found})
             elif kind == "inspect":
-                text = inspect_at(
-                    self.namespace, request["code"], request["cursor"], request["detail"] == "source"
-                )
+                names = self.namespaces.names_of(request.get("namespace", MAIN))
+                text = inspect_at(names, request["code"], request["cursor"], request["detail"] == "source")
                 send({"type": "inspected", "text": text})
             elif kind == "is_complete":
                 status, indent = completeness(request["code"])
@@ -133,11 +132,17 @@ class Session:
             elif kind == "save":
                 times = request["name_seconds"], request["seconds"]
                 secrets = request.get("secrets", {})
-                snapshot.save(self, request["limit_bytes"], *times, secrets)
+                namespaces = request.get("namespaces", ())
+                snapshot.save(self, namespaces, request["limit_bytes"], *times, secrets)
             elif kind == "load":
                 self.show_packages(request.get("packages", ()))
                 times = request["name_seconds"], request["seconds"]
+                for name, directory in request.get("namespaces", {}).items():
+                    self.namespaces.add(name, directory)
                 snapshot.load(self, request["sources"], *times)
+            elif kind == "clear_namespace":
+                self.namespaces.clear(request["namespace"])
+                send({"type": "namespace_cleared"})
             elif kind == "fork":
                 setup = fork(self, request["count"], request.get("withheld", ()))
                 if setup is not None and setup["cell"] and self.checkpoints != "off":
@@ -163,12 +168,12 @@ class Session:
                 if type(sys.path) is list:
                     sys.path.append(path)
 
-    def run(self, cell, nonce, code, busy, before):
+    def run(self, cells, cell, nonce, code, busy, before):
         """Runs a cell; `before`: what the variables of this cell alone were."""
         has_calls = self.calls.limit or STATE.input
         if has_calls:
             self.calls.begin()
-        report = self.perform(self.cells, self.manifest, cell, nonce, code)
+        report = self.perform(cells, self.namespaces.current.manifest, cell, nonce, code)
         restore(before)
         if has_calls:
             self.calls.end()
@@ -208,8 +213,9 @@ class Session:
     def perform(self, cells, manifest, cell, nonce, code):
         """Runs a cell with all that belongs to it, and returns its report."""
         self.streams.restore()
-        if _modules.get("__main__") is not self.module:
-            _modules["__main__"] = self.module
+        module = self.namespaces.current.module
+        if _modules.get("__main__") is not module:
+            _modules["__main__"] = module
         STATE.begin(cell, nonce)
         self.workspace.before()
         install_signals()
@@ -264,6 +270,7 @@ class Session:
 
     def seed(self, values):
         """Binds the caller's values; returns the names that were refused, with the reason."""
+        main = self.namespaces.main
         refused = {}
         for name, value in values.items():
             if not name.isidentifier():
@@ -272,11 +279,11 @@ class Session:
                 refused[name] = "a keyword of Python"
             elif name.startswith("__"):
                 refused[name] = "reserved: it starts with two underscores"
-            elif name in self.namespace:
+            elif name in main.names:
                 refused[name] = "already bound"
             else:
-                self.namespace[name] = value
-                self.manifest.bind_seed(name)
+                main.names[name] = value
+                main.manifest.bind_seed(name)
         return refused
 
 
@@ -296,5 +303,6 @@ def serve(control=3, interrupts=4, workspace="/workspace", checkpoints="off"):
     session = _prepared.pop() if _prepared else Session(workspace)
     if session.workspace.root != workspace:
         session.workspace = Workspace(workspace)
+        session.namespaces.move(lambda _: workspace, workspace)
     session.begin(control, interrupts, checkpoints)
     session.serve()

@@ -1,4 +1,4 @@
-"""Saving a namespace as bytes, and binding its names again in another session.
+"""Saving namespaces as bytes, and binding their names again in another session.
 
 One pickler writes all names, one after the other, so that objects which several names hold are
 written once and are one object again after loading. A name that can't be saved is taken back out of
@@ -24,6 +24,7 @@ import types
 from belljar_guest import errors
 from belljar_guest.checkpoints import lacks
 from belljar_guest.names import type_name
+from belljar_guest.namespaces import MAIN
 from belljar_guest.state import Overtime, limited
 from belljar_guest.wire import MAX_BLOB, from_json, send, to_json
 
@@ -57,19 +58,22 @@ _MAX_SOURCES = 8 << 20
 _REMEMBER = b"\x97\x940"  # NEXT_BUFFER, MEMOIZE, POP
 _END = b"N."
 
-_current = []  # the namespace that functions are loaded into
+_current = []  # the namespaces that functions are loaded into
 
 
-def the_namespace():
-    """In a pickle: the namespace of the session that loads it."""
-    return _current[0]
+def the_namespace(name=MAIN):
+    """In a pickle: the namespace of this name, of the session that loads it."""
+    return _current[0].all[name].names
 
 
 class _Namespace:
-    """Stands for the namespace where a function refers to it."""
+    """Stands for a namespace where a function refers to it."""
+
+    def __init__(self, name):
+        self._name = name
 
     def __reduce__(self):
-        return the_namespace, ()
+        return the_namespace, (self._name,)
 
 
 class _Plain(_Pickler):
@@ -128,11 +132,10 @@ class _Sink:
 
 
 class _Saver:
-    def __init__(self, session, room, secrets):
-        self._namespace = session.namespace
+    def __init__(self, namespaces, room, secrets):
         self._secrets = {name: value.encode() for name, value in secrets.items()}
         self._sink = _Sink(room)
-        self._stand_in = _Namespace()
+        self._stand_ins = {id(one.names): _Namespace(one.name) for one in namespaces}
         self.library, base = _pickler_class()
         self._class = self._make_class(base)
         self._pickler = self._class(None)
@@ -141,13 +144,13 @@ class _Saver:
         self._sent = _now()
 
     def _make_class(self, base):
-        namespace, sink, stand_in = self._namespace, self._sink, self._stand_in
+        sink, stand_ins = self._sink, self._stand_ins
 
         class Pickler(base):
             def __init__(self, memo):
                 base.__init__(self, sink, _PROTOCOL, buffer_callback=sink.take_buffer)
                 # cloudpickle: functions of cells share the namespace that they are loaded into.
-                self.globals_ref = {id(namespace): stand_in}
+                self.globals_ref = dict(stand_ins)
                 if memo is not None:
                     self.memo = memo
 
@@ -160,7 +163,7 @@ class _Saver:
                 reduced = base.reducer_override(self, value)
                 if (
                     type(value) is _FunctionType
-                    and value.__globals__ is namespace
+                    and id(value.__globals__) in stand_ins
                     and type(reduced) is tuple
                 ):
                     return _without_globals(reduced)
@@ -168,10 +171,9 @@ class _Saver:
 
         return Pickler
 
-    def save(self, name, value, cell, seconds):
+    def save(self, of, name, value, cell, seconds):
         """Pickles one name; returns its bytes. Whatever is raised, nothing of it is left."""
-        if value is self._namespace:
-            value = self._stand_in
+        value = self._stand_ins.get(id(value), value)
         self._sink.begin()
         # It is remembered before all that it holds, so its number tells what came after it.
         box = [value]
@@ -188,6 +190,7 @@ class _Saver:
         head = to_json(
             {
                 "name": name,
+                **of,
                 "cell": cell,
                 "first": self._number(box),
                 "data": sum(view.nbytes for view in pieces),
@@ -261,14 +264,17 @@ def _without_globals(reduced):
     return reduced
 
 
-def save(session, room, name_seconds, seconds, secrets):
+def save(session, others, room, name_seconds, seconds, secrets):
     """Answers with the records in parts, and last with what was saved, what was not, and why. What
-    holds one of the secrets, by name, is not saved."""
-    saver = _Saver(session, room, secrets)
+    holds one of the secrets, by name, is not saved. `others`: namespaces besides the main one."""
+    all = session.namespaces.all
+    namespaces = [all[name] for name in (MAIN, *others) if name in all]
+    saver = _Saver(namespaces, room, secrets)
     end = _now() + seconds
     names = []
-    for name, value in _in_order(session.namespace):
-        entry = {"name": name, "type": type_name(value)[:100]}
+    for namespace, name, value in _in_order(namespaces):
+        of = {} if namespace.name == MAIN else {"namespace": namespace.name}
+        entry = {"name": name, **of, "type": type_name(value)[:100]}
         names.append(entry)
         if len(names) > _MAX_NAMES:
             entry["why"] = f"only {_MAX_NAMES} names are saved"
@@ -278,8 +284,8 @@ def save(session, room, name_seconds, seconds, secrets):
             entry["why"] = "the time of the whole snapshot was up"
             continue
         try:
-            cell = session.manifest.cell_of(name)
-            entry["bytes"] = saver.save(name, value, cell, min(name_seconds, left))
+            cell = namespace.manifest.cell_of(name)
+            entry["bytes"] = saver.save(of, name, value, cell, min(name_seconds, left))
         except BaseException as error:
             entry["why"] = _reason(error)
     saver.flush()
@@ -289,17 +295,18 @@ def save(session, room, name_seconds, seconds, secrets):
     send({"type": "saved", "names": names, "library": saver.library, **lacks()}, sources)
 
 
-def _in_order(namespace):
+def _in_order(namespaces):
     """Modules, then definitions, then the rest: what others need comes before them."""
     ranked = ([], [], [])
-    for name, value in list(namespace.items()):
-        if type(name) is not str or name.startswith("__") or name == "_":
-            continue
-        if isinstance(value, _ModuleType):
-            rank = 0
-        else:
-            rank = 1 if isinstance(value, (type, _FunctionType)) else 2
-        ranked[rank].append((name, value))
+    for namespace in namespaces:
+        for name, value in list(namespace.names.items()):
+            if type(name) is not str or name.startswith("__") or name == "_":
+                continue
+            if isinstance(value, _ModuleType):
+                rank = 0
+            else:
+                rank = 1 if isinstance(value, (type, _FunctionType)) else 2
+            ranked[rank].append((namespace, name, value))
     return [*ranked[0], *ranked[1], *ranked[2]]
 
 
@@ -342,7 +349,7 @@ class _Loader:
     """Takes the records in parts, and binds each name when its record is whole."""
 
     def __init__(self, session, name_seconds, seconds):
-        self._session = session
+        self._namespaces = session.namespaces.all
         self._name_seconds = name_seconds
         self._end = _now() + seconds
         self._told = _now()
@@ -427,10 +434,13 @@ class _Loader:
     def _bind(self, head, data, buffers):
         name = head["name"]
         entry = {"name": name}
+        if "namespace" in head:
+            entry["namespace"] = head["namespace"]
         self.names.append(entry)
         try:
             if not name.isidentifier() or name.startswith("__"):
                 raise ValueError("not a name")
+            namespace = self._namespaces[head.get("namespace", MAIN)]
             if self._broken_at is not None:
                 self._recover(head["first"])
             before = _getrefcount(self._lost)
@@ -447,16 +457,16 @@ class _Loader:
             if self._broken_at is None:
                 self._broken_at = head["first"]
             return
-        self._session.namespace[name] = value
+        namespace.names[name] = value
         if not name.startswith("_"):
-            self._session.manifest.bind_seed(name, head["cell"])
+            namespace.manifest.bind_seed(name, head["cell"])
 
 
 def load(session, sources, name_seconds, seconds):
     """Reads the parts that follow, and answers with which names came back."""
     for filename, source in sources.items():
         errors.remember(filename, source)
-    _current[:] = [session.namespace]
+    _current[:] = [session.namespaces]
     _invalidate_caches()  # the workspace's files are new
     loader = _Loader(session, name_seconds, seconds)
     reader = session.reader
@@ -472,7 +482,8 @@ def load(session, sources, name_seconds, seconds):
                 why = _reason(error)
         if request["last"]:
             break
-    session.namespace["__builtins__"] = builtins
+    for namespace in session.namespaces.all.values():
+        namespace.names["__builtins__"] = builtins
     answer = {"type": "loaded", "names": loader.names}
     if why is not None:
         answer["why"] = why

@@ -30,7 +30,7 @@ use crate::backend::waits::{Exit, Offer, Waits};
 use crate::capabilities::Capabilities;
 use crate::environment::Environment;
 use crate::error::Error;
-use crate::host_directory::{DirectoryError, HostDirectory};
+use crate::host_directory::{DirectoryError, HostDirectory, MAX_MOUNTS};
 use crate::lock::lock;
 use crate::options::{Backend, SessionOptions};
 use crate::session::network::Network;
@@ -38,9 +38,6 @@ use crate::session::packages::{LAYERS, PackageStore};
 
 /// How long a process behind the walls may take to answer; it takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The most directories of the host in a session.
-const MOST_MOUNTS: usize = 16;
 
 /// The warm half of an engine. It lives as long as the engine or one of its sessions.
 #[derive(Debug)]
@@ -396,7 +393,7 @@ impl WarmBackend {
             {
                 continue;
             }
-            if mounts.len() == MOST_MOUNTS {
+            if mounts.len() == MAX_MOUNTS {
                 return Err(DirectoryError::TooMany.into());
             }
             let writable = directory.is_writable();

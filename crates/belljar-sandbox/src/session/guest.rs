@@ -325,7 +325,7 @@ impl Guest {
         self.buffers.hold(self.decoder.buffered());
         let frame = frame.map_err(|error| error.to_string())?;
         Ok(frame.map(|frame| RawFrame {
-            header: self.scrubber.json(frame.header),
+            header: self.scrubber.json(frame.header).into_owned(),
             ..frame
         }))
     }
@@ -336,7 +336,10 @@ impl Guest {
         question: &HostFrame<'_>,
         meter: &Meter,
     ) -> Result<GuestFrame, Error> {
-        if matches!(question, HostFrame::Seed { .. }) {
+        if matches!(
+            question,
+            HostFrame::Seed { .. } | HostFrame::ClearNamespace { .. }
+        ) {
             self.checkpoint_set.note_change();
         }
         let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;

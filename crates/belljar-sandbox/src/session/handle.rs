@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use belljar_protocol::{CallId, SetBy, Walls};
+use belljar_protocol::{CallId, GuestNamespace, SetBy, Walls};
 use belljar_walls::{BeneathError, Process, Writing};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{OwnedMutexGuard, oneshot};
@@ -24,6 +24,7 @@ use crate::options::Checkpoints;
 use crate::session::commands::list::Commands;
 use crate::session::connections::Connections;
 use crate::session::guest::Guest;
+use crate::session::namespace_list::Namespaces;
 use crate::session::network::Proxy;
 use crate::session::packages::Packages;
 use crate::session::tools::Toolset;
@@ -69,6 +70,7 @@ pub(crate) struct SessionHandle {
     pub(crate) commands: Commands,
     /// Where its installed packages are, for commands: the guest may be busy.
     pub(crate) package_paths: Mutex<Vec<PathBuf>>,
+    pub(crate) namespaces: Mutex<Namespaces>,
     /// Its fork slot, if it is a fork.
     pub(crate) slot: Option<ForkSlot>,
     pub(crate) warm: Arc<WarmBackend>,
@@ -118,6 +120,11 @@ impl SessionHandle {
     pub(crate) fn directory(&self) -> PathBuf {
         let slot = self.slot.as_ref().map(ForkSlot::workspace);
         slot.unwrap_or_else(|| PathBuf::from("/workspace"))
+    }
+
+    /// The namespace of the next cell, as the guest gets it.
+    pub(crate) fn enter<'a>(&self, name: &'a str) -> Result<Option<GuestNamespace<'a>>, Error> {
+        lock(&self.namespaces).enter(name, &self.directory())
     }
 
     pub(crate) fn set_running(&self, cell: u32) {

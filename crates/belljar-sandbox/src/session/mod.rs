@@ -10,6 +10,8 @@ pub(crate) mod connections;
 pub(crate) mod files;
 pub(crate) mod guest;
 pub(crate) mod handle;
+pub(crate) mod namespace_list;
+pub(crate) mod namespaces;
 pub(crate) mod network;
 pub(crate) mod nonce;
 pub(crate) mod packages;
@@ -42,6 +44,7 @@ use crate::options::{Checkpoints, SessionOptions};
 use crate::session::cell::{Cell, CellDriver, OnFailure, WhenBusy};
 use crate::session::guest::{DEATH_TIME, Guest};
 use crate::session::handle::{AwakeSession, SessionHandle, Wires};
+use crate::session::namespace_list::MAIN;
 use crate::session::packages::{Requirement, requires};
 use crate::session::tools::Toolset;
 use crate::state::checkpoints::checkpoint_before;
@@ -156,7 +159,7 @@ impl Session {
         self.now().is_some_and(|awake| awake.handle.interrupt(cell))
     }
 
-    /// Binds values before the first cell, or between cells. Fails for names that are already bound
+    /// Binds values in the main namespace, before the first cell or between cells. Fails for names that are already bound
     /// or are invalid; the others are bound.
     pub async fn seed(
         &self,
@@ -174,42 +177,24 @@ impl Session {
         self.ask(&HostFrame::Rehearse).await.map(drop)
     }
 
-    /// The manifest: the names in the namespace.
+    /// The manifest: the names in the main namespace.
     pub async fn manifest(&self) -> Result<Vec<NameInfo>, Error> {
-        match self.ask(&HostFrame::Manifest).await? {
-            GuestFrame::Manifest { names } => Ok(names),
-            _ => Err(self.broke_the_protocol()),
-        }
+        self.namespace(MAIN).manifest().await
     }
 
-    /// Names that complete the word before `cursor` (in bytes), and the start of that word.
+    /// [`SessionNamespace::complete`] in the main namespace.
     pub async fn complete(&self, code: &str, cursor: usize) -> Result<(usize, Vec<String>), Error> {
-        match self.ask(&HostFrame::Complete { code, cursor }).await? {
-            GuestFrame::Completions { start, candidates } => {
-                Ok((start.min(code.len()), candidates))
-            }
-            _ => Err(self.broke_the_protocol()),
-        }
+        self.namespace(MAIN).complete(code, cursor).await
     }
 
-    /// The description of the name at `cursor` (in bytes), or of the function whose arguments are
-    /// there: signature, type, documentation or source. `None` if there is no such name, or if only
-    /// running code could tell.
+    /// [`SessionNamespace::inspect`] in the main namespace.
     pub async fn inspect(
         &self,
         code: &str,
         cursor: usize,
         detail: InspectDetail,
     ) -> Result<Option<String>, Error> {
-        let question = HostFrame::Inspect {
-            code,
-            cursor,
-            detail,
-        };
-        match self.ask(&question).await? {
-            GuestFrame::Inspected { text } => Ok(text),
-            _ => Err(self.broke_the_protocol()),
-        }
+        self.namespace(MAIN).inspect(code, cursor, detail).await
     }
 
     /// Whether code is a whole cell, or needs more lines, as at a prompt.
@@ -365,6 +350,8 @@ async fn run_cell(
     };
     let handle = &*handle;
     handle.check()?;
+    let namespace = cell.namespace.as_deref().unwrap_or(MAIN);
+    lock(&handle.namespaces).check(namespace)?;
     let installed = if cell.installs {
         packages::install(handle, &mut guest, &requires(&cell.code)?).await?
     } else {
@@ -375,8 +362,9 @@ async fn run_cell(
         OnFailure::Restore => Some(checkpoint_before(handle, &mut guest).await?),
     };
     guest.checkpoint_set.pinned = before;
+    let namespace = handle.enter(namespace)?;
     let outcome = CellDriver::new(handle, &mut guest, events, &cell, before)
-        .run(&cell.code)
+        .run(&cell.code, namespace)
         .await;
     guest.checkpoint_set.pinned = None;
     if before.is_some() && handle.checkpoints == Checkpoints::Off {

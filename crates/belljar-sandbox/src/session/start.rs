@@ -103,6 +103,7 @@ pub(crate) async fn start(
             waiting: Mutex::default(),
             commands: Commands::default(),
             package_paths: Mutex::default(),
+            namespaces: Mutex::default(),
             slot: None,
             warm,
         },

@@ -324,6 +324,7 @@ impl Beginning {
             waiting: Mutex::new(guest.waiting.as_ref().map(|waiting| waiting.id)),
             commands: Commands::default(),
             package_paths: Mutex::new(lock(&handle.package_paths).clone()),
+            namespaces: Mutex::new(lock(&handle.namespaces).clone()),
             slot: self.slot.take(),
             warm: Arc::clone(&self.warm),
         };

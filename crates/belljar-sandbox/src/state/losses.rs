@@ -75,7 +75,11 @@ pub(super) fn tell(lost: &mut Vec<String>, line: String) {
 pub(super) fn not_there(report: &LoadReport) -> Vec<String> {
     let names = report.names.iter().filter_map(|name| {
         let why = name.why.as_ref()?;
-        Some(format!("the variable `{}` is gone: {why}", name.name))
+        let of = match &name.namespace {
+            Some(namespace) => format!(" of namespace `{namespace}`"),
+            None => String::new(),
+        };
+        Some(format!("the variable `{}`{of} is gone: {why}", name.name))
     });
     let files = report.files_left_out.iter();
     let files = files.map(|file| format!("the file `{}` is gone: {}", file.path, file.why));

@@ -68,11 +68,6 @@ impl Scrubber {
         &self.secrets
     }
 
-    /// A search in bytes that arrive in pieces.
-    pub(crate) fn search(self: &Arc<Self>) -> StreamScrubber {
-        StreamScrubber::new(Arc::clone(self))
-    }
-
     /// Whole bytes without secrets.
     pub(crate) fn bytes(self: &Arc<Self>, bytes: Vec<u8>) -> Vec<u8> {
         if self.is_empty() {
@@ -95,12 +90,13 @@ impl Scrubber {
 
     /// JSON whose strings have no secrets; names of fields stay as they are, and so does what is no JSON.
     /// However a string is escaped, it is read before it is searched.
-    pub(crate) fn json(self: &Arc<Self>, json: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn json<'a>(self: &Arc<Self>, json: impl Into<Cow<'a, [u8]>>) -> Cow<'a, [u8]> {
+        let json = json.into();
         if self.is_empty() {
             return json;
         }
         let mut scrubbed = Vec::with_capacity(json.len());
-        let mut rest = json.as_slice();
+        let mut rest = &*json;
         while let Some(start) = rest.iter().position(|byte| *byte == b'"') {
             let Some(length) = string_length(&rest[start..]) else {
                 break;
@@ -122,7 +118,7 @@ impl Scrubber {
             }
         }
         scrubbed.extend_from_slice(rest);
-        scrubbed
+        scrubbed.into()
     }
 }
 
@@ -395,11 +391,11 @@ mod tests {
     fn strings_of_json_are_scrubbed_and_nothing_else() {
         let scrubber = scrubber(&[("A", "12345678"), ("B", "a\"quoted\"")]);
         let json = r#"{"12345678": 12345678, "x": ["\u0031\u0032345678", "<a\"quoted\">", "\\"]}"#;
-        let clean = scrubber.json(json.as_bytes().to_vec());
+        let clean = scrubber.json(json.as_bytes());
         let expected = r#"{"12345678": 12345678, "x": ["[secret A]", "<[secret B]>", "\\"]}"#;
-        assert_eq!(String::from_utf8(clean).unwrap(), expected);
+        assert_eq!(std::str::from_utf8(&clean).unwrap(), expected);
         for broken in ["\"", "\"\\", "{\"12345678", "", "\\\""] {
-            assert_eq!(scrubber.json(broken.into()), broken.as_bytes());
+            assert_eq!(*scrubber.json(broken.as_bytes()), *broken.as_bytes());
         }
     }
 

@@ -167,6 +167,7 @@ async fn d2a_forged_frames() {
         ),
         (answer, r#"{"type": "seeded", "refused": {}}"#),
         (answer, r#"{"type": "rehearsed"}"#),
+        (answer, r#"{"type": "namespace_cleared"}"#),
         (answer, r#"{"type": "manifest", "names": []}"#),
         (
             answer,

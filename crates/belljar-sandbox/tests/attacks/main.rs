@@ -58,6 +58,7 @@ mod o_commands;
 mod oracle;
 mod p_secrets;
 mod q_mounts;
+mod r_namespaces;
 mod record;
 #[path = "../support/mod.rs"]
 mod support;

@@ -19,6 +19,7 @@ mod hygiene;
 mod input;
 mod ipython;
 mod limits;
+mod namespaces;
 mod outcomes;
 mod packages;
 mod packages_hostile;

@@ -366,3 +366,44 @@ async fn another_python_is_refused() {
         );
     }
 }
+
+/// The list of namespaces is as bounded in a file as everywhere, and what is in none of them is not bound.
+#[tokio::test]
+async fn hostile_namespaces_are_refused() {
+    let engine = engine();
+    let place = Place::new();
+    let load = async |namespaces: &[&str], variables: &[u8]| {
+        let mut header = header(&engine, &["x"]);
+        let list = namespaces.iter();
+        let list: Vec<_> = list
+            .map(|name| serde_json::json!({"name": name, "directory": "/"}))
+            .collect();
+        header["namespaces"] = list.into();
+        std::fs::write(place.path(), forged(variables, &[], &header)).unwrap();
+        engine.load(&place.path(), Limits::default()).await
+    };
+    let many: Vec<String> = (0..16).map(|number| number.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for names in [
+        &["main"][..],
+        &["__main__"],
+        &["a", "a"],
+        &["../a"],
+        &[""],
+        &many,
+    ] {
+        let refused = load(names, &[]).await.unwrap_err();
+        let damaged = matches!(refused, Error::Snapshot(SnapshotError::Damaged(_)));
+        assert!(damaged, "{names:?}: {refused:?}");
+    }
+    let stray = r#"{"name":"x","namespace":"none","cell":1,"first":0,"data":6,"buffers":[]}"#;
+    let length = u32::try_from(stray.len()).unwrap().to_le_bytes();
+    let variables = [&length, stray.as_bytes(), b"(lI7\na"].concat();
+    let (session, report) = load(&["a"], &variables).await.unwrap();
+    assert_eq!(not_loaded(&report).len(), 1);
+    assert_eq!(session.namespaces().await.unwrap().len(), 2);
+    assert_eq!(
+        printed(&session, "print('x' in globals())").await,
+        "False\n"
+    );
+}

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::sessions::{milliseconds, within};
+use super::session_create::within;
+use super::session_views::milliseconds;
 use super::variables::{VariablesAsked, variables_schema};
 use crate::body::{Json, Named};
 use crate::cell_record::{CellEnd, CellRecord};
@@ -30,6 +31,8 @@ use crate::sessions::SessionEntry;
 pub(super) struct RunCell {
     /// Python source code.
     pub(super) code: String,
+    /// The namespace that it runs in [default: `main`].
+    pub(super) namespace: Option<String>,
     /// Time limit, if shorter than the session's, in milliseconds.
     #[schema(minimum = 1)]
     pub(super) wall_time_ms: Option<u64>,
@@ -205,6 +208,7 @@ pub(super) async fn begin(
     within("wall_time_ms", asked.wall_time_ms, 1, &mut wall_time)?;
     let cell = Cell {
         code: asked.code,
+        namespace: asked.namespace,
         wall_time: Some(Duration::from_millis(wall_time)),
         when_busy: match asked.when_busy {
             WhenBusyAsked::Wait => WhenBusy::Wait,

@@ -10,7 +10,7 @@ use belljar_sandbox::{CheckpointRef, SecretGrant, SessionOptions};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::sessions::SessionView;
+use super::session_views::SessionView;
 use super::variables::grant;
 use crate::body::{Json, Named};
 use crate::label::{Label, LeaseEnd};

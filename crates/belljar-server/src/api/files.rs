@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
-use super::sessions::seconds;
+use super::session_views::seconds;
 use crate::body::{Json, Named, Query, Upload};
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};

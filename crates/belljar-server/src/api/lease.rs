@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::sessions::{SessionView, seconds};
+use super::session_views::{SessionView, seconds};
 use crate::body::{Json, Named};
 use crate::label::{Label, LabelChange, LeaseEnd};
 use crate::problem::{Code, Problem};

@@ -10,10 +10,13 @@ mod files;
 mod lease;
 mod login;
 mod mcp;
+mod namespaces;
 mod ports;
 mod run_create;
 mod run_views;
 mod runs;
+mod session_create;
+mod session_views;
 mod sessions;
 mod snapshots;
 mod socket;
@@ -48,7 +51,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::new()
         .routes(routes!(sessions::list, sessions::create))
         .routes(routes!(sessions::show, sessions::update, sessions::delete))
-        .routes(routes!(sessions::manifest))
+        .routes(routes!(namespaces::manifest))
         .routes(routes!(sessions::interrupt))
         .routes(routes!(lease::renew))
         .routes(routes!(cells::list, cells::run))
@@ -56,6 +59,9 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(cells::events))
         .routes(routes!(cells::input))
         .routes(routes!(socket::open))
+        .routes(routes!(namespaces::list, namespaces::create))
+        .routes(routes!(namespaces::restart))
+        .routes(routes!(namespaces::delete))
         .routes(routes!(commands::list, commands::run))
         .routes(routes!(commands::show, commands::kill))
         .routes(routes!(commands::events))
@@ -142,7 +148,10 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     // Before a route is looked for: each name of the domain is one of a sandbox, or of a port.
     Router::new().fallback(move |mut request: Request| {
         let ports = service.ports.as_ref();
-        if ports.and_then(|ports| ports.find(request.headers())).is_none() {
+        if ports
+            .and_then(|ports| ports.find(request.headers()))
+            .is_none()
+        {
             e2b::rewrite(&mut request, &domain);
         }
         TowerToHyperService::new(all.clone()).call(request)

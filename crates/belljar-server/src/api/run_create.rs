@@ -21,7 +21,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::files::{check, with_files};
 use super::run_views::{RunView, language_schema};
-use super::sessions::within;
+use super::session_create::within;
 use crate::body::Json;
 use crate::demo;
 use crate::idempotency::{Slot, mismatch};

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::files::attachment;
-use super::sessions::{Nothing, SessionView, created, one_permit};
+use super::session_views::SessionView;
+use super::sessions::{Nothing, created, one_permit};
 use crate::body::{Json, Named, Query, SNAPSHOT, Upload};
 use crate::label::Label;
 use crate::problem::{Code, Problem, disk_full};
@@ -39,13 +40,22 @@ pub(super) struct LeftOut {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Reason {
     name: String,
+    /// Namespace of a name, if not `main`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
     why: String,
 }
 
 impl From<SnapshotReport> for LeftOut {
     fn from(report: SnapshotReport) -> Self {
         let names = report.names.into_iter();
-        let mut names = names.filter_map(|name| Some(Reason::new(&name.name, &name.why?)));
+        let mut names = names.filter_map(|name| {
+            let reason = Reason::new(&name.name, &name.why?);
+            Some(Reason {
+                namespace: name.namespace,
+                ..reason
+            })
+        });
         let mut listed: Vec<_> = names.by_ref().take(MAX_LISTED).collect();
         match names.count() {
             0 => {}
@@ -71,6 +81,7 @@ impl Reason {
         let cut = |text: &str| text.chars().take(MAX_TEXT).collect();
         Self {
             name: cut(name),
+            namespace: None,
             why: cut(why),
         }
     }

@@ -63,6 +63,7 @@ enum ClientMessage {
         /// What the client calls the cell.
         id: Option<String>,
         code: String,
+        namespace: Option<String>,
         wall_time_ms: Option<u64>,
         #[serde(default)]
         when_busy: WhenBusyAsked,
@@ -280,6 +281,7 @@ impl Socket {
             ClientMessage::Run {
                 id,
                 code,
+                namespace,
                 wall_time_ms,
                 when_busy,
                 on_failure,
@@ -291,6 +293,7 @@ impl Socket {
                 }
                 let asked = RunCell {
                     code,
+                    namespace,
                     wall_time_ms,
                     when_busy,
                     on_failure,

@@ -325,3 +325,29 @@ async fn a_question_is_answered() {
     let value = outcome["exception"]["value"].as_str().unwrap();
     assert!(value.contains("does not answer input()"), "{outcome}");
 }
+
+/// A client of Jupyter or E2B needs to know which display is the value of the cell.
+#[tokio::test]
+async fn events_say_which_display_is_the_value() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let code =
+        "display('shown', display_id='one')\ndisplay('new', display_id='one', update=True)\n6 * 7";
+    let mut events = client.stream(&session, code).await;
+    let mut displays = Vec::new();
+    let outcome = loop {
+        let event = events.next().await.unwrap();
+        match event.kind.as_str() {
+            "display" => displays.push(event.data),
+            "outcome" => break event.data,
+            _ => {}
+        }
+    };
+    let values: Vec<_> = displays.iter().map(|one| one.get("value")).collect();
+    assert_eq!(values, [None, None, Some(&json!(true))]);
+    assert_eq!(displays[2]["parts"][0]["text"], "42");
+    let kept = outcome["displays"].as_array().unwrap();
+    let values: Vec<_> = kept.iter().map(|one| one.get("value")).collect();
+    assert_eq!(values, [None, Some(&json!(true))]);
+}

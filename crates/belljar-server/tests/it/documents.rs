@@ -39,7 +39,7 @@ fn every_code_has_its_section_and_every_section_its_code() {
 /// References lead somewhere, and names of operations are not given twice.
 #[test]
 fn the_documents_are_whole() {
-    assert_whole(&openapi(), 64);
+    assert_whole(&openapi(), 68);
     assert_whole(&openapi_admin(), 11);
     // Few things need no key, and each has tests of its own.
     let document = openapi();
@@ -165,6 +165,7 @@ fn request(
     match operation["operationId"].as_str().unwrap() {
         "run_cell" | "preview_edit" => request.json(&json!({"code": "x = 2"})),
         "create_checkpoint" | "restore_session" => request.json(&json!({"name": "one"})),
+        "create_namespace" => request.json(&json!({"name": "two"})),
         "put_file" => request.body("other"),
         // The end of an archive: one without entries.
         "upload_archive" => request.body(vec![0; 1024]),
@@ -272,7 +273,7 @@ async fn every_route_keeps_tenants_apart() {
             assert!(theirs.contains(code), "{method} {path}: {theirs}");
         }
     }
-    assert_eq!(with_ids, 55);
+    assert_eq!(with_ids, 59);
 
     // Nothing of all this has changed anything.
     assert_eq!(
@@ -386,7 +387,7 @@ async fn answers_its_owner_about_a_run(
     assert!(documented.is_some(), "{method} {path}: {status} {text}");
 }
 
-/// A session with a cell, a file and a checkpoint.
+/// A session with a cell, a file, a checkpoint and a namespace.
 async fn furnished(owner: &Client) -> String {
     let session = owner.session().await;
     owner.run(&session, "x = 1").await;
@@ -397,6 +398,10 @@ async fn furnished(owner: &Client) -> String {
     owner
         .post(&format!("{session}/checkpoints"), json!({"name": "one"}))
         .with(204)
+        .await;
+    owner
+        .post(&format!("{session}/namespaces"), json!({"name": "one"}))
+        .with(201)
         .await;
     session
 }

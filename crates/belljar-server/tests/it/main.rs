@@ -27,6 +27,7 @@ mod leases;
 mod mcp;
 mod mcp_client;
 mod metrics;
+mod namespaces;
 mod port_client;
 mod ports;
 mod quotas;

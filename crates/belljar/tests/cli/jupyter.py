@@ -5,6 +5,7 @@ jupyter.py events SCHEMA FILE   each line is an event as the schema says
 jupyter.py corpus FILE          run by a kernel, notebooks print what the file says that sessions printed
 """
 
+import asyncio
 import json
 import os
 import re
@@ -57,7 +58,27 @@ def plain(text):
     return "\n".join(re.sub(r" \[[^]]*(it/s|s/it|\?it)\]", "", line) for line in lines)
 
 
-def seen(cell):
+class Answering(NotebookClient):
+    """Answers `input()` and `getpass()` of a cell with the lines in its metadata."""
+
+    async def async_execute_cell(self, cell, *args, **options):
+        answers = cell.metadata.get("answers", [])
+        self.kc.allow_stdin = bool(answers)
+        self.asked = getattr(self, "asked", {})
+        answering = asyncio.create_task(self.answer(self.asked.setdefault(cell.id, []), answers))
+        try:
+            return await super().async_execute_cell(cell, *args, **options)
+        finally:
+            answering.cancel()
+
+    async def answer(self, asked, answers):
+        for line in answers:
+            question = (await self.kc.get_stdin_msg())["content"]
+            asked.append([question["prompt"], question["password"]])
+            self.kc.input(line)
+
+
+def seen(cell, asked):
     """What a reader sees below a cell that a kernel has run, as the results of sessions have it."""
     streams, shown, images, error = {"stdout": "", "stderr": ""}, [], 0, None
     for output in cell.outputs:
@@ -71,7 +92,7 @@ def seen(cell):
     # The kernel prints it instead.
     if error is None and streams["stderr"].startswith("UsageError"):
         error, streams["stderr"] = "UsageError", ""
-    return {**streams, "shown": shown, "images": images, "error": error}
+    return {**streams, "shown": shown, "images": images, "error": error, "asked": asked}
 
 
 def corpus(path):
@@ -85,12 +106,13 @@ def corpus(path):
         with tempfile.TemporaryDirectory() as place:
             # The names of the kernel's sockets are relative.
             os.chdir(place)
-            NotebookClient(book, km=kernel, timeout=120, allow_errors=True).execute()
+            client = Answering(book, km=kernel, timeout=120, allow_errors=True)
+            client.execute()
             os.chdir("/")
         cells = [cell for cell in book.cells if cell.cell_type == "code"]
         for cell, session in zip(cells, expected, strict=True):
             count += 1
-            ours, theirs = session, seen(cell)
+            ours, theirs = session, seen(cell, client.asked[cell.id])
             for one in (ours, theirs):
                 for stream in ("stdout", "stderr"):
                     # Packages are installed by the host, which has other words for it.

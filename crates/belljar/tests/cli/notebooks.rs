@@ -6,15 +6,15 @@
 use std::fs;
 use std::process::Command;
 
-use belljar_sandbox::protocol::{Outcome, redrawn};
-use belljar_sandbox::{Cell, Engine, Environment};
+use belljar_sandbox::protocol::{Event, Outcome, redrawn};
+use belljar_sandbox::{Cell, Engine, Environment, Session};
 use serde_json::{Value, json};
 
 const JUPYTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/jupyter.py");
 const NOTEBOOKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/notebooks");
 
 /// What a reader sees below a cell.
-fn seen(outcome: &Outcome) -> Value {
+fn seen(outcome: &Outcome, asked: &[Value]) -> Value {
     let shown: Vec<&str> = outcome
         .displays
         .iter()
@@ -29,7 +29,36 @@ fn seen(outcome: &Outcome) -> Value {
         "shown": shown,
         "images": images,
         "error": error,
+        "asked": asked,
     })
+}
+
+/// Runs a cell, and answers its questions with the lines in its metadata.
+async fn run(session: &Session, code: String, answers: &Value) -> Value {
+    let answers = answers.as_array().map_or(&[][..], Vec::as_slice);
+    let mut lines = answers.iter();
+    let mut running = session.run(Cell {
+        installs: true,
+        input: !answers.is_empty(),
+        ..Cell::from(code)
+    });
+    let mut asked = Vec::new();
+    loop {
+        match running.next().await.unwrap().unwrap() {
+            Event::InputRequested {
+                call,
+                prompt,
+                password,
+            } => {
+                asked.push(json!([prompt, password]));
+                let line = lines.next().and_then(Value::as_str).unwrap();
+                let answered = session.answer_input(call, Some(line.to_owned()));
+                answered.await.unwrap();
+            }
+            Event::Outcome(outcome) => return seen(&outcome, &asked),
+            _ => {}
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,11 +81,7 @@ async fn waits_notebooks_print_what_they_print_in_a_kernel() {
             if cell["cell_type"] == "code" {
                 let lines = cell["source"].as_array().unwrap().iter();
                 let code: String = lines.filter_map(Value::as_str).collect();
-                let cell = Cell {
-                    installs: true,
-                    ..Cell::from(code)
-                };
-                cells.push(seen(&session.run(cell).await.unwrap()));
+                cells.push(run(&session, code, &cell["metadata"]["answers"]).await);
             }
         }
         results.insert(path.display().to_string(), cells.into());

@@ -403,6 +403,16 @@ fn options_over_http() {
                 (&json!(["PLACE"]), &json!(["TOKEN"]))
             );
         }
+        "namespaces" => {
+            let session = http.session(&json!({}));
+            let path = format!("{session}/namespaces");
+            let (status, _) = http.ask("POST", &path, &json!({"name": "other"}));
+            assert_eq!(status, 201);
+            http.prints(&session, "x = 1");
+            let cell = json!({"code": "print('x' in globals())", "namespace": "other"});
+            let (_, outcome) = http.ask("POST", &format!("{session}/cells"), &cell);
+            assert_eq!(outcome["stdout"]["text"], "False\n");
+        }
         "name, metadata, time to live" => labels_over_http(&http),
         option => {
             let session = http.session(&json!({"limits": limits}));
@@ -656,6 +666,15 @@ async fn options_of_the_library() {
                     "42\n"
                 );
                 assert_eq!(session.get("a.txt").unwrap(), b"42");
+            }
+            "namespaces" => {
+                session.create_namespace("other", None).await.unwrap();
+                printed(&session, "main_alone = 1").await;
+                let cell = Cell {
+                    namespace: Some("other".into()),
+                    ..Cell::from("print('main_alone' in globals())")
+                };
+                assert_eq!(printed(&session, cell).await, "False\n");
             }
             "seed values" => {
                 let values: Map<String, Value> =

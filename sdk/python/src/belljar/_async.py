@@ -285,6 +285,7 @@ class AsyncSession:
         self,
         code: str,
         *,
+        namespace: str | None = None,
         stream: Callable[[Event], object] | None = None,
         wall_time: float | None = None,
         when_busy: _core.WhenBusy = "wait",
@@ -294,8 +295,8 @@ class AsyncSession:
     ) -> models.Outcome:
         """Runs a cell to its end.
 
-        An exception in the code is part of the outcome; `raise_for_status` raises it. `stream` is called with each
-        event. `wall_time` is the time limit in seconds, at most the session's limit. `variables` are environment
+        An exception in the code is part of the outcome; `raise_for_status` raises it. `namespace` is one of the
+        session's, if not `main`. `stream` is called with each event. `wall_time` is the time limit in seconds, at most the session's limit. `variables` are environment
         variables of this cell alone. Ctrl-C or a cancelled task interrupts the cell.
 
         `on_input` answers `input()` and `getpass()` of the code: it is called with the prompt and whether the answer is
@@ -303,6 +304,7 @@ class AsyncSession:
         """
         events = self.stream(
             code,
+            namespace=namespace,
             wall_time=wall_time,
             when_busy=when_busy,
             on_failure=on_failure,
@@ -337,6 +339,7 @@ class AsyncSession:
         self,
         code: str,
         *,
+        namespace: str | None = None,
         wall_time: float | None = None,
         when_busy: _core.WhenBusy = "wait",
         on_failure: _core.OnFailure = "keep",
@@ -350,7 +353,7 @@ class AsyncSession:
         that calls `input()` waits for `answer_input` after the event `input_requested`.
         """
         body = {
-            **_core.cell(code, wall_time, when_busy, on_failure, answers_input),
+            **_core.cell(code, namespace, wall_time, when_busy, on_failure, answers_input),
             **_core.variables(variables),
         }
         longest = self.limits.wall_time_ms / 1000
@@ -396,9 +399,28 @@ class AsyncSession:
         call = Call.change("POST", f"{self._path}/interrupt")
         return (await self._ask(models.Interrupted, call)).interrupted
 
-    async def manifest(self) -> list[models.NameInfo]:
-        """The names of the namespace."""
-        return (await self._ask(models.Manifest, Call("GET", f"{self._path}/manifest"))).names
+    async def manifest(self, *, namespace: str | None = None) -> list[models.NameInfo]:
+        """The names of a namespace, if not `main`."""
+        query = {} if namespace is None else {"namespace": namespace}
+        return (await self._ask(models.Manifest, Call("GET", f"{self._path}/manifest", query=query))).names
+
+    async def create_namespace(self, name: str, *, directory: str | None = None) -> models.NamespaceView:
+        """Adds an empty namespace: `run(namespace=name)` runs cells in it. Its first cell starts in the directory,
+        relative to the workspace."""
+        body = {"name": name} if directory is None else {"name": name, "directory": directory}
+        return await self._ask(models.NamespaceView, Call.change("POST", f"{self._path}/namespaces", json=body))
+
+    async def namespaces(self) -> list[models.NamespaceView]:
+        """The namespaces, `main` first."""
+        return (await self._ask(models.NamespaceList, Call("GET", f"{self._path}/namespaces"))).namespaces
+
+    async def restart_namespace(self, name: str) -> None:
+        """Forgets the variables of a namespace."""
+        await self._change(f"namespaces/{_core.part(name)}/restart", {})
+
+    async def delete_namespace(self, name: str) -> None:
+        """Removes a namespace with its variables."""
+        await self._client._send(Call.change("DELETE", f"{self._path}/namespaces/{_core.part(name)}"))
 
     async def cell(self, number: int) -> models.CellView:
         """One of the last cells, with its outcome."""

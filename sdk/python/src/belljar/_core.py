@@ -495,8 +495,17 @@ def source(given: bytes | str | os.PathLike[str], name: str | None) -> tuple[Upl
     return Upload(path), name if name is not None else path.name
 
 
-def cell(code: str, wall_time: float | None, when_busy: WhenBusy, on_failure: OnFailure, answers_input: bool) -> Json:
+def cell(
+    code: str,
+    namespace: str | None,
+    wall_time: float | None,
+    when_busy: WhenBusy,
+    on_failure: OnFailure,
+    answers_input: bool,
+) -> Json:
     body: Json = {"code": code, "when_busy": when_busy, "on_failure": on_failure}
+    if namespace is not None:
+        body["namespace"] = namespace
     if answers_input:
         body["input"] = True
     if wall_time is not None:

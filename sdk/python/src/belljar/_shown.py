@@ -125,13 +125,13 @@ class OutcomeMethods:
 
     @property
     def display(self) -> Display | None:
-        """The last display: the value of the last expression, if the cell ends with one."""
+        """The last display: an open figure comes after the value of the last expression."""
         return self.displays[-1] if self.displays else None
 
     @property
     def value(self) -> str | None:
-        """The text of that."""
-        return self.display.text if self.display is not None else None
+        """The text of the value of the last expression; `None` if the cell does not end with one."""
+        return next((display.text for display in self.displays if display.value), None)
 
     def raise_for_status(self: Outcome) -> Outcome:  # type: ignore[misc]
         """Returns itself on success; otherwise raises `CellFailed`."""

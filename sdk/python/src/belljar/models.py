@@ -1173,6 +1173,9 @@ class Reason(Model):
 
     name: str
 
+    namespace: str | None = None
+    """Namespace of a name, if not `main`."""
+
     why: str
 
 
@@ -1219,6 +1222,22 @@ class Me(Model):
 
     version: str
     """Version of the service."""
+
+
+class NamespaceView(Model):
+    """A namespace of a session."""
+
+    directory: str
+    """Where its first cell starts. Later ones start where the one before was."""
+
+    name: str
+
+
+class NamespaceList(Model):
+    """The namespaces of a session."""
+
+    namespaces: list[NamespaceView]
+    """`main` first, then in the order of their creation."""
 
 
 class NotKept(Model):

@@ -527,6 +527,13 @@ export interface components {
             /** @description Name; replaces a checkpoint of the same name. */
             name: string;
         };
+        /** @description A namespace to create. */
+        CreateNamespace: {
+            /** @description Where its first cell starts, relative to the workspace [default: the workspace]. */
+            directory?: string | null;
+            /** @description Name: letters, digits, `-`, `_` and `.`. */
+            name: string;
+        };
         /** @description A run to start. Omitted fields have the service's defaults. */
         CreateRun: {
             approvals?: components["schemas"]["PolicyAsked"] | null;
@@ -1248,6 +1255,17 @@ export interface components {
              */
             preview?: string | null;
         };
+        /** @description The namespaces of a session. */
+        NamespaceList: {
+            /** @description `main` first, then in the order of their creation. */
+            namespaces: components["schemas"]["NamespaceView"][];
+        };
+        /** @description A namespace of a session. */
+        NamespaceView: {
+            /** @description Where its first cell starts. Later ones start where the one before was. */
+            directory: string;
+            name: string;
+        };
         /** @description Requested network access. */
         NetworkAsked: {
             /** @description Entries of the service's allow-list, exactly as listed there. */
@@ -1505,6 +1523,8 @@ export interface components {
         /** @description An omitted name or file, with the reason. */
         Reason: {
             name: string;
+            /** @description Namespace of a name, if not `main`. */
+            namespace?: string | null;
             why: string;
         };
         /** @description An option of the session that would let a failed cell succeed. */
@@ -1578,6 +1598,8 @@ export interface components {
             code: string;
             /** @description Whether the client answers `input()` and `getpass()` of the cell. If false, they raise `EOFError`. */
             input?: boolean;
+            /** @description The namespace that it runs in [default: `main`]. */
+            namespace?: string | null;
             /** @description What to do with the variables if the cell fails. */
             onFailure?: components["schemas"]["OnFailureAsked"];
             /** @description Environment variables by name; some names are reserved. */
@@ -2393,6 +2415,7 @@ export type CommandStream = components['schemas']['CommandStream'];
 export type CommandView = components['schemas']['CommandView'];
 export type Computation = components['schemas']['Computation'];
 export type CreateCheckpoint = components['schemas']['CreateCheckpoint'];
+export type CreateNamespace = components['schemas']['CreateNamespace'];
 export type CreateRun = components['schemas']['CreateRun'];
 export type CreateSession = components['schemas']['CreateSession'];
 export type Decide = components['schemas']['Decide'];
@@ -2440,6 +2463,8 @@ export type Manifest = components['schemas']['Manifest'];
 export type Me = components['schemas']['Me'];
 export type MoveLease = components['schemas']['MoveLease'];
 export type NameInfo = components['schemas']['NameInfo'];
+export type NamespaceList = components['schemas']['NamespaceList'];
+export type NamespaceView = components['schemas']['NamespaceView'];
 export type NetworkAsked = components['schemas']['NetworkAsked'];
 export type NotKept = components['schemas']['NotKept'];
 export type Nothing = components['schemas']['Nothing'];

@@ -120,6 +120,9 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "Me": {
     "budget": "Budget"
   },
+  "NamespaceList": {
+    "namespaces": "NamespaceView"
+  },
   "Outcome": {
     "network": "Traffic",
     "cause": "Cause",

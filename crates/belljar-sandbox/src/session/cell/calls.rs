@@ -145,7 +145,7 @@ impl CellDriver<'_> {
         };
         let taken = if calls.answers {
             let scrubber = self.handle.variables.scrubber();
-            let arguments = scrubber.json(arguments.to_vec());
+            let arguments = scrubber.json(arguments);
             self.handle.tools.arguments(&call.tool, &arguments)
         } else {
             Err(CallDenial::NobodyAnswers)

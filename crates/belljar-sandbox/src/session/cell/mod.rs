@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    Cause, CellReport, Denial, DeniedReason, Durations, Event, GuestFrame, GuestVariables,
-    HostFrame, Outcome, RawFrame, Status, Stream, encode_frame,
+    Cause, CellReport, Denial, DeniedReason, Durations, Event, GuestFrame, GuestNamespace,
+    GuestVariables, HostFrame, Outcome, RawFrame, Status, Stream, encode_frame,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::UnboundedSender;
@@ -175,7 +175,11 @@ impl<'a> CellDriver<'a> {
     }
 
     /// Runs the cell to its end, whatever that is.
-    pub(crate) async fn run(mut self, code: &str) -> Result<Outcome, Error> {
+    pub(crate) async fn run(
+        mut self,
+        code: &str,
+        namespace: Option<GuestNamespace<'_>>,
+    ) -> Result<Outcome, Error> {
         let nonce = self.nonce.clone();
         let packages = packages::paths(self.handle, &self.guest.layers);
         let variables = std::mem::take(&mut self.variables);
@@ -191,6 +195,7 @@ impl<'a> CellDriver<'a> {
             input: self.calls.takes_questions(),
             variables: GuestVariables(self.handle.variables.values()),
             cell_variables: GuestVariables(variables.as_map()),
+            namespace,
         })
         .map_err(Error::Session)?;
         self.perform().await
@@ -482,6 +487,7 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Forked { .. }
             | GuestFrame::ForksMade { .. }
             | GuestFrame::Rehearsed
+            | GuestFrame::NamespaceCleared
             | GuestFrame::Woke(_)
             | GuestFrame::Checkpointed
             | GuestFrame::Seeded { .. }

@@ -9,6 +9,8 @@ use crate::variables::Variables;
 pub struct Cell {
     /// Python source.
     pub code: String,
+    /// The [namespace](crate::Session::create_namespace) that it runs in, if not `main`.
+    pub namespace: Option<String>,
     /// Its wall time limit, if not that of the session.
     pub wall_time: Option<Duration>,
     /// What to do while another cell runs.

@@ -21,6 +21,7 @@ use super::error::SnapshotError;
 use crate::disk::{DiskAllowance, DiskSpace};
 use crate::environment::LockedPackage;
 use crate::error::Error;
+use crate::session::namespace_list::SavedNamespace;
 use crate::session::packages::Layer;
 
 const MAGIC: &[u8; 16] = b"belljar-snapshot";
@@ -69,6 +70,9 @@ pub(crate) struct Header {
     pub(crate) layers: Vec<Layer>,
     /// How many cells had run.
     pub(crate) cells: u32,
+    /// Namespaces besides the main one.
+    #[serde(default)]
+    pub(crate) namespaces: Vec<SavedNamespace>,
     /// Their sources, by the names that tracebacks have.
     pub(crate) sources: BTreeMap<String, String>,
     /// What pickled the variables.

@@ -28,9 +28,12 @@ use crate::disk::{DiskAllowance, DiskSpace};
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::limits::Limits;
+use crate::lock::lock;
 use crate::session::guest::{Guest, GuestError};
 use crate::session::handle::{AwakeSession, SessionHandle};
+use crate::session::namespace_list::Namespaces;
 use crate::session::packages;
+use crate::variables::StreamScrubber;
 
 use file::{Header, MAX_HEADER, Writer, header_length};
 
@@ -47,7 +50,7 @@ const MAX_DIFFERENCES: usize = 10;
 pub struct SnapshotReport {
     /// Size of the file.
     pub bytes: u64,
-    /// Every name of the namespace, with a reason if it was not saved.
+    /// Every name of the namespaces, with a reason if it was not saved.
     pub names: Vec<SavedName>,
     /// The number of files of the workspace in it.
     pub files: usize,
@@ -79,7 +82,7 @@ impl SnapshotReport {
 /// What was loaded from a snapshot.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
-    /// Every name of the saved namespace, with a reason if it was not loaded.
+    /// Every name of the saved namespaces, with a reason if it was not loaded.
     pub names: Vec<LoadedName>,
     /// The number of restored files.
     pub files: usize,
@@ -137,6 +140,7 @@ pub(crate) async fn write(
             packages: environment.packages().to_vec(),
             layers,
             cells,
+            namespaces: lock(&handle.namespaces).to_saved(),
             sources,
             library: saved.library,
             names: saved.names,
@@ -245,6 +249,9 @@ pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<Loa
         cells: reader.header.cells.min(u32::MAX / 2),
         packages: differences(&reader.header, handle.warm.environment()),
     };
+    let namespaces = Namespaces::from_saved(&reader.header.namespaces)
+        .map_err(|_| SnapshotError::Damaged("its namespaces are invalid"))?;
+    *lock(&handle.namespaces) = namespaces;
     let layers = &reader.header.layers;
     let missing = packages::give_back(handle, &mut guest, layers).await;
     report.packages.extend(missing);
@@ -298,20 +305,26 @@ fn differences(header: &Header, here: &Environment) -> Vec<String> {
 
 /// The result for each name of the saved namespace.
 fn compare(saved: Vec<SavedName>, loaded: Vec<LoadedName>, why: Option<String>) -> Vec<LoadedName> {
-    let mut loaded: HashMap<String, Option<String>> = loaded
+    let mut loaded: HashMap<(Option<String>, String), Option<String>> = loaded
         .into_iter()
-        .map(|LoadedName { name, why }| (name, why))
+        .map(|loaded| ((loaded.namespace, loaded.name), loaded.why))
         .collect();
     let why = why.unwrap_or_else(|| "it was not found in the snapshot".into());
     saved
         .into_iter()
-        .map(|saved| LoadedName {
-            why: match (saved.why, loaded.remove(&saved.name)) {
+        .map(|saved| {
+            let key = (saved.namespace, saved.name);
+            let why = match (saved.why, loaded.remove(&key)) {
                 (Some(why), _) => Some(format!("not saved: {why}")),
                 (None, Some(why)) => why,
                 (None, None) => Some(why.clone()),
-            },
-            name: saved.name,
+            };
+            let (namespace, name) = key;
+            LoadedName {
+                name,
+                namespace,
+                why,
+            }
         })
         .collect()
 }
@@ -398,9 +411,11 @@ async fn save(
     let limit_bytes = limits.memory_bytes;
     let most = within.map_or(f64::INFINITY, |within| within.as_secs_f64());
     let scrubber = handle.variables.scrubber();
-    let mut search = scrubber.search();
+    let mut search = StreamScrubber::new(Arc::clone(scrubber));
+    let names: Vec<String> = lock(&handle.namespaces).names().collect();
     let request = HostFrame::Save {
         limit_bytes,
+        namespaces: &names,
         secrets: GuestVariables(scrubber.secrets()),
         name_seconds: name_seconds(limits).min(most / 3.0),
         seconds: seconds(limits).min(most),
@@ -422,6 +437,13 @@ async fn save(
                 let _ = parts.send(frame.blob).await;
             }
             (GuestFrame::Saved(saved), frame) => {
+                let mut found = saved
+                    .names
+                    .iter()
+                    .filter_map(|name| name.namespace.as_ref());
+                if !found.all(|namespace| names.contains(namespace)) {
+                    return Err(broken("names of another namespace"));
+                }
                 let sources = serde_json::from_slice(&scrubber.json(frame.blob))
                     .map_err(|_| broken("sources that can't be read"))?;
                 return Ok((saved, sources));
@@ -443,6 +465,10 @@ async fn open(
     let request = HostFrame::Load {
         packages: &packages,
         sources: &reader.header.sources,
+        namespaces: lock(&handle.namespaces)
+            .directories(&handle.directory())
+            .into_iter()
+            .collect(),
         name_seconds: name_seconds(limits),
         seconds: seconds(limits),
     };

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 
-use crate::api::sessions::seconds;
+use crate::api::session_views::seconds;
 use crate::guard::serve_caller;
 use crate::label::{LabelChange, SandboxLabel};
 use crate::problem::{Code, Problem};
