@@ -38,7 +38,7 @@ def service() -> Iterator[Service]:
         command = [program(), "serve", "--env", "default", "--listen", "127.0.0.1:0", "--data", f"{data}/service"]
         bounds = ["--tenant-sessions", "6", "--drain", "1", "--model", "llamacpp/scripted"]
         bounds += ["--packages", "humanize", "--allow", "allowed.example"]
-        bounds += ["--mount", "/usr:system", "--ports-domain", "localhost"]
+        bounds += ["--mount", "/usr:system", "--ports-domain", "localhost", "--e2b"]
         variables = {**os.environ, "BELLJAR_BASE_URL": model}
         with subprocess.Popen(
             [*command, *bounds], stdout=subprocess.PIPE, stderr=told, text=True, env=variables

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::io::ReaderStream;
 
 use super::errors::not_supported;
-use super::filesystem::{absolute, status};
+use super::filesystem::{absolute, status, worded};
 use super::rpc::bad;
 use crate::api::files::{Spooled, attachment, awake, check, in_background, with_files};
 use crate::body::{Query, Upload};
@@ -159,7 +159,9 @@ async fn put(entry: &SessionEntry, path: String, file: File) -> Result<WrittenFi
     let session = awake(entry).await?;
     let asked = path.clone();
     let put = in_background(move || Ok(session.put_file(&asked, &file)));
-    put.await?.map_err(|error| entry.explain(error))?;
+    if let Err(problem) = put.await?.map_err(|error| entry.explain(error)) {
+        return Err(worded(entry, &path, problem).await);
+    }
     let path = absolute(&path);
     Ok(WrittenFile {
         name: path.rsplit('/').next().unwrap_or_default().to_owned(),

@@ -1,6 +1,7 @@
 //! Files and directories of a sandbox.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::{Extension, Json as JsonResponse};
 use belljar_sandbox::{EntryKind, Error, FileStatus, Session};
@@ -15,6 +16,9 @@ use crate::sessions::SessionEntry;
 
 /// The home of the user of a sandbox.
 pub(super) const HOME: &str = "/home/user";
+
+/// Directories above it. Clients look at them before they remove one; nothing in them is shown.
+const ABOVE: [&str; 2] = ["/", "/home"];
 
 /// The deepest listing.
 const MAX_DEPTH: usize = 64;
@@ -96,6 +100,9 @@ impl EntryView {
 
 /// A path as clients of this wire have it: from the root, the workspace being the home.
 pub(super) fn absolute(path: &str) -> String {
+    if ABOVE.contains(&path) {
+        return path.to_owned();
+    }
     let path = path.trim_end_matches('/');
     if path == "/tmp" || path.starts_with("/tmp/") {
         return path.to_owned();
@@ -168,7 +175,7 @@ pub(super) async fn make(
             )));
         }
         Err(problem) if problem.code == Code::FileNotFound => {}
-        Err(problem) => return Err(problem),
+        Err(problem) => return Err(worded(&entry, &path, problem).await),
     }
     changed(&entry, path, Session::make_directory).await
 }
@@ -202,14 +209,45 @@ pub(super) async fn remove(
 /// What is known of a file or a directory.
 pub(super) async fn status(entry: &SessionEntry, path: &str) -> Result<FileStatus, Problem> {
     check(path)?;
+    if ABOVE.contains(&path) {
+        return Ok(FileStatus {
+            kind: EntryKind::Directory,
+            size: 0,
+            mode: 0o755,
+            modified: SystemTime::UNIX_EPOCH,
+        });
+    }
     let path = relative(path);
     with_files(entry, move |session| session.stat(&path)).await
+}
+
+/// A path that is no regular file, or leads through one, in the words that clients look for.
+pub(super) async fn worded(entry: &SessionEntry, path: &str, problem: Problem) -> Problem {
+    if problem.code != Code::NotRegular {
+        return problem;
+    }
+    if let Ok(status) = status(entry, path).await
+        && status.kind == EntryKind::Directory
+    {
+        return bad(&format!("`{}` is a directory", path.escape_debug()));
+    }
+    let parent = path.trim_end_matches('/').rsplit_once('/');
+    let parent = parent.map_or("", |(parent, _)| parent);
+    if let Ok(status) = status(entry, parent).await
+        && status.kind == EntryKind::File
+    {
+        return bad(&format!("`{}` is not a directory", parent.escape_debug()));
+    }
+    problem
 }
 
 /// The home is the workspace itself.
 fn relative(path: &str) -> String {
     if absolute(path) == HOME {
         return String::new();
+    }
+    if ABOVE.contains(&path) {
+        return path.to_owned();
     }
     path.trim_end_matches('/').to_owned()
 }
@@ -233,7 +271,6 @@ async fn changed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
     #[test]
     fn a_path_is_one_from_the_root() {
@@ -242,6 +279,9 @@ mod tests {
         }
         for file in ["a/b", "/home/user/a/b", "/workspace/a/b", "~/a/b", "./a/b/"] {
             assert_eq!(absolute(file), "/home/user/a/b", "{file}");
+        }
+        for above in ["/", "/home"] {
+            assert_eq!(absolute(above), above);
         }
         assert_eq!(absolute("/tmp/x"), "/tmp/x");
         assert_eq!(absolute("/tmp/"), "/tmp");

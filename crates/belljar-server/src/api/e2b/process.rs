@@ -166,7 +166,7 @@ pub(super) async fn start(
     let listener = Listener::new(&service, &caller)?;
     let started = commands::start(&service, &entry, command, Presence::Background).await?;
     let StartedCommand { process, .. } = started;
-    Ok(ProcessReader::new(process, 0, listener, None).answer())
+    Ok(ProcessReader::new(entry, process, 0, listener, None).answer())
 }
 
 /// Streams the events of a process from now on.
@@ -181,7 +181,7 @@ pub(super) async fn connect(
     let deadline = timeout(&headers)?.map(|timeout| Instant::now() + timeout);
     let listener = Listener::new(&service, &caller)?;
     let at = commands::written(&process);
-    Ok(ProcessReader::new(process, at, listener, deadline).answer())
+    Ok(ProcessReader::new(entry, process, at, listener, deadline).answer())
 }
 
 /// Lists the running processes.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::rpc::{STREAM, last, last_error, message};
 use crate::commands::explained;
 use crate::listener::Listener;
+use crate::sessions::SessionEntry;
 use crate::streams::{KEY_CHECK, Reader};
 
 /// Bytes that are read at once.
@@ -20,6 +21,7 @@ const PART: usize = 64 << 10;
 
 /// Somebody who follows a process.
 pub(super) struct ProcessReader {
+    entry: Arc<SessionEntry>,
     process: Arc<CommandProcess>,
     at: u64,
     listener: Listener,
@@ -31,6 +33,7 @@ pub(super) struct ProcessReader {
 
 impl ProcessReader {
     pub(super) fn new(
+        entry: Arc<SessionEntry>,
         process: Arc<CommandProcess>,
         at: u64,
         listener: Listener,
@@ -38,6 +41,7 @@ impl ProcessReader {
     ) -> Self {
         let start = event(&json!({"start": {"pid": process.pid()}}));
         Self {
+            entry,
             process,
             at,
             listener,
@@ -77,6 +81,14 @@ impl ProcessReader {
             let words = "the process ran longer than the timeout, and was ended";
             self.frames
                 .push_back(last_error("deadline_exceeded", words));
+            return;
+        }
+        let SessionEntry { id, tenant, .. } = &*self.entry;
+        let sessions = &self.listener.service.sessions;
+        if end.exit_code.is_none() && sessions.find(tenant, id).is_err() {
+            // Not only the process is gone. Clients know it by these words.
+            let words = format!("the sandbox `{id}` was not found");
+            self.frames.push_back(last_error("unavailable", &words));
             return;
         }
         self.frames.push_back(event(&json!({"end": end_of(end)})));
