@@ -45,7 +45,7 @@ def raises(call, words, kind=openai.APIStatusError):
     try:
         call()
     except kind as error:
-        assert words in str(error), error
+        assert words in f"{error} {error.code}", error
         return error
     raise AssertionError(f"nothing was raised about {words!r}")
 

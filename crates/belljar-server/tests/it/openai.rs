@@ -252,7 +252,8 @@ async fn off_by_default_and_within_scopes() {
 async fn a_chat_is_a_run() {
     let replies = || {
         [
-            code("print(6 * 7)").usage(10, 3, 0),
+            code("import os\nprint(open('a.csv').read() if os.path.exists('a.csv') else 0, 6 * 7)")
+                .usage(10, 3, 0),
             answer("It is 42.").usage(20, 4, 0),
         ]
     };
@@ -434,7 +435,7 @@ async fn who_hangs_up_cancels_the_run() {
         runs.len() == 4 && runs.iter().all(|run| run["state"] == "ended")
     })
     .await;
-    until_free(&world, "run").await;
+    until_free(&world, "sessions").await;
 
     let begun = respond(&client, &json!({"background": true}));
     let begun = begun.json_with(200).await;
@@ -851,6 +852,42 @@ async fn a_response_streams_its_events() {
         400,
     )
     .await;
+    world.ends().await;
+}
+
+/// Outputs of cells: what was printed, why one failed, images; and the end of the session in a cell.
+#[tokio::test]
+async fn outputs_tell_what_cells_have_shown() {
+    let (world, client, _model) = desk([
+        code("1 / 0"),
+        code("class Picture:\n    def _repr_png_(self):\n        return b'\\x89PNG\\r\\n\\x1a\\n' + bytes(8)\nPicture()"),
+        code("import os\nos._exit(3)"),
+        code("print(6 * 7)"),
+        answer("It is 42."),
+    ])
+    .await;
+    let include = json!(["code_interpreter_call.outputs"]);
+    let response = respond(&client, &json!({"include": include}))
+        .json_with(200)
+        .await;
+    let items = response["output"].as_array().unwrap().iter();
+    let cells: Vec<&Value> = items
+        .filter(|item| item["type"] == "code_interpreter_call")
+        .collect();
+    assert_eq!(cells.len(), 4, "{response:#}");
+    let logs = |cell: &Value| cell["outputs"][0]["logs"].as_str().unwrap().to_owned();
+    assert!(logs(cells[0]).contains("ZeroDivisionError"));
+    assert_eq!(cells[0]["status"], "completed");
+    let outputs = cells[1]["outputs"].as_array().unwrap().iter();
+    let urls: Vec<&Value> = outputs.filter(|one| one["type"] == "image").collect();
+    let url = urls[0]["url"].as_str().unwrap();
+    assert!(
+        url.starts_with("data:image/png;base64,iVBORw0KGgo"),
+        "{url}"
+    );
+    // What has become of the variables is told.
+    assert!(logs(cells[2]).contains("Variables are back"), "{response:#}");
+    assert_eq!(logs(cells[3]), "42\n");
     world.ends().await;
 }
 

@@ -46,7 +46,10 @@ fn error(told: &Told, status: StatusCode) -> (StatusCode, Value) {
         code => (status, code),
     };
     let message = match code {
-        "unsupported_parameter" => told.detail.clone(),
+        // The titles are those of `/v1`.
+        "unsupported_parameter" | "container_not_found" | "response_not_found" => {
+            told.detail.clone()
+        }
         _ => format!("{}: {}", told.title, told.detail),
     };
     let kind = match status.as_u16() {
