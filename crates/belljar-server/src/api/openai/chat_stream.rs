@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use belljar_agent::RunEvent;
 use serde_json::{Value, json};
 
-use super::chat::{ChatHead, ChatState};
+use super::chat_state::{ChatHead, ChatState};
 use super::errors::in_stream;
 use super::follow::{Attended, Finished, Follower};
 use crate::listener::Listener;

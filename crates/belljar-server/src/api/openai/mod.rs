@@ -6,6 +6,7 @@
 
 mod begin;
 mod chat;
+mod chat_state;
 mod chat_stream;
 mod container;
 mod container_files;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::errors::unsupported;
+use super::errors::{invalid, unsupported};
 use crate::problem::Problem;
 
 /// Refuses a parameter with a value that would change something.
@@ -42,13 +42,26 @@ pub(super) fn check_sampling(
     max_tokens: Option<(&str, u64)>,
 ) -> Result<(), Problem> {
     if temperature.is_some_and(|given| !(0.0..=2.0).contains(&given)) {
-        return Err(super::errors::invalid(
-            "temperature",
-            "it must be from 0 to 2",
-        ));
+        return Err(invalid("temperature", "it must be from 0 to 2"));
     }
     match max_tokens {
-        Some((name, 0)) => Err(super::errors::invalid(name, "it must be at least 1")),
+        Some((name, 0)) => Err(invalid(name, "it must be at least 1")),
         _ => Ok(()),
     }
+}
+
+/// The value of `include` that shows what cells have printed and shown.
+const OUTPUTS: &str = "code_interpreter_call.outputs";
+
+/// Whether outputs of cells are wanted.
+pub(super) fn shows_outputs<'a>(include: impl Iterator<Item = &'a str>) -> Result<bool, Problem> {
+    let mut shows = false;
+    for value in include {
+        if value != OUTPUTS {
+            let why = format!("it can be `{OUTPUTS}`");
+            return Err(unsupported("include", &why));
+        }
+        shows = true;
+    }
+    Ok(shows)
 }

@@ -15,7 +15,7 @@ use super::containers::{NetworkPolicy, check_file_ids, check_memory};
 use super::conversation::{Content, Conversation, GivenFile};
 use super::errors::{invalid, unsupported};
 use super::follow::{Attended, Follower};
-use super::parameters::{NO_FUNCTIONS, Others, check_sampling};
+use super::parameters::{NO_FUNCTIONS, Others, check_sampling, shows_outputs};
 use super::response_object::{ResponseState, run_of};
 use super::response_stream::ResponseReader;
 use super::responses;
@@ -26,9 +26,6 @@ use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
 use crate::streams::Reader as _;
 use crate::work::ClientGone;
-
-/// The value of `include` that shows what cells have printed and shown.
-const OUTPUTS: &str = "code_interpreter_call.outputs";
 
 /// A response to make. Parameters that change nothing here are ignored.
 #[derive(Deserialize)]
@@ -179,19 +176,6 @@ impl ResponseAsked {
         }
         conversation.task()
     }
-}
-
-/// Whether outputs of cells are wanted.
-pub(super) fn shows_outputs<'a>(include: impl Iterator<Item = &'a str>) -> Result<bool, Problem> {
-    let mut shows = false;
-    for value in include {
-        if value != OUTPUTS {
-            let why = format!("it can be `{OUTPUTS}`");
-            return Err(unsupported("include", &why));
-        }
-        shows = true;
-    }
-    Ok(shows)
 }
 
 /// The files of a container, and the session that gets those of the run.

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
 use super::follow::Follower;
-use super::response_create::shows_outputs;
+use super::parameters::shows_outputs;
 use super::response_object::{ResponseState, created_at, run_of};
 use super::response_stream::ResponseReader;
 use crate::body::{Named, Query};
