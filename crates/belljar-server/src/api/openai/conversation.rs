@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn spoken(messages: Value) -> Result<(String, Vec<GivenFile>), Problem> {
+    fn spoken(messages: &Value) -> Result<(String, Vec<GivenFile>), Problem> {
         let mut conversation = Conversation::default();
         for message in messages.as_array().unwrap() {
             let content = message.get("content").cloned();
@@ -233,9 +233,9 @@ mod tests {
 
     #[test]
     fn the_last_message_is_the_task() {
-        let (task, files) = spoken(json!([{"role": "user", "content": "Add 1 and 2."}])).unwrap();
+        let (task, files) = spoken(&json!([{"role": "user", "content": "Add 1 and 2."}])).unwrap();
         assert_eq!((task.as_str(), files.len()), ("Add 1 and 2.", 0));
-        let (task, _) = spoken(json!([
+        let (task, _) = spoken(&json!([
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "Hello"},
             {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]},
@@ -253,7 +253,7 @@ mod tests {
             json!([{"role": "tool", "content": "x"}]),
             json!([{"role": "user", "content": "x".repeat(MAX_TASK + 1)}]),
         ] {
-            assert!(spoken(wrong).is_err());
+            assert!(spoken(&wrong).is_err());
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
             json!({"type": "file", "file": {"filename": "a.csv", "file_data": data}}),
             json!({"type": "input_file", "filename": "a.csv", "file_data": BASE64.encode("a,b\n")}),
         ] {
-            let (task, files) = spoken(message(part)).unwrap();
+            let (task, files) = spoken(&message(part)).unwrap();
             assert_eq!(task, "[file: a.csv]");
             assert_eq!(files, [("a.csv".to_owned(), b"a,b\n".to_vec())]);
         }
@@ -277,12 +277,12 @@ mod tests {
             let url = format!("data:{kind};base64,AAAA");
             for url in [json!(url), json!({"url": url})] {
                 let part = json!({"type": "image_url", "image_url": url});
-                assert_eq!(spoken(message(part)).unwrap().1[0].0, name);
+                assert_eq!(spoken(&message(part)).unwrap().1[0].0, name);
             }
         }
         for name in ["../x", "a/b", "", "..", "a\u{0}b", "a\\b"] {
             let part = json!({"type": "input_file", "filename": name, "file_data": "AAAA"});
-            assert!(spoken(message(part)).is_err(), "{name}");
+            assert!(spoken(&message(part)).is_err(), "{name}");
         }
         for part in [
             json!({"type": "input_image", "image_url": "https://example.org/a.png"}),
@@ -290,12 +290,12 @@ mod tests {
             json!({"type": "input_file", "filename": "a", "file_data": "?"}),
             json!({"type": "input_audio", "input_audio": {}}),
         ] {
-            assert!(spoken(message(part)).is_err());
+            assert!(spoken(&message(part)).is_err());
         }
         let two = json!([
             {"type": "input_file", "filename": "a", "file_data": "AAAA"},
             {"type": "input_file", "filename": "a", "file_data": "AAAB"},
         ]);
-        assert!(spoken(json!([{"role": "user", "content": two}])).is_err());
+        assert!(spoken(&json!([{"role": "user", "content": two}])).is_err());
     }
 }
