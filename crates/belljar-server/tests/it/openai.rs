@@ -886,7 +886,10 @@ async fn outputs_tell_what_cells_have_shown() {
         "{url}"
     );
     // What has become of the variables is told.
-    assert!(logs(cells[2]).contains("Variables are back"), "{response:#}");
+    assert!(
+        logs(cells[2]).contains("Variables are back"),
+        "{response:#}"
+    );
     assert_eq!(logs(cells[3]), "42\n");
     world.ends().await;
 }

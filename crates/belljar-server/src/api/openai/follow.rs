@@ -92,7 +92,11 @@ impl Drop for Attended {
         let Some((service, tenant, id)) = self.run.take() else {
             return;
         };
-        tokio::spawn(async move {
+        // None when the process ends.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
             if let Err(problem) = service.runs.cancel(&tenant, &id).await {
                 tracing::debug!(run = %id, problem.detail, "run of a client that left not cancelled");
             }
