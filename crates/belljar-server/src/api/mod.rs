@@ -13,7 +13,7 @@ mod mcp;
 mod namespaces;
 mod openai;
 mod ports;
-mod problem_forms;
+mod retold;
 mod run_create;
 mod run_views;
 mod runs;

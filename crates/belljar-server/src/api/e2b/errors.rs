@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::frames::{LAST, frame};
 use super::rpc::STREAM;
-use crate::api::problem_forms::{Told, rewrite};
+use crate::api::retold::{Told, render};
 use crate::problem::{Code, Problem};
 
 /// Refuses what Belljar does not have.
@@ -29,7 +29,7 @@ fn message(told: &Told) -> String {
 
 /// `{"code", "message"}`, for the control API and for contents of files.
 pub(super) async fn as_status(response: Response) -> Response {
-    rewrite(response, |told, status| {
+    render(response, |told, status| {
         let status = translated(told, status);
         let body = json!({"code": status.as_u16(), "message": message(told)});
         (status, "application/json", body.to_string().into_bytes())
@@ -39,7 +39,7 @@ pub(super) async fn as_status(response: Response) -> Response {
 
 /// Plain text, for code.
 pub(super) async fn as_text(response: Response) -> Response {
-    rewrite(response, |told, status| {
+    render(response, |told, status| {
         let text = message(told).into_bytes();
         (translated(told, status), "text/plain; charset=utf-8", text)
     })
@@ -51,7 +51,7 @@ pub(super) async fn as_connect(request: Request, next: Next) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE);
     let streams = kind.is_some_and(|kind| kind.as_bytes() == STREAM.as_bytes());
     let response = next.run(request).await;
-    rewrite(response, |told, status| {
+    render(response, |told, status| {
         let (code, status) = connect_code(told, status);
         let error = json!({"code": code, "message": message(told)});
         // Who has no right to be here, or finds nobody, has not begun a stream.

@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use crate::api::problem_forms::{Told, rewrite};
+use crate::api::retold::{Told, render};
 use crate::problem::{Code, Problem};
 
 /// Refuses a parameter, or a value of one, that Belljar cannot keep.
@@ -21,7 +21,7 @@ pub(super) fn invalid(parameter: &str, why: &str) -> Problem {
 /// the status.
 pub(super) async fn as_error(response: Response) -> Response {
     let mut again = None;
-    let mut response = rewrite(response, |told, status| {
+    let mut response = render(response, |told, status| {
         again = Some(told.retry);
         let (status, body) = error(told, status);
         (status, "application/json", body.to_string().into_bytes())

@@ -1,4 +1,4 @@
-//! Problems of `/v1`, written again in the form of another wire.
+//! Problems in the form of another wire.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -18,7 +18,7 @@ pub(super) struct Told {
 }
 
 /// Writes a response again if it is a problem. Its other headers stay.
-pub(super) async fn rewrite(
+pub(super) async fn render(
     response: Response,
     write: impl FnOnce(&Told, StatusCode) -> (StatusCode, &'static str, Vec<u8>),
 ) -> Response {
