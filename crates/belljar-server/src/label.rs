@@ -1,6 +1,6 @@
 //! What a client knows a session by, and when the session ends by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,22 @@ pub(crate) struct Label {
     /// What it is to a client of the wire of E2B's SDKs, if one of them made it.
     #[serde(default)]
     pub(crate) sandbox: Option<SandboxLabel>,
+    /// What it is to a client of OpenAI's API, if one of them made it.
+    #[serde(default)]
+    pub(crate) container: Option<ContainerLabel>,
+}
+
+/// A session as a container of OpenAI's API.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ContainerLabel {
+    /// Minutes of the lease that each use gives it.
+    pub(crate) minutes: u64,
+    /// As the client gave it.
+    pub(crate) memory_limit: Option<String>,
+    /// Runs that began with its files, and whose files it has not got yet.
+    pub(crate) runs: Vec<String>,
+    /// Paths of files that runs have made.
+    pub(crate) made: BTreeSet<String>,
 }
 
 /// A session as a sandbox of the wire of E2B's SDKs.
@@ -59,6 +75,7 @@ pub(crate) struct LabelChange {
     /// What comes after them.
     pub(crate) then: LeaseEnd,
     pub(crate) sandbox: Option<SandboxLabel>,
+    pub(crate) container: Option<ContainerLabel>,
 }
 
 impl LabelChange {
@@ -110,6 +127,7 @@ impl Label {
             label.metadata = metadata;
         }
         label.sandbox = asked.sandbox.or(label.sandbox);
+        label.container = asked.container.or(label.container);
         match asked.ttl_seconds {
             None => {}
             Some(0) => label.expires = None,

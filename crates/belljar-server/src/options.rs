@@ -13,6 +13,10 @@ use crate::tls::Tls;
 
 /// Options of a service. The defaults suit one machine.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub struct ServerOptions {
     /// Options of sessions. A request may lower each limit, never raise it.
     pub session: SessionOptions,
@@ -45,6 +49,8 @@ pub struct ServerOptions {
     pub e2b: bool,
     /// Domain of that wire, whose names lead to sandboxes: `api.DOMAIN` and `PORT-ID.DOMAIN`.
     pub e2b_domain: Option<String>,
+    /// Whether to answer programs written for OpenAI's API, below `/openai/v1`.
+    pub openai: bool,
     /// Idle timeout of MCP connections.
     pub mcp_idle: Duration,
     /// Shutdown grace period for running cells.
@@ -145,6 +151,7 @@ impl Default for ServerOptions {
             max_lease: Duration::from_hours(24),
             e2b: false,
             e2b_domain: None,
+            openai: false,
             mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),

@@ -12,6 +12,8 @@ const ARCHIVE: &str = "/v1/sessions/{id}/archive";
 /// The routes of the files of a sandbox: with headers that name it, and by a signed address.
 const SANDBOX_FILES: &str = "/e2b/files";
 const SIGNED_FILES: &str = "/files";
+/// The route of the files of a container.
+const CONTAINER_FILES: &str = "/openai/v1/containers/{id}/files";
 /// The route of the Model Context Protocol.
 pub(crate) const MCP: &str = "/mcp";
 /// The route that starts a session from a snapshot.
@@ -21,7 +23,9 @@ const KEY: &str = "belljar.key.";
 /// What the body of a route is.
 pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
     match route {
-        FILE | SANDBOX_FILES | SIGNED_FILES => Takes::File(options.session.limits.transfer_bytes),
+        FILE | SANDBOX_FILES | SIGNED_FILES | CONTAINER_FILES => {
+            Takes::File(options.session.limits.transfer_bytes)
+        }
         ARCHIVE => Takes::File(options.session.limits.workspace_bytes),
         // What a session may hold, files included, is in its memory.
         FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),

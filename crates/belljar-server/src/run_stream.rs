@@ -120,7 +120,7 @@ fn dated(json: &str, at: Timestamp) -> String {
 }
 
 /// The event after one, once it is there. One at a time: a reader who is slow holds no more than that.
-async fn next_event(journal: &Journal, id: &RunId, after: u64) -> Result<Entry, Error> {
+pub(crate) async fn next_event(journal: &Journal, id: &RunId, after: u64) -> Result<Entry, Error> {
     if let Some(entry) = journal.read(id, after, 1).await?.pop() {
         return Ok(entry);
     }

@@ -11,7 +11,7 @@ use belljar_sandbox::{Error, Session, SessionOptions, Watch};
 use crate::admission::Permit;
 use crate::cell_record::CellRecord;
 use crate::commands::CommandBook;
-use crate::label::{Label, LabelChange, LabelFilter, LeaseEnd};
+use crate::label::{ContainerLabel, Label, LabelChange, LabelFilter, LeaseEnd};
 use crate::lock::lock;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
@@ -151,6 +151,14 @@ impl SessionEntry {
         let mut label = lock(&self.label);
         *label = label.change(asked, SystemTime::now())?;
         Ok(())
+    }
+
+    /// Changes what it is to a client of OpenAI's API; nothing for a session that no such client made.
+    pub(crate) fn with_container<T>(
+        &self,
+        change: impl FnOnce(&mut ContainerLabel) -> T,
+    ) -> Option<T> {
+        lock(&self.label).container.as_mut().map(change)
     }
 
     /// Ends it and gives its permit back, at once.

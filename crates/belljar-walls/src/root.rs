@@ -41,6 +41,9 @@ const PRIVATE: [&str; 3] = ["/tmp", "/workspace", "/dev/shm"];
 /// Where a session sees its workspace once more: where programs look for a home, and other sandboxes have one.
 pub const HOME: &str = "/home/user";
 
+/// One more name of it, which code written for other sandboxes uses.
+const DATA: &str = "/mnt/data";
+
 /// The system directories: linked or shown as the host has them.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
@@ -160,6 +163,15 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         let path = inside(at, path);
         make_parent(&path).step("making a directory")?;
         fs::write(&path, contents).step(&format!("writing {}", path.display()))?;
+    }
+    // Not where the host has an environment there, or in a directory above.
+    let data = Path::new(DATA);
+    let targets = spec.mounts.iter().map(|(_, target)| target);
+    let mut others = spec.read_only.iter().chain(targets);
+    if !others.any(|path| path.starts_with(data) || data.starts_with(path)) {
+        let data = inside(at, data);
+        make_parent(&data).step("making a directory")?;
+        symlink("/workspace", data).step("linking the workspace")?;
     }
     directories::offer(spec, at)?;
     move_in(at).step("moving into the root")?;

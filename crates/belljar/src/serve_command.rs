@@ -31,6 +31,10 @@ On SIGTERM or Ctrl-C, the service accepts no new work, waits for running cells, 
 Sessions and runs continue at the next start.
 
 Exit code: 0, or 2 if the service cannot start.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(crate) struct ServeArgs {
     /// Address to listen on. Use TLS, or loopback behind a TLS proxy: anyone who reaches it can try keys
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
@@ -80,6 +84,9 @@ pub(crate) struct ServeArgs {
     /// Domain with a wildcard name and certificate, for `E2B_DOMAIN` [default: none]
     #[arg(long, value_name = "DOMAIN", requires = "e2b")]
     e2b_domain: Option<String>,
+    /// Answer programs written for OpenAI's API, below `/openai/v1`
+    #[arg(long)]
+    openai: bool,
     /// Idle minutes before a session hibernates
     #[arg(long, value_name = "MINUTES", default_value_t = RunsOptions::default().patience.as_secs() / 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
@@ -140,6 +147,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         max_lease: Duration::from_secs(3600 * args.max_lease),
         e2b: args.e2b,
         e2b_domain: args.e2b_domain,
+        openai: args.openai,
         runs: RunsOptions {
             max_runs: args.max_runs as usize,
             tenant_runs: args.tenant_runs as usize,

@@ -25,7 +25,8 @@ fn up_to(events: &[RunEvent], step: u32) -> Result<Run, RunError> {
 impl Agent {
     /// Starts a run that continues another one: from its end, or from after one of its steps. It
     /// has the session of that moment, and the model gets a summary. The session is the saved one
-    /// of that run; otherwise its cells run again.
+    /// of that run; otherwise its cells run again. Files of the start that the other run was not
+    /// given are added to it.
     pub async fn start_from(
         &self,
         id: RunId,
@@ -44,6 +45,8 @@ impl Agent {
         let is_last = step == last && run.last_cell() == whole.last_cell();
         let ending = whole.ending().filter(|_| is_last);
         let answer = ending.and_then(|ending| ending.answer.as_deref());
+        let known = whole.start().map_or(&[][..], |start| &start.files);
+        let new = start.files.iter().filter(|file| !known.contains(file));
         let mut from = Parent {
             run: parent.to_string(),
             step,
@@ -51,6 +54,7 @@ impl Agent {
             manifest: run.manifest().to_vec(),
             kept_cells: 0,
             code: self.code_of(&run).await?,
+            new_files: new.map(|file| file.name.clone()).collect(),
         };
         if ending.is_some() {
             let kept = snapshot_in(&run_directory(&self.directory, parent), run.last_cell());

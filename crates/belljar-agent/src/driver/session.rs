@@ -130,11 +130,23 @@ impl RunSession {
     /// A new session with the files of the task.
     async fn fresh(&self, run: &Run) -> Result<Session, RunError> {
         let session = self.engine.session_with(self.options.clone()).await?;
-        for file in run.start().iter().flat_map(|start| &start.files) {
+        self.put_files(&session, run, |_| true).await?;
+        Ok(session)
+    }
+
+    /// Writes those files of the task into a session that are wanted.
+    async fn put_files(
+        &self,
+        session: &Session,
+        run: &Run,
+        wanted: impl Fn(&String) -> bool,
+    ) -> Result<(), RunError> {
+        let files = run.start().into_iter().flat_map(|start| &start.files);
+        for file in files.filter(|file| wanted(&file.name)) {
             let contents = self.blobs.get(&file.contents).await?;
             session.put(&file.name, &contents)?;
         }
-        Ok(session)
+        Ok(())
     }
 
     /// The session of the run that this one continues: the saved one, else its cells run again.
@@ -148,6 +160,8 @@ impl RunSession {
         if parent.kept_cells > 0
             && let Ok((session, report)) = self.engine.load(&kept, self.options.clone()).await
         {
+            let is_new = |name: &String| parent.new_files.contains(name);
+            self.put_files(&session, run, is_new).await?;
             let missing = missing(&report);
             let note = (!missing.is_empty()).then(|| language.prompts().names_not_kept(&missing));
             return Ok((session, note, report.cells));

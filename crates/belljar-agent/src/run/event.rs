@@ -252,6 +252,9 @@ pub struct Parent {
     /// The code of the cells that made its session, in a list: run again if no session was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<BlobRef>,
+    /// Names of the files that the new run adds to its session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub new_files: Vec<String>,
 }
 
 /// A file that a run starts with.

@@ -1,7 +1,7 @@
 //! Files of a session's workspace.
 
 use std::fs::File;
-use std::io::{Seek as _, Write};
+use std::io::Seek as _;
 use std::sync::Arc;
 
 use axum::Json as JsonResponse;
@@ -10,13 +10,14 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use belljar_journal::failpoint;
-use belljar_sandbox::{DiskSpace, EntryKind, Error, Session};
+use belljar_sandbox::{EntryKind, Error, Session};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
 use super::session_views::seconds;
+use super::spool::Spooled;
 use crate::body::{Json, Named, Query, Upload};
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
@@ -369,24 +370,6 @@ pub(super) async fn unpack(
     let unpacked = in_background(move || Ok(session.unpack(&path, upload.file()?)));
     unpacked.await?.map_err(|error| entry.explain(error))?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// A file of the service that counts towards a tenant's quota while it grows.
-pub(super) struct Spooled {
-    pub(super) file: File,
-    pub(super) space: DiskSpace,
-}
-
-impl Write for Spooled {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.space.grow(bytes.len() as u64)?;
-        self.file.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A file as a response: to be saved, never shown. Permits are released at its end. If the file

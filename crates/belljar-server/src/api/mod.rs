@@ -11,7 +11,9 @@ mod lease;
 mod login;
 mod mcp;
 mod namespaces;
+mod openai;
 mod ports;
+mod retold;
 mod run_create;
 mod run_views;
 mod runs;
@@ -20,6 +22,7 @@ mod session_views;
 mod sessions;
 mod snapshots;
 mod socket;
+mod spool;
 mod steering;
 mod steps;
 mod terminal;
@@ -132,6 +135,11 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         Some(_) => e2b::router(service),
         None => Router::new(),
     };
+    let openai = if service.options.openai {
+        openai::router(service)
+    } else {
+        Router::new()
+    };
     let all = Router::new()
         .route("/openapi.json", get(document_as_json))
         .route("/errors/{code}", get(error_page))
@@ -139,6 +147,7 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
         .merge(sandboxes)
+        .merge(openai)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard));
     let Some(domain) = service.options.e2b_domain.clone() else {

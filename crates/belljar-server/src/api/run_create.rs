@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json as JsonResponse};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_agent::{Approvals, Budget, PLAN, Policy, Start, Surface, Tool, tools_on};
+use belljar_agent::{Budget, PLAN, Policy, Start, Surface, Tool, tools_on};
 use belljar_journal::RunId;
 use belljar_sandbox::protocol::Language;
 use serde::Deserialize;
@@ -25,17 +25,18 @@ use super::session_create::within;
 use crate::body::Json;
 use crate::demo;
 use crate::idempotency::{Slot, mismatch};
+use crate::options::{OfferedModel, RunsOptions};
 use crate::problem::{Code, Problem};
 use crate::runs::fault;
 use crate::service::{Caller, Service};
 use crate::tenants::Scope;
 
 /// Maximum bytes of a task, and maximum files of a run.
-const MAX_TASK: usize = 64 << 10;
-const MAX_FILES: usize = 100;
+pub(super) const MAX_TASK: usize = 64 << 10;
+pub(super) const MAX_FILES: usize = 100;
 
 /// Maximum bytes of the files of a run: they are in memory until they are on disk.
-const MAX_FILE_BYTES: u64 = 32 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 32 << 20;
 
 /// A run to start. Omitted fields have the service's defaults.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -168,12 +169,6 @@ pub(super) async fn create(
     check_task(&asked.task)?;
     let mut budget = runs.options().budget.clone();
     asked.budget.take(&mut budget)?;
-    let profile = model.provider.profile();
-    if budget.money.is_some() && profile.prices.is_none() {
-        let detail = "the money budget needs prices, and the prices of the model are unknown";
-        return Err(Problem::new(Code::BadBody, detail));
-    }
-    let usual = &runs.options().approvals;
     let mut policy = asked.approvals.map(Policy::from);
     if service.demo.is_some() {
         // What its examples show.
@@ -185,31 +180,10 @@ pub(super) async fn create(
     }
     let tools = tools_on(Surface::Http).map(Tool::name);
     let tools = tools.filter(|name| asked.tools.contains(&ToolAsked(name)));
-    let mut start = Start {
-        task: asked.task,
-        files: Vec::new(),
-        model: model.name.clone(),
-        dialect: model.dialect,
-        language: asked.language.unwrap_or(runs.options().language),
-        prompts: None,
-        budget,
-        context_window: profile.context_window,
-        max_tokens: model.max_tokens,
-        temperature: model.temperature,
-        review: model.review,
-        tools: tools.map(str::to_owned).collect(),
-        packages: Vec::new(),
-        granted: Vec::new(),
-        branches: None,
-        parent: None,
-        approvals: match policy {
-            None => usual.clone(),
-            Some(policy) => Approvals {
-                policy,
-                ..usual.clone()
-            },
-        },
-    };
+    let mut start = new_start(runs.options(), model, asked.task, budget)?;
+    start.language = asked.language.unwrap_or(start.language);
+    start.tools = tools.map(str::to_owned).collect();
+    start.approvals.policy = policy.unwrap_or(start.approvals.policy);
     let admitted = runs.admit(&caller.tenant, &mut start).await?;
     let mut transfer = None;
     if asked.files.iter().any(|file| file.session_id.is_some()) {
@@ -235,6 +209,39 @@ pub(super) async fn create(
     };
     runs.start(admitted, id.clone(), start, None).await?;
     accepted(&service, &caller, &id).await
+}
+
+/// The start of a run with the defaults of the service.
+pub(super) fn new_start(
+    options: &RunsOptions,
+    model: &OfferedModel,
+    task: String,
+    budget: Budget,
+) -> Result<Start, Problem> {
+    let profile = model.provider.profile();
+    if budget.money.is_some() && profile.prices.is_none() {
+        let detail = "the money budget needs prices, and the prices of the model are unknown";
+        return Err(Problem::new(Code::BadBody, detail));
+    }
+    Ok(Start {
+        task,
+        files: Vec::new(),
+        model: model.name.clone(),
+        dialect: model.dialect,
+        language: options.language,
+        prompts: None,
+        budget,
+        context_window: profile.context_window,
+        max_tokens: model.max_tokens,
+        temperature: model.temperature,
+        review: model.review,
+        tools: Vec::new(),
+        packages: Vec::new(),
+        granted: Vec::new(),
+        branches: None,
+        parent: None,
+        approvals: options.approvals.clone(),
+    })
 }
 
 /// The run that an earlier attempt of this request started, or was about to start.
@@ -334,6 +341,16 @@ impl BudgetAsked {
     }
 }
 
+/// Whether this is the name of a file, without directories.
+pub(super) fn is_file_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 255
+        && name != "."
+        && name != ".."
+        && !name.contains(['/', '\\'])
+        && !name.chars().any(char::is_control)
+}
+
 /// The files for a run, each with its own name.
 async fn files(
     service: &Service,
@@ -351,13 +368,7 @@ async fn files(
     let (mut files, mut names, mut left) = (Vec::new(), HashSet::new(), MAX_FILE_BYTES);
     for file in given {
         let name = file.name;
-        let plain = !name.is_empty()
-            && name.len() <= 255
-            && name != "."
-            && name != ".."
-            && !name.contains(['/', '\\'])
-            && !name.chars().any(char::is_control);
-        if !plain {
+        if !is_file_name(&name) {
             let detail = "each `name` of `files` must be a file name, without directories";
             return Err(Problem::new(Code::BadPath, detail));
         }

@@ -1,5 +1,6 @@
 //! `/v1/runs`.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use axum::Json as JsonResponse;
@@ -19,7 +20,7 @@ use super::sessions::{Interrupted, Nothing, PageAsked, cursor, no_cursor};
 use crate::body::{Json, Named, Query};
 use crate::problem::{Code, Problem};
 use crate::run_stream;
-use crate::runs::fault;
+use crate::runs::{Recorded, fault};
 use crate::service::{Caller, Service};
 
 /// Lists runs, newest first.
@@ -230,6 +231,15 @@ pub(super) async fn artifact(
 ) -> Result<Response, Problem> {
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     check(&path)?;
+    let transfer = service.admission.transfer(&caller.tenant)?;
+    let (file, size) = open_artifact(&recorded, &path).await?;
+    let name = path.rsplit('/').next().unwrap_or(&path);
+    let kind = "application/octet-stream";
+    Ok(attachment(file, size, name, kind, transfer))
+}
+
+/// Opens an artifact of a run; also its size.
+pub(super) async fn open_artifact(recorded: &Recorded, path: &str) -> Result<(File, u64), Problem> {
     let dots = path.split('/').any(|part| ["", ".", ".."].contains(&part));
     if dots || path.contains('\0') || path.len() > 4096 {
         let detail = "it is not inside the workspace";
@@ -245,23 +255,14 @@ pub(super) async fn artifact(
     if !made.is_some_and(|made| made.iter().any(|artifact| artifact.path == path)) {
         return Err(not_found());
     }
-    let transfer = service.admission.transfer(&caller.tenant)?;
-    let file = recorded.directory.artifacts(&recorded.id).join(&path);
+    let file = recorded.directory.artifacts(&recorded.id).join(path);
     let opened = tokio::fs::File::open(file).await.map_err(|error| {
         tracing::warn!(%error, "cannot open a file of a run");
         not_found()
     })?;
     let size = opened.metadata().await.map(|metadata| metadata.len());
     let size = size.map_err(|error| Problem::io("cannot read a file of a run", error))?;
-    let name = path.rsplit('/').next().unwrap_or(&path);
-    let kind = "application/octet-stream";
-    Ok(attachment(
-        opened.into_std().await,
-        size,
-        name,
-        kind,
-        transfer,
-    ))
+    Ok((opened.into_std().await, size))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

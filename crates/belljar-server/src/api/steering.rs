@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::Response;
-use belljar_agent::{Policy, Raise, Steering};
+use belljar_agent::{Policy, Raise, Start, Steering};
 use belljar_journal::RunId;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -146,13 +146,13 @@ pub(super) async fn branch(
     go_on_from(&service, &caller, &id, Some(asked.step), asked.task).await
 }
 
-async fn go_on_from(
-    service: &Arc<Service>,
+/// A run to continue, and the start of the run that does, with the task of that run.
+pub(super) async fn start_after(
+    service: &Service,
     caller: &Caller,
     id: &str,
     step: Option<u32>,
-    task: Option<String>,
-) -> Result<Response, Problem> {
+) -> Result<(RunId, Start), Problem> {
     let runs = &service.runs;
     let recorded = runs.read(&caller.tenant, id).await?;
     if step.is_none() && recorded.run.ending().is_none() {
@@ -161,17 +161,27 @@ async fn go_on_from(
     }
     let start = recorded.run.start().cloned();
     let mut start = start.ok_or_else(|| Problem::internal("a run", "it has no first event"))?;
-    if let Some(task) = task {
-        check_task(&task)?;
-        start.task = task;
-    }
     // As much again as that run had by its end, and as often asked.
     start.budget = recorded.run.budget().clone();
     let least = runs.options().approvals.policy;
     start.approvals.policy = recorded.run.policy().max(least);
     start.parent = None;
-    let parent = recorded.id.clone();
-    drop(recorded);
+    Ok((recorded.id.clone(), start))
+}
+
+async fn go_on_from(
+    service: &Arc<Service>,
+    caller: &Caller,
+    id: &str,
+    step: Option<u32>,
+    task: Option<String>,
+) -> Result<Response, Problem> {
+    let runs = &service.runs;
+    let (parent, mut start) = start_after(service, caller, id, step).await?;
+    if let Some(task) = task {
+        check_task(&task)?;
+        start.task = task;
+    }
     let admitted = runs.admit(&caller.tenant, &mut start).await?;
     let id = runs.new_id()?;
     let parent = Some((&parent, step));

@@ -28,6 +28,7 @@ mod mcp;
 mod mcp_client;
 mod metrics;
 mod namespaces;
+mod openai;
 mod port_client;
 mod ports;
 mod quotas;

@@ -2404,6 +2404,8 @@ export interface components {
             kept_cells: number;
             /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
+            /** @description Names of the files that the new run adds to its session. */
+            new_files?: string[];
         };
         /** @description The run that another one continues. */
         ParentView: {

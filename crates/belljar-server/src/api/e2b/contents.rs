@@ -1,7 +1,7 @@
 //! Contents of files: read and written by their paths, with a token or a signed address.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -17,7 +17,8 @@ use tokio_util::io::ReaderStream;
 use super::errors::not_supported;
 use super::filesystem::{absolute, status, worded};
 use super::rpc::bad;
-use crate::api::files::{Spooled, attachment, awake, check, in_background, with_files};
+use crate::api::files::{attachment, awake, check, in_background, with_files};
+use crate::api::spool::{Spooled, rewound};
 use crate::body::{Query, Upload};
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
@@ -94,7 +95,7 @@ pub(super) async fn write(
     }
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
-    let mut file = clone(upload.file()?)?;
+    let mut file = rewound(upload.file()?)?;
     if let Ok(boundary) = multer::parse_boundary(kind) {
         return write_parts(&service, &entry, asked.path, file, boundary).await;
     }
@@ -107,10 +108,10 @@ pub(super) async fn write(
     match text(header::CONTENT_ENCODING) {
         None | Some("identity") => {}
         Some("gzip") => {
-            let spooled = spool(&service, &entry).await?;
+            let spooled = Spooled::new(&service, &entry.tenant).await?;
             let most = entry.options.limits.transfer_bytes + 1;
             let spooled = in_background(move || unzip(file, spooled, most)).await?;
-            file = clone(&spooled.file)?;
+            file = rewound(&spooled.file)?;
             held = Some(spooled);
         }
         Some(_) => {
@@ -144,11 +145,11 @@ async fn write_parts(
         let name = name
             .ok_or_else(|| bad("a part has no file name"))?
             .to_owned();
-        let mut spooled = spool(service, entry).await?;
+        let mut spooled = Spooled::new(service, &entry.tenant).await?;
         while let Some(chunk) = part.chunk().await.map_err(malformed)? {
             spooled.write_all(&chunk).map_err(disk_full)?;
         }
-        written.push(put(entry, name, clone(&spooled.file)?).await?);
+        written.push(put(entry, name, rewound(&spooled.file)?).await?);
     }
     Ok(JsonResponse(written))
 }
@@ -170,16 +171,6 @@ async fn put(entry: &SessionEntry, path: String, file: File) -> Result<WrittenFi
     })
 }
 
-/// An empty file of the service, which counts towards the tenant's quota.
-async fn spool(service: &Service, entry: &SessionEntry) -> Result<Spooled, Problem> {
-    let disk = service.runs.disk(&entry.tenant).await?;
-    let file = tempfile::tempfile_in(&service.spool);
-    Ok(Spooled {
-        space: disk.take(0).map_err(disk_full)?,
-        file: file.map_err(|error| Problem::io("cannot store a request body", error))?,
-    })
-}
-
 /// Decompresses at most so many bytes.
 fn unzip(file: File, mut spooled: Spooled, most: u64) -> Result<Spooled, Problem> {
     let mut source = MultiGzDecoder::new(file).take(most);
@@ -188,14 +179,4 @@ fn unzip(file: File, mut spooled: Spooled, most: u64) -> Result<Spooled, Problem
         Err(error) if DiskFull::find(&error).is_some() => Err(disk_full(error)),
         Err(_) => Err(bad("the body is not gzip")),
     }
-}
-
-/// The same file, from its beginning.
-fn clone(file: &File) -> Result<File, Problem> {
-    let clone = || {
-        let mut file = file.try_clone()?;
-        file.rewind()?;
-        io::Result::Ok(file)
-    };
-    clone().map_err(|error| Problem::io("cannot read a request body", error))
 }
