@@ -38,6 +38,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         approvals: Approvals::default(),
         branches: None,
         parent: None,
+        client: None,
     }
 }
 
@@ -455,6 +456,7 @@ fn a_run_goes_on_from_another() {
         manifest: serde_json::from_value(manifest).unwrap(),
         kept_cells: 0,
         code: None,
+        new_files: Vec::new(),
     };
     let name = serde_json::json!([{"name": "x", "type": "int", "type_name": "int", "cell": 1}]);
     start.parent = Some(Box::new(parent(name)));

@@ -22,7 +22,7 @@ use crate::words;
 const MAX_TOKENS: u32 = 2048;
 
 /// Settings that can be given as flags.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SettingsArgs {
     /// Model, as PROVIDER/MODEL
     #[arg(long, value_name = "PROVIDER/MODEL")]
@@ -78,6 +78,21 @@ enum DialectChoice {
 }
 
 impl SettingsArgs {
+    /// The same flags with another model. Those about a provider hold for its models only.
+    pub(crate) fn with_model(&self, model: &str) -> Self {
+        let provider = |name: &str| name.split('/').next().map(str::to_owned);
+        let same = self.model.as_deref().and_then(provider) == provider(model);
+        let mut flags = self.clone();
+        flags.model = Some(model.to_owned());
+        if !same {
+            flags.base_url = None;
+            flags.dialect = None;
+            flags.context_window = None;
+            flags.max_tokens = None;
+        }
+        flags
+    }
+
     pub(crate) fn approve(&self) -> Option<&str> {
         self.approve.as_deref()
     }

@@ -44,6 +44,8 @@ impl Agent {
         let is_last = step == last && run.last_cell() == whole.last_cell();
         let ending = whole.ending().filter(|_| is_last);
         let answer = ending.and_then(|ending| ending.answer.as_deref());
+        let old_files = whole.start().map_or(&[][..], |start| &start.files);
+        let new_files = start.files.iter().filter(|file| !old_files.contains(file));
         let mut from = Parent {
             run: parent.to_string(),
             step,
@@ -51,6 +53,7 @@ impl Agent {
             manifest: run.manifest().to_vec(),
             kept_cells: 0,
             code: self.code_of(&run).await?,
+            new_files: new_files.map(|file| file.name.clone()).collect(),
         };
         if ending.is_some() {
             let kept = snapshot_in(&run_directory(&self.directory, parent), run.last_cell());

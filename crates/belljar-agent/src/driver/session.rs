@@ -12,7 +12,8 @@ use belljar_sandbox::{BeneathError, Engine, Error, LoadReport, Network, Session,
 
 use super::{Control, RunError};
 use crate::run::{
-    CallResult, CellResult, Ending, Parent, Run, RunEvent, Start, cut_middle, exception_line, names,
+    CallResult, CellResult, Ending, Parent, Run, RunEvent, Start, TaskFile, cut_middle,
+    exception_line, names,
 };
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
@@ -130,11 +131,23 @@ impl RunSession {
     /// A new session with the files of the task.
     async fn fresh(&self, run: &Run) -> Result<Session, RunError> {
         let session = self.engine.session_with(self.options.clone()).await?;
-        for file in run.start().iter().flat_map(|start| &start.files) {
+        self.put_files(&session, run, |_| true).await?;
+        Ok(session)
+    }
+
+    /// Puts files of the task into a session.
+    async fn put_files(
+        &self,
+        session: &Session,
+        run: &Run,
+        is_wanted: impl Fn(&TaskFile) -> bool,
+    ) -> Result<(), RunError> {
+        let files = run.start().map_or(&[][..], |start| &start.files);
+        for file in files.iter().filter(|file| is_wanted(file)) {
             let contents = self.blobs.get(&file.contents).await?;
             session.put(&file.name, &contents)?;
         }
-        Ok(session)
+        Ok(())
     }
 
     /// The session of the run that this one continues: the saved one, else its cells run again.
@@ -148,6 +161,9 @@ impl RunSession {
         if parent.kept_cells > 0
             && let Ok((session, report)) = self.engine.load(&kept, self.options.clone()).await
         {
+            // The others may have been changed by earlier cells.
+            let is_new = |file: &TaskFile| parent.new_files.contains(&file.name);
+            self.put_files(&session, run, is_new).await?;
             let missing = missing(&report);
             let note = (!missing.is_empty()).then(|| language.prompts().names_not_kept(&missing));
             return Ok((session, note, report.cells));

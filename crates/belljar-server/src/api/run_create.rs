@@ -202,6 +202,7 @@ pub(super) async fn create(
         granted: Vec::new(),
         branches: None,
         parent: None,
+        client: None,
         approvals: match policy {
             None => usual.clone(),
             Some(policy) => Approvals {
