@@ -46,13 +46,16 @@ impl Watched {
             parent: None,
             client: None,
         };
-        assert_eq!(watched.event(RunEvent::Started(Box::new(start))), json!([]));
+        assert_eq!(
+            watched.event(&RunEvent::Started(Box::new(start))),
+            json!([])
+        );
         watched
     }
 
-    fn event(&mut self, event: RunEvent) -> Value {
-        self.run.apply(&event).unwrap();
-        self.hear(&[Progress::Event(&event, &self.run.clone())])
+    fn event(&mut self, event: &RunEvent) -> Value {
+        self.run.apply(event).unwrap();
+        self.hear(&[Progress::Event(event, &self.run.clone())])
     }
 
     /// What a client gets of this.
@@ -64,7 +67,7 @@ impl Watched {
     }
 
     /// The model is asked, and replies.
-    fn reply(&mut self, reply: Value) -> Value {
+    fn reply(&mut self, reply: &Value) -> Value {
         let step = u32::try_from(self.run.steps().len()).unwrap() + 1;
         let mut whole = json!({"text": "", "finish": "stop", "usage": {
             "input_tokens": 100, "output_tokens": 20, "cached_tokens": 0, "cache_write_tokens": 0,
@@ -74,8 +77,8 @@ impl Watched {
             .as_object_mut()
             .unwrap()
             .extend(reply.as_object().unwrap().clone());
-        self.event(RunEvent::Asked { step, body: blob() });
-        self.event(RunEvent::Replied {
+        self.event(&RunEvent::Asked { step, body: blob() });
+        self.event(&RunEvent::Replied {
             step,
             reply: Box::new(serde_json::from_value(whole).unwrap()),
             took_ms: 1,
@@ -134,7 +137,7 @@ fn text_and_thoughts_come_as_they_are_written() {
     // In a dialect of texts, the text has actions in it: only what was understood is shown.
     let mut watched = Watched::new(Dialect::FencedCode);
     assert_eq!(watched.hear(&[Progress::Reply(&text("```py"))]), json!([]));
-    let heard = watched.reply(json!({"text": "First the sum.\n```python\nprint(42)\n```"}));
+    let heard = watched.reply(&json!({"text": "First the sum.\n```python\nprint(42)\n```"}));
     assert_eq!(heard[0]["sessionUpdate"], "agent_thought_chunk");
     assert_eq!(text_of(&heard[0]), "First the sum.\n\n");
     assert_eq!(heard[1]["sessionUpdate"], "tool_call");
@@ -146,7 +149,7 @@ fn text_and_thoughts_come_as_they_are_written() {
 #[test]
 fn a_cell_is_a_call_with_its_output_and_figures() {
     let mut watched = Watched::new(Dialect::NativeTools);
-    let heard = watched.reply(call("python", &json!({"code": "print(42)\n# `````"})));
+    let heard = watched.reply(&call("python", &json!({"code": "print(42)\n# `````"})));
     let entry = &heard[0];
     assert_eq!(entry["toolCallId"], "r:1.0");
     assert_eq!(entry["title"], "Python: print(42)");
@@ -154,7 +157,7 @@ fn a_cell_is_a_call_with_its_output_and_figures() {
     assert_eq!(entry["rawInput"]["code"], "print(42)\n# `````");
     let shown = &entry["content"][0]["content"]["text"];
     assert_eq!(shown, "``````python\nprint(42)\n# `````\n``````");
-    let heard = watched.event(RunEvent::CallStarted { step: 1, call: 0 });
+    let heard = watched.event(&RunEvent::CallStarted { step: 1, call: 0 });
     assert_eq!(heard[0]["status"], "in_progress");
     let display = Display {
         parts: vec![DisplayData {
@@ -167,7 +170,7 @@ fn a_cell_is_a_call_with_its_output_and_figures() {
         metadata: serde_json::Map::new(),
     };
     watched.updates.cell.as_mut().unwrap().images = images(&[display]);
-    let heard = watched.event(RunEvent::CallEnded {
+    let heard = watched.event(&RunEvent::CallEnded {
         step: 1,
         call: 0,
         result: Box::new(cell("42\n")),
@@ -184,8 +187,8 @@ fn a_cell_is_a_call_with_its_output_and_figures() {
 #[test]
 fn output_comes_at_most_four_times_a_second() {
     let mut watched = Watched::new(Dialect::NativeTools);
-    watched.reply(call("python", &json!({"code": "loop()"})));
-    watched.event(RunEvent::CallStarted { step: 1, call: 0 });
+    watched.reply(&call("python", &json!({"code": "loop()"})));
+    watched.event(&RunEvent::CallStarted { step: 1, call: 0 });
     let mut heard = Vec::new();
     for tick in 0..1000 {
         let output = Event::Output {
@@ -213,14 +216,14 @@ fn output_comes_at_most_four_times_a_second() {
 fn what_a_person_rejects_has_failed() {
     let mut watched = Watched::new(Dialect::NativeTools);
     let code = "import os\nos.remove('x')";
-    watched.reply(call("python", &json!({"code": code})));
+    watched.reply(&call("python", &json!({"code": code})));
     let belljar_agent::Effect::Ask { approvals } = watched.run.effect() else {
         panic!("{:?}", watched.run.effect());
     };
     let approval = approvals[0].clone();
-    let asked = watched.event(RunEvent::ApprovalAsked(Box::new(approval.clone())));
+    let asked = watched.event(&RunEvent::ApprovalAsked(Box::new(approval.clone())));
     assert_eq!(asked, json!([]));
-    let heard = watched.event(RunEvent::ApprovalDecided {
+    let heard = watched.event(&RunEvent::ApprovalDecided {
         approval: approval.id,
         hash: approval.hash,
         decision: Decision::Reject,
@@ -238,10 +241,10 @@ fn a_plan_is_shown_whole() {
             {"task_name": "check", "status": "failed"}, {"task_name": "plot"},
         ]},
     ]});
-    let heard = watched.reply(call(PLAN, &tree));
+    let heard = watched.reply(&call(PLAN, &tree));
     assert_eq!(heard[0]["sessionUpdate"], "usage_update", "{heard}");
-    watched.event(RunEvent::CallStarted { step: 1, call: 0 });
-    let heard = watched.event(RunEvent::CallEnded {
+    watched.event(&RunEvent::CallStarted { step: 1, call: 0 });
+    let heard = watched.event(&RunEvent::CallEnded {
         step: 1,
         call: 0,
         result: Box::new(CallResult::default()),
@@ -275,7 +278,7 @@ fn an_answer_is_said_once_with_its_evidence_and_files() {
     };
     let mut watched = Watched::new(Dialect::FencedCode);
     let answered = end(Some("It is 42."), ExitReason::Answered);
-    let heard = watched.event(RunEvent::Ended(Box::new(answered.clone())));
+    let heard = watched.event(&RunEvent::Ended(Box::new(answered.clone())));
     assert!(
         text_of(&heard[0]).starts_with("It is 42.\n\n- 42: "),
         "{heard}"
@@ -287,13 +290,13 @@ fn an_answer_is_said_once_with_its_evidence_and_files() {
     // It was said already.
     let mut watched = Watched::new(Dialect::NativeTools);
     watched.updates.said = "It is 42.".into();
-    let heard = watched.event(RunEvent::Ended(Box::new(answered)));
+    let heard = watched.event(&RunEvent::Ended(Box::new(answered)));
     assert!(text_of(&heard[0]).starts_with("\n\n- 42: "), "{heard}");
     let mut watched = Watched::new(Dialect::NativeTools);
     let failed = ExitReason::ModelFailed {
         error: "no \u{1b}[2Jserver".into(),
     };
-    let heard = watched.event(RunEvent::Ended(Box::new(end(None, failed))));
+    let heard = watched.event(&RunEvent::Ended(Box::new(end(None, failed))));
     let said = text_of(&heard[0]);
     assert!(said.contains("no server"), "{said}");
 }
