@@ -71,8 +71,7 @@ pub(crate) fn ending(
     parts.retain(|part| !part.is_empty());
     let mut blocks = Vec::new();
     if !parts.is_empty() {
-        let before = if said.is_empty() { "" } else { "\n\n" };
-        blocks.push(text(format!("{before}{}\n", parts.join("\n\n"))));
+        blocks.push(text(format!("{}\n", parts.join("\n\n"))));
     }
     for artifact in end.artifacts.iter().take(MOST_FILES) {
         let uri = file_uri(&artifacts.join(&artifact.path));

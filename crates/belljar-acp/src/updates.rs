@@ -17,8 +17,8 @@ use agent_client_protocol_schema::v1::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
-    Call, CallResult, Decision, Dialect, PLAN, PYTHON, Progress, READ_FILE, Reply, ReplyEvent, Run,
-    RunEvent, Subject, Task, TaskStatus, ToolAnswer,
+    ANSWER, Call, CallResult, Decision, Dialect, PLAN, PYTHON, Progress, READ_FILE, Reply,
+    ReplyEvent, Run, RunEvent, Subject, Task, TaskStatus, ToolAnswer,
 };
 use belljar_journal::RunId;
 use belljar_protocol::{Display, Event, Language, PlainStream, plain};
@@ -55,6 +55,8 @@ pub(crate) struct Updates {
     waiting: Vec<SessionUpdate>,
     /// The text of the reply, as far as it was shown.
     said: String,
+    /// Whether anything was said in the run.
+    has_spoken: bool,
     /// The thoughts of the reply were shown as they came.
     thought: bool,
     cell: Option<RunningCell>,
@@ -87,6 +89,7 @@ impl Updates {
             text_is_plain: dialect == Dialect::NativeTools,
             waiting: Vec::new(),
             said: String::new(),
+            has_spoken: false,
             thought: false,
             cell: None,
             asked: HashSet::new(),
@@ -120,10 +123,7 @@ impl Updates {
 
     fn reply(&mut self, event: &ReplyEvent) {
         match event {
-            ReplyEvent::Text { delta } if self.text_is_plain => {
-                self.said.push_str(delta);
-                self.say(delta);
-            }
+            ReplyEvent::Text { delta } if self.text_is_plain => self.say_more(delta),
             ReplyEvent::Thinking { delta } => {
                 self.thought = true;
                 self.think(delta);
@@ -218,6 +218,9 @@ impl Updates {
             RunEvent::Ended(end) => {
                 let said = std::mem::take(&mut self.said);
                 for block in ending(end, &self.artifacts, &said, self.language) {
+                    if matches!(block, ContentBlock::Text(_)) {
+                        self.break_text();
+                    }
                     self.waiting.push(message(block));
                 }
             }
@@ -235,8 +238,7 @@ impl Updates {
         if self.text_is_plain {
             // From a journal, or by a server that does not stream.
             if self.said.is_empty() && !reply.text.is_empty() {
-                self.said.clone_from(&reply.text);
-                self.say(&reply.text);
+                self.say_more(&reply.text);
             }
         } else if let Some(thought) = &step.thought {
             self.think(&format!("{thought}\n\n"));
@@ -254,6 +256,13 @@ impl Updates {
     /// The entry of a call that is to be performed.
     fn call(&mut self, id: &str, call: &Call) {
         if call.tool == PLAN {
+            return;
+        }
+        if call.tool == ANSWER {
+            // It was not accepted.
+            if let Some(refused) = call.result() {
+                self.think(&format!("\n\n{}\n\n", plain(&refused.text)));
+            }
             return;
         }
         let mut entry = ToolCall::new(self.call_id(id), call_title(call))
@@ -370,6 +379,22 @@ impl Updates {
     fn change(&mut self, id: &str, fields: ToolCallUpdateFields) {
         let update = ToolCallUpdate::new(self.call_id(id), fields);
         self.waiting.push(SessionUpdate::ToolCallUpdate(update));
+    }
+
+    /// More of a reply's text.
+    fn say_more(&mut self, delta: &str) {
+        if self.said.is_empty() {
+            self.break_text();
+        }
+        self.said.push_str(delta);
+        self.say(delta);
+    }
+
+    /// An empty line between what was said and what comes.
+    fn break_text(&mut self) {
+        if std::mem::replace(&mut self.has_spoken, true) {
+            self.say("\n\n");
+        }
     }
 
     fn say(&mut self, delta: &str) {

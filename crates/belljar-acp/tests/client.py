@@ -36,7 +36,7 @@ plt.show()
 sales.assign(sold=2 * sales.sold).to_csv('data/sales.csv', index=False)
 sales.describe().to_csv('summary.csv')
 """
-ENDLESS = "import itertools\nfor number in itertools.count():\n    print(number)"
+ENDLESS = "import itertools, time\nfor number in itertools.count():\n    print(number)\n    time.sleep(0.001)"
 
 
 class Model(http.server.BaseHTTPRequestHandler):
@@ -278,12 +278,13 @@ def acpx(directory):
     runs = directory / "acpx-runs"
     environment = {**os.environ, "BELLJAR_RUNS_DIR": str(runs), "HOME": str(directory)}
     agent = f"{PROGRAM} acp --model llamacpp/scripted --base-url {URL} --dialect native"
-    for rule, gave in [("--approve-all", True), ("--deny-all", False)]:
-        Model.script = [python(RISKY), answer("Done."), answer("Done.")]
+    # It exits with 5 if it has denied everything that was asked for.
+    for rule, gave, status in [("--approve-all", True, 0), ("--deny-all", False, 5)]:
+        Model.script = [python(RISKY), python("print('It is', 7)"), answer("It is 7.")]
         command = [NODE, ACPX, rule, "--cwd", project, "--agent", agent, "exec", "Do it."]
         done = subprocess.run(command, env=environment, cwd=project, capture_output=True, text=True, timeout=120)
         output = done.stdout + done.stderr
-        assert "Done." in output, (rule, done.returncode, output)
+        assert "It is 7." in output and done.returncode == status, (rule, done.returncode, output)
         assert ("it gave 6" in output) == gave, (rule, output)
     print("acpx: ok")
 

@@ -289,9 +289,13 @@ fn an_answer_is_said_once_with_its_evidence_and_files() {
     assert_eq!(link["size"], 7);
     // It was said already.
     let mut watched = Watched::new(Dialect::NativeTools);
-    watched.updates.said = "It is 42.".into();
+    let said = ReplyEvent::Text {
+        delta: "It is 42.".into(),
+    };
+    watched.hear(&[Progress::Reply(&said)]);
     let heard = watched.event(&RunEvent::Ended(Box::new(answered)));
-    assert!(text_of(&heard[0]).starts_with("\n\n- 42: "), "{heard}");
+    assert_eq!(text_of(&heard[0]), "\n\n");
+    assert!(text_of(&heard[1]).starts_with("- 42: "), "{heard}");
     let mut watched = Watched::new(Dialect::NativeTools);
     let failed = ExitReason::ModelFailed {
         error: "no \u{1b}[2Jserver".into(),

@@ -198,18 +198,15 @@ fn states(calls: &[(&str, &str)]) -> Vec<(String, String)> {
     calls.iter().map(owned).collect()
 }
 
-/// A model that writes this code first in each run, and then answers.
+/// A model that writes this code when it is asked for something now, and then answers.
 fn model_with(first: &'static str) -> ScriptedModel {
     ScriptedModel::react(move |request| {
         let asked = request.json();
-        let messages = asked["messages"].as_array().unwrap();
-        if messages
-            .iter()
-            .any(|message| message["role"] == "assistant")
-        {
-            Scripted::text("FINAL: Done.")
-        } else {
+        let last = asked["messages"].as_array().unwrap().last().unwrap();
+        if last.to_string().contains("now") {
             code(first)
+        } else {
+            Scripted::text("FINAL: Done.")
         }
     })
     .unwrap()
@@ -320,13 +317,44 @@ fn a_session_is_runs_that_continue_each_other() {
     editor.end();
 }
 
+/// A prompt that runs no code leaves the variables, and its file, to the next one.
+#[test]
+fn a_prompt_without_code_takes_nothing_away() {
+    let model = ScriptedModel::react(|request| {
+        let asked = request.json();
+        let last = asked["messages"].as_array().unwrap().last().unwrap();
+        let last = last.to_string();
+        // A follow-up names the prompts before it, too.
+        let asks = |word: &str| last.contains(word);
+        if asks("THIRD") {
+            code("print('then', n + 1, open('more.txt').read())")
+        } else if asks("FIRST") && !asks("SECOND") {
+            code("n = 41\nprint(n)")
+        } else {
+            Scripted::text("FINAL: Done.")
+        }
+    })
+    .unwrap();
+    let mut editor = Editor::open(&model, &[]);
+    assert_eq!(editor.prompt("FIRST"), "end_turn");
+    let more =
+        json!({"type": "resource", "resource": {"uri": editor.uri("more.txt"), "text": "new"}});
+    let second = json!([{"type": "text", "text": "SECOND "}, more]);
+    assert_eq!(editor.prompt_with(&second), "end_turn");
+    assert_eq!(editor.calls(), []);
+    assert_eq!(editor.prompt("THIRD"), "end_turn");
+    let whole = json!(editor.heard).to_string();
+    assert!(whole.contains("then 42 new"), "{whole}");
+    editor.end();
+}
+
 /// Attack L4: only a clear yes lets code run, and the run continues without it.
 #[test]
 fn l4_a_person_decides_in_the_editor() {
     let model = model_with(RISKY);
     let mut editor = Editor::open(&model, &[]);
     editor.permissions = vec![chosen("accept")];
-    assert_eq!(editor.prompt("Do it."), "end_turn");
+    assert_eq!(editor.prompt("Do it now."), "end_turn");
     let whole = json!(editor.heard).to_string();
     assert!(whole.contains("it gave 6"), "{whole}");
     let asked = editor
@@ -363,7 +391,7 @@ fn l4_a_person_decides_in_the_editor() {
         json!({"error": {"code": -32601, "message": "no such method"}}),
     ] {
         editor.permissions = vec![no.clone()];
-        assert_eq!(editor.prompt("Do it again."), "end_turn");
+        assert_eq!(editor.prompt("Again, do it now."), "end_turn");
         let whole = json!(editor.heard).to_string();
         assert!(!whole.contains("it gave 6"), "{no}: {whole}");
         assert_eq!(
@@ -385,7 +413,7 @@ fn approvals_and_models_are_chosen_in_the_editor() {
     let option =
         |id: &str, value: &str| json!({"sessionId": session, "configId": id, "value": value});
     editor.result("session/set_mode", &mode("never"));
-    assert_eq!(editor.prompt("Do it."), "end_turn");
+    assert_eq!(editor.prompt("Do it now."), "end_turn");
     assert!(json!(editor.heard).to_string().contains("it gave 6"));
     let options = editor.result("session/set_config_option", &option("approvals", "always"));
     assert_eq!(
@@ -395,14 +423,14 @@ fn approvals_and_models_are_chosen_in_the_editor() {
     let mode_now = editor.heard.last().unwrap();
     assert_eq!(mode_now["update"]["currentModeId"], "always");
     editor.permissions = vec![chosen("accept_rest")];
-    assert_eq!(editor.prompt("Do it."), "end_turn");
+    assert_eq!(editor.prompt("Do it now."), "end_turn");
     assert!(editor.permissions.is_empty());
     editor.result(
         "session/set_config_option",
         &option("model", "llamacpp/other"),
     );
     editor.result("session/set_mode", &mode("never"));
-    assert_eq!(editor.prompt("Do it."), "end_turn");
+    assert_eq!(editor.prompt("Do it now."), "end_turn");
     let asked = model.requests();
     let mut models: Vec<Value> = asked.iter().map(|it| it.json()["model"].clone()).collect();
     models.dedup();
@@ -505,7 +533,7 @@ fn a_changed_file_is_written_by_the_editor() {
         editor.permissions = vec![chosen(permission)];
         let link =
             json!({"type": "resource_link", "name": "notes", "uri": editor.uri("notes.txt")});
-        let ended = editor.prompt_with(&json!([{"type": "text", "text": "Shout "}, link]));
+        let ended = editor.prompt_with(&json!([{"type": "text", "text": "Shout now "}, link]));
         assert_eq!(ended, "end_turn");
         let whole = json!(editor.heard).to_string();
         assert!(whole.contains("unsaved"), "{whole}");

@@ -785,10 +785,62 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the names of a session's namespace. Waits for a running cell. */
+        /** Lists the names of a namespace. Waits for a running cell. */
         get: operations["show_manifest"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/namespaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the namespaces of a session. Does not wait for a running cell. */
+        get: operations["list_namespaces"];
+        put?: never;
+        /** Adds an empty namespace to a session. Does not wait for a running cell. */
+        post: operations["create_namespace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/namespaces/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Removes a namespace with its variables. Waits for a running cell. */
+        delete: operations["delete_namespace"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/namespaces/{name}/restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Forgets the variables of a namespace. Waits for a running cell. */
+        post: operations["restart_namespace"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1460,6 +1512,13 @@ export interface components {
         /** @description A checkpoint to make. */
         CreateCheckpoint: {
             /** @description Name; replaces a checkpoint of the same name. */
+            name: string;
+        };
+        /** @description A namespace to create. */
+        CreateNamespace: {
+            /** @description Where its first cell starts, relative to the workspace [default: the workspace]. */
+            directory?: string | null;
+            /** @description Name: letters, digits, `-`, `_` and `.`. */
             name: string;
         };
         /** @description A run to start. Omitted fields have the service's defaults. */
@@ -2183,6 +2242,17 @@ export interface components {
              */
             preview?: string | null;
         };
+        /** @description The namespaces of a session. */
+        NamespaceList: {
+            /** @description `main` first, then in the order of their creation. */
+            namespaces: components["schemas"]["NamespaceView"][];
+        };
+        /** @description A namespace of a session. */
+        NamespaceView: {
+            /** @description Where its first cell starts. Later ones start where the one before was. */
+            directory: string;
+            name: string;
+        };
         /** @description Requested network access. */
         NetworkAsked: {
             /** @description Entries of the service's allow-list, exactly as listed there. */
@@ -2334,6 +2404,8 @@ export interface components {
             kept_cells: number;
             /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
+            /** @description Names of files that its saved session lacks: they are new, or have new contents. */
+            new_files?: string[];
         };
         /** @description The run that another one continues. */
         ParentView: {
@@ -2440,6 +2512,8 @@ export interface components {
         /** @description An omitted name or file, with the reason. */
         Reason: {
             name: string;
+            /** @description Namespace of a name, if not `main`. */
+            namespace?: string | null;
             why: string;
         };
         /** @description An option of the session that would let a failed cell succeed. */
@@ -2513,6 +2587,8 @@ export interface components {
             code: string;
             /** @description Whether the client answers `input()` and `getpass()` of the cell. If false, they raise `EOFError`. */
             input?: boolean;
+            /** @description The namespace that it runs in [default: `main`]. */
+            namespace?: string | null;
             /** @description What to do with the variables if the cell fails. */
             on_failure?: components["schemas"]["OnFailureAsked"];
             /** @description Environment variables by name; some names are reserved. */
@@ -2526,6 +2602,13 @@ export interface components {
             wall_time_ms?: number | null;
             /** @description What to do if another cell is running. */
             when_busy?: components["schemas"]["WhenBusyAsked"];
+        };
+        /** @description The program that a person gave a task in: an editor. */
+        RunClient: {
+            /** @description Its name, in its own words. */
+            name: string;
+            /** @description The directory that the person works in. */
+            directory: string;
         };
         /** @description A command to run: `command` or `argv`. */
         RunCommand: {
@@ -3049,6 +3132,8 @@ export interface components {
             branches?: components["schemas"]["Branches"] | null;
             /** @description The run that it continues. */
             parent?: components["schemas"]["Parent"] | null;
+            /** @description The program that a person gave the task in, and decides in, if it named itself. */
+            client?: components["schemas"]["RunClient"] | null;
         };
         /** @description How a cell ended, in one word. */
         Status: "success" | "failure" | "timeout" | "crashed";
@@ -5349,7 +5434,10 @@ export interface operations {
     };
     show_manifest: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The namespace [default: `main`]. */
+                namespace?: string;
+            };
             header?: never;
             path: {
                 /** @description The session. */
@@ -5367,6 +5455,151 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Manifest"];
                 };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_namespaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The namespaces. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamespaceList"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_namespace: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateNamespace"];
+            };
+        };
+        responses: {
+            /** @description The namespace. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NamespaceView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_namespace: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Name of the namespace. `main` cannot be removed. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    restart_namespace: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Name of the namespace. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description The namespace is empty. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem. */
             default: {
