@@ -43,7 +43,12 @@ try {
 
   const url = await sandbox.downloadUrl("a.txt");
   assert.equal(await (await fetch(url)).text(), "text é");
-  await assert.rejects(sandbox.createCodeContext(), /501/);
+  const context = await sandbox.createCodeContext();
+  await sandbox.runCode("of = 'another'", { context });
+  assert.equal((await sandbox.runCode("of", { context })).text, "another");
+  await sandbox.removeCodeContext(context);
+  assert.equal((await sandbox.listCodeContexts()).length, 1);
+  await assert.rejects(sandbox.createCodeContext({ language: "r" }), /501/);
   await sandbox.pause();
   const again = await Sandbox.connect(sandbox.sandboxId);
   assert.equal((await again.runCode("_ = 1\n'awake'")).text, "awake");

@@ -115,18 +115,25 @@ def code(sandbox):
     assert time.monotonic() - began < 40
 
 
-@works("list_code_contexts")
+@works("list_code_contexts", "create_code_context", "restart_code_context", "remove_code_context")
 def contexts(sandbox):
-    (context,) = sandbox.list_code_contexts()
-    assert context.language == "python" and context.cwd == "/home/user", context
-    assert sandbox.run_code("1 + 1", context=context).text == "2"
-
-
-@refused("create_code_context", "restart_code_context", "remove_code_context")
-def other_contexts(sandbox):
-    raises(sandbox.create_code_context, "one context")
-    raises(lambda: sandbox.restart_code_context("default"), "restarted")
+    (default,) = sandbox.list_code_contexts()
+    assert default.language == "python" and default.cwd == "/home/user", default
+    assert sandbox.run_code("of = 'default'; 1 + 1", context=default).text == "2"
+    sandbox.commands.run("mkdir -p elsewhere")
+    context = sandbox.create_code_context(cwd="/home/user/elsewhere", language="python")
+    assert context.cwd == "/home/user/elsewhere", context
+    ran = sandbox.run_code("import os; of = 'another'; os.path.basename(os.getcwd())", context=context)
+    assert ran.text == "elsewhere", ran
+    assert sandbox.run_code("of").text == "default"
+    assert sandbox.run_code("of", context=context).text == "another"
+    assert [one.id for one in sandbox.list_code_contexts()] == [default.id, context.id]
+    sandbox.restart_code_context(context)
+    assert sandbox.run_code("of", context=context).error.name == "NameError"
+    sandbox.remove_code_context(context)
+    raises(lambda: sandbox.run_code("1", context=context), "No such namespace", kind=NotFoundException)
     raises(lambda: sandbox.remove_code_context("default"), "removed")
+    raises(lambda: sandbox.create_code_context(language="r"), "is not here")
     raises(lambda: sandbox.run_code("1", language="r"), "is not here")
 
 

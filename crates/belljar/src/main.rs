@@ -39,6 +39,7 @@ mod settings;
 mod settings_approvals;
 mod settings_file;
 mod settings_list;
+mod settings_origin;
 mod shell_command;
 mod show;
 mod show_image;
@@ -119,6 +120,9 @@ enum Command {
     #[command(subcommand)]
     Kernel(kernel_command::KernelCommand),
     /// Run the agent in an editor over ACP, on stdio
+    #[command(mut_arg("approve", |approve| {
+        approve.help("Which code and tool calls need approval [default: risky]")
+    }))]
     Acp(acp_command::AcpArgs),
     /// Serve sessions to another program's model over MCP, on stdio
     Mcp(mcp_command::McpArgs),

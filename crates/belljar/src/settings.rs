@@ -2,7 +2,6 @@
 //! what a provider's profile says. Each value knows where it came from.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -16,6 +15,7 @@ use serde_json::Value;
 use crate::settings_approvals::policy_names;
 use crate::settings_file::{SettingsFile, no_provider};
 use crate::settings_list::Setting;
+pub(crate) use crate::settings_origin::{Origin, Row};
 use crate::words;
 
 /// Tokens of a reply where neither the user nor the profile says.
@@ -103,48 +103,6 @@ fn amount(text: &str) -> Result<f64, String> {
     number
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
         .ok_or_else(|| "expected a number of 0 or more".into())
-}
-
-/// Where a value came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Flag(&'static str),
-    Variable(&'static str),
-    File(PathBuf, usize),
-    Profile(String),
-    Default,
-}
-
-impl Origin {
-    pub(crate) fn json(&self) -> Value {
-        match self {
-            Self::Flag(flag) => serde_json::json!({"kind": "flag", "flag": flag}),
-            Self::Variable(name) => serde_json::json!({"kind": "variable", "variable": name}),
-            Self::File(path, line) => {
-                serde_json::json!({"kind": "file", "path": path, "line": line})
-            }
-            Self::Profile(name) => serde_json::json!({"kind": "profile", "profile": name}),
-            Self::Default => serde_json::json!({"kind": "default"}),
-        }
-    }
-
-    pub(crate) fn text(&self, language: Language) -> String {
-        match self {
-            Self::Flag(flag) => (*flag).to_owned(),
-            Self::Variable(name) => format!("${name}"),
-            Self::File(path, line) => format!("{}:{line}", path.display()),
-            Self::Profile(name) => language.texts().settings.from_profile(name),
-            Self::Default => language.texts().settings.from_default.to_owned(),
-        }
-    }
-}
-
-/// A value that holds, with its origin.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) value: Value,
-    pub(crate) origin: Origin,
 }
 
 /// All that holds.
@@ -502,15 +460,5 @@ impl Layers<'_> {
         let data = directory("data_dir", parent.to_owned())?;
         let runs = directory("runs_dir", data.join("runs"))?;
         Ok((data, runs))
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.value {
-            Value::Null => f.write_str("-"),
-            Value::String(text) => f.write_str(text),
-            other => write!(f, "{other}"),
-        }
     }
 }

@@ -182,12 +182,12 @@ impl Session {
         self.namespace(MAIN).manifest().await
     }
 
-    /// [`SessionNamespace::complete`] in the main namespace.
+    /// [`complete`](crate::SessionNamespace::complete) in the main namespace.
     pub async fn complete(&self, code: &str, cursor: usize) -> Result<(usize, Vec<String>), Error> {
         self.namespace(MAIN).complete(code, cursor).await
     }
 
-    /// [`SessionNamespace::inspect`] in the main namespace.
+    /// [`inspect`](crate::SessionNamespace::inspect) in the main namespace.
     pub async fn inspect(
         &self,
         code: &str,

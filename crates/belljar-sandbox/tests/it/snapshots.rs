@@ -366,7 +366,7 @@ print(sorted(os.listdir('.')) == sorted([n for n in names if '/' not in n] + ['å
 
 /// A name that takes too long or is too large is left out; the rest is saved.
 #[tokio::test]
-async fn time_and_size_have_bounds() {
+async fn heavy_time_and_size_have_bounds() {
     let limits = Limits {
         wall_time: seconds(1.5),
         memory_bytes: 256 << 20,

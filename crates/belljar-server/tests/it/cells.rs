@@ -44,6 +44,21 @@ async fn events_are_streamed_with_numbers() {
     assert_eq!(cell["events"], events.len());
 }
 
+/// What a thread prints between two cells comes after the start of the second, in its stream.
+#[tokio::test]
+async fn late_output_comes_after_the_start() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    let late = "import threading\nthreading.Timer(0.2, print, ['late']).start()";
+    client.stream(&session, late).await.rest().await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let events = client.stream(&session, "print('now')").await.rest().await;
+    assert_eq!(events[0].kind, "started", "{events:#?}");
+    let stdout = &events.last().unwrap().data["stdout"]["text"];
+    assert_eq!(stdout, "late\nnow\n");
+}
+
 /// A client whose connection breaks at any event goes on without gap or repeat, while the cell runs and
 /// after it.
 #[tokio::test]

@@ -562,6 +562,45 @@ fn a_changed_file_is_written_by_the_editor() {
     editor.end();
 }
 
+/// Code calls tools of a server that the editor names; the person decides on the call.
+#[test]
+fn tools_of_the_editor_are_called_by_code() {
+    let model = model_with("print('got', (await tools.editorworld_act(n=21))['value'])");
+    let mut editor = Editor::start(&model, &[]);
+    editor.initialize(&json!({}));
+    let scratch = &editor.client.scratch;
+    scratch.write("server.py", include_str!("mcp_tools.py"));
+    let arguments = [scratch.path("server.py"), scratch.path("notes")];
+    let server =
+        json!({"name": "Editor-World", "command": "python3", "args": arguments, "env": []});
+    let twice = json!({"cwd": editor.directory(), "mcpServers": [server, server]});
+    assert!(
+        editor
+            .refused("session/new", &twice)
+            .contains("two MCP servers")
+    );
+    let params = json!({"cwd": editor.directory(), "mcpServers": [server]});
+    let opened = editor.result("session/new", &params);
+    opened["sessionId"]
+        .as_str()
+        .unwrap()
+        .clone_into(&mut editor.session);
+    editor.permissions = vec![chosen("accept")];
+    assert_eq!(editor.prompt("Act now."), "end_turn");
+    let whole = json!(editor.heard).to_string();
+    assert!(whole.contains("got 42"), "{whole}");
+    let calls = [
+        ("1.0", "pending"),
+        ("1.0", "in_progress"),
+        ("1.0.1", "pending"),
+        ("1.0.1", "completed"),
+        ("1.0", "completed"),
+    ];
+    assert_eq!(editor.calls(), states(&calls));
+    assert_eq!(editor.client.scratch.read("notes"), "act-21\n");
+    editor.end();
+}
+
 /// Whatever a client writes is answered where it can be, and the next message is read.
 #[test]
 fn what_is_wrong_is_answered_and_passed_over() {

@@ -239,8 +239,8 @@ impl<'a> CellDriver<'a> {
         meter.reset_peak();
         let cpu_before = handle.meter.cpu_time();
         let memory_kills_before = meter.memory_kills();
-        self.take_late_output();
         self.tell(Event::Started { cell: self.cell });
+        self.take_late_output();
         handle.set_running(self.cell);
         let end = {
             let mut drive = pin!(self.drive(started, cpu_before));

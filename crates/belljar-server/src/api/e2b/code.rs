@@ -48,11 +48,12 @@ pub(super) async fn execute(
     Extension(entry): Extension<Arc<SessionEntry>>,
     Json(asked): Json<ExecuteAsked>,
 ) -> Result<Response, Problem> {
-    let (context, language) = (asked.context_id.as_deref(), asked.language.as_deref());
-    let code = contexts::source(asked.code, context, language)?;
+    let code = contexts::source(asked.code, asked.language.as_deref())?;
+    let context = asked.context_id.as_deref();
     let variables = Variables::new(asked.env_vars.unwrap_or_default());
     let cell = Cell {
         code,
+        namespace: context.map(|context| contexts::namespace(context).to_owned()),
         installs: true,
         exception_characters: Some(EXCEPTION_CHARACTERS),
         variables: variables.map_err(belljar_sandbox::Error::from)?,

@@ -1,37 +1,61 @@
-//! Contexts of code: the namespace of the session is the only one. All that this wire does with others is here.
+//! Contexts of code: the namespaces of a session. `main` is called `default` here.
 
-use axum::Json as JsonResponse;
+use std::sync::Arc;
+
+use axum::{Extension, Json as JsonResponse};
+use belljar_sandbox::Namespace;
 use serde::{Deserialize, Serialize};
 
 use super::errors::not_supported;
-use super::filesystem::HOME;
+use super::filesystem::absolute;
 use crate::body::{Json, Named};
-use crate::problem::{Code, Problem};
+use crate::node::random_hex;
+use crate::problem::Problem;
+use crate::sessions::SessionEntry;
 
-/// The id of the namespace of the session.
+/// The context that every sandbox has, and the namespace that it is.
 const DEFAULT: &str = "default";
+const MAIN: &str = "main";
 
 #[derive(Serialize)]
 pub(super) struct ContextView {
-    id: &'static str,
+    id: String,
     language: &'static str,
-    cwd: &'static str,
+    cwd: String,
+}
+
+impl From<Namespace> for ContextView {
+    fn from(namespace: Namespace) -> Self {
+        let id = match namespace.name.as_str() {
+            MAIN => DEFAULT.to_owned(),
+            _ => namespace.name,
+        };
+        Self {
+            id,
+            language: "python",
+            cwd: absolute(&namespace.directory.to_string_lossy()),
+        }
+    }
 }
 
 #[derive(Deserialize)]
 pub(super) struct NewContext {
+    cwd: Option<String>,
     language: Option<String>,
 }
 
-/// The source of a cell: what runs in a context, or in the shell of the session.
-pub(super) fn source(
-    code: String,
-    context: Option<&str>,
-    language: Option<&str>,
-) -> Result<String, Problem> {
-    if let Some(context) = context {
-        check(context)?;
+/// The namespace of a context.
+pub(super) fn namespace(context: &str) -> &str {
+    match context {
+        DEFAULT => MAIN,
+        // Not an id of a context, so that there are no two for one namespace.
+        MAIN => "",
+        other => other,
     }
+}
+
+/// The source of a cell, in a language.
+pub(super) fn source(code: String, language: Option<&str>) -> Result<String, Problem> {
     match language {
         None | Some("python") => Ok(code),
         Some("bash") => Ok(format!("%%bash\n{code}")),
@@ -47,39 +71,45 @@ fn no_language(language: &str) -> Problem {
     ))
 }
 
-fn check(context: &str) -> Result<(), Problem> {
-    if context == DEFAULT {
-        return Ok(());
+pub(super) async fn list(
+    Extension(entry): Extension<Arc<SessionEntry>>,
+) -> Result<JsonResponse<Vec<ContextView>>, Problem> {
+    let list = entry.session()?.namespaces().await;
+    let list = list.map_err(|error| entry.explain(error))?;
+    Ok(JsonResponse(
+        list.into_iter().map(ContextView::from).collect(),
+    ))
+}
+
+pub(super) async fn create(
+    Extension(entry): Extension<Arc<SessionEntry>>,
+    Json(asked): Json<NewContext>,
+) -> Result<JsonResponse<ContextView>, Problem> {
+    if let Some(other) = asked.language.filter(|language| language != "python") {
+        return Err(no_language(&other));
     }
-    let detail = "there is no such context; the only one is `default`";
-    Err(Problem::new(Code::SessionNotFound, detail))
+    let id = random_hex(8).map_err(|error| Problem::internal("cannot read random bytes", error))?;
+    let directory = asked.cwd.as_deref().map(absolute);
+    let session = entry.session()?;
+    let made = session.create_namespace(&id, directory.as_deref()).await;
+    let made = made.map_err(|error| entry.explain(error))?;
+    Ok(JsonResponse(ContextView::from(made)))
 }
 
-pub(super) async fn list() -> JsonResponse<Vec<ContextView>> {
-    JsonResponse(vec![ContextView {
-        id: DEFAULT,
-        language: "python",
-        cwd: HOME,
-    }])
+pub(super) async fn restart(
+    Extension(entry): Extension<Arc<SessionEntry>>,
+    Named(context): Named<String>,
+) -> Result<(), Problem> {
+    let session = entry.session()?;
+    let restarted = session.namespace(namespace(&context)).restart().await;
+    restarted.map_err(|error| entry.explain(error))
 }
 
-pub(super) async fn create(Json(asked): Json<NewContext>) -> Problem {
-    match asked.language.as_deref() {
-        None | Some("python") => not_supported(
-            "a sandbox has one context, `default`; create a sandbox for each namespace, or fork this one",
-        ),
-        Some(other) => no_language(other),
-    }
-}
-
-pub(super) async fn restart(Named(context): Named<String>) -> Result<(), Problem> {
-    check(&context)?;
-    let detail = "the context `default` cannot be restarted; create another sandbox";
-    Err(not_supported(detail))
-}
-
-pub(super) async fn remove(Named(context): Named<String>) -> Result<(), Problem> {
-    check(&context)?;
-    let detail = "the context `default` cannot be removed";
-    Err(Problem::new(Code::BadRequest, detail))
+pub(super) async fn remove(
+    Extension(entry): Extension<Arc<SessionEntry>>,
+    Named(context): Named<String>,
+) -> Result<(), Problem> {
+    let session = entry.session()?;
+    let removed = session.namespace(namespace(&context)).remove().await;
+    removed.map_err(|error| entry.explain(error))
 }

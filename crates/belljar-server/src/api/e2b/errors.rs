@@ -112,7 +112,7 @@ fn translated(told: &Told, status: StatusCode) -> StatusCode {
         {
             StatusCode::INSUFFICIENT_STORAGE
         }
-        "file_refused" | "not_regular" | "file_exists" | "file_too_large" => {
+        "namespace_refused" | "file_refused" | "not_regular" | "file_exists" | "file_too_large" => {
             StatusCode::BAD_REQUEST
         }
         _ => status,
