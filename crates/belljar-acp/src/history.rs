@@ -12,8 +12,9 @@ use belljar_journal::{RunId, Timestamp};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::cell_view::{Image, is_shown};
 use crate::peer::{Peer, PeerError};
-use crate::updates::{Image, Updates, is_shown};
+use crate::updates::Updates;
 use crate::words::{text, title};
 
 /// The most sessions of a page.

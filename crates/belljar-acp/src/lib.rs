@@ -9,6 +9,7 @@
 //! concurrent requests, sessions, runs and files are limited, files are read below the directory of the
 //! session only, and whatever is not a clear permission is none.
 
+mod cell_view;
 mod client_files;
 mod connection;
 mod conversation;

@@ -10,40 +10,27 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, ContentChunk, ImageContent, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus,
-    SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
-    ToolKind, UsageUpdate,
+    ContentBlock, ContentChunk, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionUpdate,
+    ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind, UsageUpdate,
 };
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
     ANSWER, Call, CallResult, Decision, Dialect, PLAN, PYTHON, Progress, READ_FILE, Reply,
     ReplyEvent, Run, RunEvent, Subject, Task, TaskStatus, ToolAnswer,
 };
 use belljar_journal::RunId;
-use belljar_protocol::{Display, Event, Language, PlainStream, plain};
+use belljar_protocol::{Event, Language, PlainStream, plain};
 use serde_json::json;
 
+use crate::cell_view::{Image, OUTPUT, cell_content, images};
 use crate::permission;
 use crate::results::ending;
-use crate::words::{call_id, code_title, fenced, head, message, tail, text, title};
+use crate::words::{call_id, code_title, fenced, message, tail, text, title};
 
 /// The least time between two updates of a cell that prints.
 const BETWEEN: Duration = Duration::from_millis(250);
 
-/// The most bytes of code and of output that are shown beside it.
-const CODE: usize = 32 << 10;
-const OUTPUT: usize = 16 << 10;
-
-/// The most figures of a call, and bytes of all of them.
-const IMAGES: usize = 8;
-const IMAGE_BYTES: usize = 8 << 20;
-
 /// The most tasks of a plan.
 const TASKS: usize = 200;
-
-/// A figure: its MIME type and its bytes.
-pub(crate) type Image = (String, Vec<u8>);
 
 /// What happens in a run, on its way to an editor.
 pub(crate) struct Updates {
@@ -459,44 +446,6 @@ fn call_title(call: &Call) -> String {
         Some(code) => code_title(code),
         None => title(&call.tool),
     }
-}
-
-/// The code, its output and its figures. An editor replaces all of it at once.
-fn cell_content(code: &str, output: &str, images: &[Image]) -> Vec<ToolCallContent> {
-    let mut content = Vec::new();
-    if !code.is_empty() {
-        let code = fenced("python", &head(&plain(code), CODE));
-        content.push(text(code).into());
-    }
-    if !output.trim().is_empty() {
-        content.push(text(fenced("", &tail(output, OUTPUT))).into());
-    }
-    let mut bytes = 0;
-    for (mime, data) in images.iter().take(IMAGES) {
-        bytes += data.len();
-        if bytes <= IMAGE_BYTES {
-            let image = ImageContent::new(BASE64.encode(data), mime.as_str());
-            content.push(ContentBlock::Image(image).into());
-        }
-    }
-    content
-}
-
-/// Whether editors show images of this type.
-pub(crate) fn is_shown(mime: &str) -> bool {
-    matches!(
-        mime,
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp"
-    )
-}
-
-/// The figures among displays.
-fn images(displays: &[Display]) -> Vec<Image> {
-    let parts = displays.iter().flat_map(|display| &display.parts);
-    parts
-        .filter(|part| is_shown(&part.mime))
-        .map(|part| (part.mime.clone(), part.data.clone()))
-        .collect()
 }
 
 #[cfg(test)]

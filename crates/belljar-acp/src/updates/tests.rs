@@ -1,5 +1,5 @@
 use belljar_agent::{Approvals, Budget, CellResult, Ending, ExitReason, Policy, Start};
-use belljar_protocol::{DisplayData, Stream};
+use belljar_protocol::{Display, DisplayData, Stream};
 use serde_json::Value;
 
 use super::*;
