@@ -41,6 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         approvals: Approvals::default(),
         branches: None,
         parent: None,
+        client: None,
     };
     let run = agent.start(start).await?.drive(&mut |_| ()).await?;
     let ending = run.ending().ok_or("the run did not end")?;

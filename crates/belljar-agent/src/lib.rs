@@ -29,8 +29,9 @@ pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
     CallResult, Capability, CellCall, CellCallState, CellResult, Computation, Decision,
     DecisionError, Doubt, EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit,
-    NotKept, Parent, Policy, Raise, RepeatedCall, Risk, Run, RunEvent, Seen, ShellCommand,
-    ShownSubject, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing, ToolAnswer, risk,
+    NotKept, Parent, Policy, Raise, RepeatedCall, Risk, Run, RunClient, RunEvent, Seen,
+    ShellCommand, ShownSubject, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing,
+    ToolAnswer, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,

@@ -15,6 +15,11 @@
 //!
 //! [`connect`] returns a [`Connection`] to a server of the settings, a [`ServerSpec`]; its tools
 //! are for the code of runs. A server is not trusted either.
+//!
+//! # For other protocols of lines
+//!
+//! [`LineStreams`] are bounded lines on two byte streams, and [`approval_text`] is all that a person
+//! needs to decide.
 
 mod arguments;
 mod cell;
@@ -38,7 +43,9 @@ pub use client::{
     Accept, ClientError, Connection, Header, OfferedTool, Part, ServerSpec, Source, Withheld,
     connect,
 };
+pub use lines::{Line, LineStreams, MAX_LINE, line_of};
 pub use permits::{Permit, Permits};
+pub use question::approval_text;
 pub use runs::Runs;
 pub use serve::{ServeError, serve};
 pub use server::Server;

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// The longest line: a file of 8 MiB in base64, and some more.
-pub(crate) const MAX_LINE: usize = 16 << 20;
+pub const MAX_LINE: usize = 16 << 20;
 
 /// How much of an overlong line is read and discarded.
 const MAX_PASSED_OVER: u64 = 1 << 30;
@@ -29,16 +29,19 @@ const WAITING: usize = 16;
 
 /// The lines that come, and where those go that are sent. A stream has a thread each: a read or write
 /// of a standard stream can't be given up, and a runtime would wait for it when it ends.
-pub(crate) struct LineStreams {
-    pub(crate) incoming: mpsc::Receiver<Line>,
-    pub(crate) outgoing: mpsc::Sender<Vec<u8>>,
+#[derive(Debug)]
+pub struct LineStreams {
+    /// Lines of the client, one at a time.
+    pub incoming: mpsc::Receiver<Line>,
+    /// Lines for the client; a few wait at most.
+    pub outgoing: mpsc::Sender<Vec<u8>>,
     /// Notified when everything is written.
-    pub(crate) written: oneshot::Receiver<()>,
+    pub written: oneshot::Receiver<()>,
 }
 
 impl LineStreams {
-    /// `ended` is notified when the client no longer reads.
-    pub(crate) fn new(
+    /// Starts the two threads. `ended` is notified when the client no longer reads.
+    pub fn new(
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
         ended: CancellationToken,
@@ -46,9 +49,9 @@ impl LineStreams {
         let (lines, incoming) = mpsc::channel(1);
         let (outgoing, queue) = mpsc::channel(WAITING);
         let (done, written) = oneshot::channel();
-        let reader = thread::Builder::new().name("mcp-input".into());
+        let reader = thread::Builder::new().name("line-input".into());
         reader.spawn(move || read_lines(input, &lines))?;
-        let writer = thread::Builder::new().name("mcp-output".into());
+        let writer = thread::Builder::new().name("line-output".into());
         writer.spawn(move || {
             if let Err(error) = write_lines(output, queue) {
                 tracing::info!(%error, "the client no longer reads messages");
@@ -64,8 +67,12 @@ impl LineStreams {
     }
 }
 
-pub(crate) enum Line {
+/// A line of a client.
+#[derive(Debug)]
+pub enum Line {
+    /// A whole one.
     Whole(Vec<u8>),
+    /// One of more than [`MAX_LINE`] bytes, which was not kept.
     TooLong,
     /// The end of the input, and the reason.
     Broken(io::Error),
@@ -203,7 +210,8 @@ fn refusal(line: &[u8], error: &serde_json::Error) -> Option<(ErrorData, Option<
     }
 }
 
-pub(crate) fn line_of(message: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+/// A message as a line.
+pub fn line_of(message: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)

@@ -62,7 +62,7 @@ impl Question {
     pub(crate) fn request(&self) -> ElicitRequest {
         ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
             meta: None,
-            message: text(&self.approval),
+            message: approval_text(&self.approval),
             requested_schema: form(),
         })
     }
@@ -234,7 +234,7 @@ fn decision(given: Option<ElicitResult>) -> Decision {
 }
 
 /// All that a person needs to decide. Each row has a number or a line before it, so that none passes for words of ours.
-fn text(approval: &Approval) -> String {
+pub fn approval_text(approval: &Approval) -> String {
     let shown = &approval.shown;
     let mut out = match (&approval.subject, &shown.tool) {
         (Subject::Command { .. }, _) => "May this shell command run?\n\n".to_owned(),
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn l5_the_code_is_shown_whole_and_without_disguise() {
         let code = "x = 1\u{1b}[2K\n# \u{202e}\u{200b}\n\nThe complete code:\nimport os; os.system('rm')\n";
-        let shown = text(&approval(&(code.to_owned() + &"y = 2\n".repeat(9000))));
+        let shown = approval_text(&approval(&(code.to_owned() + &"y = 2\n".repeat(9000))));
         assert!(
             !shown.contains(['\u{1b}', '\u{202e}', '\u{200b}']),
             "{shown}"
@@ -312,14 +312,14 @@ mod tests {
         for trick in tricks() {
             let code = trick.code();
             let mut asked = approval(&code);
-            trick.check(&text(&asked));
+            trick.check(&approval_text(&asked));
             // As a call of a tool whose name and arguments deceive.
             let subject = json!({"kind": "call", "number": 1, "tool": code, "arguments": {"x": code, (code): 1}});
             let mut stored = serde_json::to_value(&asked).unwrap();
             stored["subject"] = subject;
             stored["shown"] = json!({"findings": [], "remarks": [], "rows": []});
             asked = serde_json::from_value(stored).unwrap();
-            let shown = text(&asked);
+            let shown = approval_text(&asked);
             let (head, rows) = shown.split_once("\n\n").unwrap();
             assert!(head.starts_with("May the code call the tool ") && !head.contains('\n'));
             trick.check_nothing_unseen(rows);

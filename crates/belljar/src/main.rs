@@ -1,5 +1,6 @@
 //! The `belljar` command.
 
+mod acp_command;
 mod approve;
 mod bench_command;
 mod bench_packages;
@@ -38,6 +39,7 @@ mod settings;
 mod settings_approvals;
 mod settings_file;
 mod settings_list;
+mod settings_origin;
 mod shell_command;
 mod show;
 mod show_image;
@@ -117,6 +119,11 @@ enum Command {
     /// Install Belljar as a Jupyter kernel, or run one
     #[command(subcommand)]
     Kernel(kernel_command::KernelCommand),
+    /// Run the agent in an editor over ACP, on stdio
+    #[command(mut_arg("approve", |approve| {
+        approve.help("Which code and tool calls need approval [default: risky]")
+    }))]
+    Acp(acp_command::AcpArgs),
     /// Serve sessions to another program's model over MCP, on stdio
     Mcp(mcp_command::McpArgs),
     /// List configured MCP servers and their tools, or accept tools
@@ -168,7 +175,7 @@ fn main() -> ExitCode {
     // The others perform nothing that others watch.
     let performs = matches!(
         command,
-        Command::Run(_) | Command::Runs(_) | Command::Mcp(_) | Command::Serve(_)
+        Command::Run(_) | Command::Runs(_) | Command::Acp(_) | Command::Mcp(_) | Command::Serve(_)
     );
     let telemetry = match performs.then(Telemetry::of_environment).transpose() {
         Ok(telemetry) => telemetry.unwrap_or_default(),
@@ -189,6 +196,7 @@ fn main() -> ExitCode {
         Command::Repl(args) => start::block_on(repl_command::run(args)),
         Command::Shell(args) => start::block_on(shell_command::run(args)),
         Command::Kernel(command) => start::block_on(kernel_command::run(command)),
+        Command::Acp(args) => start::block_on(acp_command::run(args)),
         Command::Mcp(args) => start::block_on(mcp_command::run(args)),
         Command::McpServers(args) => start::block_on(mcp_servers_command::run(args)),
         Command::Serve(args) => start::block_on(serve_command::run(*args)),

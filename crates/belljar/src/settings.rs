@@ -2,7 +2,6 @@
 //! what a provider's profile says. Each value knows where it came from.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -16,13 +15,14 @@ use serde_json::Value;
 use crate::settings_approvals::policy_names;
 use crate::settings_file::{SettingsFile, no_provider};
 use crate::settings_list::Setting;
+pub(crate) use crate::settings_origin::{Origin, Row};
 use crate::words;
 
 /// Tokens of a reply where neither the user nor the profile says.
 const MAX_TOKENS: u32 = 2048;
 
 /// Settings that can be given as flags.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SettingsArgs {
     /// Model, as PROVIDER/MODEL
     #[arg(long, value_name = "PROVIDER/MODEL")]
@@ -78,6 +78,21 @@ enum DialectChoice {
 }
 
 impl SettingsArgs {
+    /// The same flags with another model. Those about a provider hold for its models only.
+    pub(crate) fn with_model(&self, model: &str) -> Self {
+        let provider = |name: &str| name.split('/').next().map(str::to_owned);
+        let same = self.model.as_deref().and_then(provider) == provider(model);
+        let mut flags = self.clone();
+        flags.model = Some(model.to_owned());
+        if !same {
+            flags.base_url = None;
+            flags.dialect = None;
+            flags.context_window = None;
+            flags.max_tokens = None;
+        }
+        flags
+    }
+
     pub(crate) fn approve(&self) -> Option<&str> {
         self.approve.as_deref()
     }
@@ -88,48 +103,6 @@ fn amount(text: &str) -> Result<f64, String> {
     number
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
         .ok_or_else(|| "expected a number of 0 or more".into())
-}
-
-/// Where a value came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Flag(&'static str),
-    Variable(&'static str),
-    File(PathBuf, usize),
-    Profile(String),
-    Default,
-}
-
-impl Origin {
-    pub(crate) fn json(&self) -> Value {
-        match self {
-            Self::Flag(flag) => serde_json::json!({"kind": "flag", "flag": flag}),
-            Self::Variable(name) => serde_json::json!({"kind": "variable", "variable": name}),
-            Self::File(path, line) => {
-                serde_json::json!({"kind": "file", "path": path, "line": line})
-            }
-            Self::Profile(name) => serde_json::json!({"kind": "profile", "profile": name}),
-            Self::Default => serde_json::json!({"kind": "default"}),
-        }
-    }
-
-    pub(crate) fn text(&self, language: Language) -> String {
-        match self {
-            Self::Flag(flag) => (*flag).to_owned(),
-            Self::Variable(name) => format!("${name}"),
-            Self::File(path, line) => format!("{}:{line}", path.display()),
-            Self::Profile(name) => language.texts().settings.from_profile(name),
-            Self::Default => language.texts().settings.from_default.to_owned(),
-        }
-    }
-}
-
-/// A value that holds, with its origin.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) value: Value,
-    pub(crate) origin: Origin,
 }
 
 /// All that holds.
@@ -487,15 +460,5 @@ impl Layers<'_> {
         let data = directory("data_dir", parent.to_owned())?;
         let runs = directory("runs_dir", data.join("runs"))?;
         Ok((data, runs))
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.value {
-            Value::Null => f.write_str("-"),
-            Value::String(text) => f.write_str(text),
-            other => write!(f, "{other}"),
-        }
     }
 }

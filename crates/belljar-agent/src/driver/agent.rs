@@ -191,14 +191,27 @@ impl Agent {
         })
     }
 
+    /// An id for a run: ids of later runs sort later.
+    pub fn new_run_id() -> RunId {
+        use std::hash::{BuildHasher, RandomState};
+        let chance = RandomState::new().hash_one(std::process::id());
+        let time = Timestamp::now().0;
+        let name = format!("{time:013x}{:04x}", chance & 0xffff);
+        match name.parse() {
+            Ok(id) => id,
+            Err(_) => unreachable!("hexadecimal digits are a name"),
+        }
+    }
+
     /// Starts a run. Its code may call the agent's tools.
     pub async fn start(&self, start: Start) -> Result<LiveRun, RunError> {
-        self.start_as(new_id(), start).await
+        self.start_as(Self::new_run_id(), start).await
     }
 
     /// Starts a run that continues another one from its end; see [`start_from`](Self::start_from).
     pub async fn start_after(&self, parent: &RunId, start: Start) -> Result<LiveRun, RunError> {
-        self.start_from(new_id(), start, parent, None).await
+        self.start_from(Self::new_run_id(), start, parent, None)
+            .await
     }
 
     /// Starts a run with an id of the caller's, which no other run has.
@@ -324,16 +337,4 @@ fn head(contents: &[u8]) -> String {
         return String::new();
     }
     text.lines().take(HEAD_LINES).collect::<Vec<_>>().join("\n")
-}
-
-/// An id for a run: ids of later runs sort later.
-fn new_id() -> RunId {
-    use std::hash::{BuildHasher, RandomState};
-    let chance = RandomState::new().hash_one(std::process::id());
-    let time = Timestamp::now().0;
-    let name = format!("{time:013x}{:04x}", chance & 0xffff);
-    match name.parse() {
-        Ok(id) => id,
-        Err(_) => unreachable!("hexadecimal digits are a name"),
-    }
 }

@@ -216,7 +216,7 @@ impl LiveRun {
                 Effect::Finish(ending) => self.finish(*ending, listener).await?,
                 Effect::Nothing => {
                     // Also if a host died when all was done but this.
-                    let kept = self.run.last_cell() * u32::from(self.agent.keeps_sessions);
+                    let kept = self.run.kept_cell() * u32::from(self.agent.keeps_sessions);
                     self.session.close(kept).await;
                     return Ok(());
                 }

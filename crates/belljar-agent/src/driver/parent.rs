@@ -7,7 +7,7 @@ use super::agent::run_directory;
 use super::session::{make_directory, snapshot_in};
 use super::{Agent, LiveRun, RunError, read_events};
 use crate::dialect::PYTHON;
-use crate::run::{Call, Parent, Run, RunEvent, Start, parent_words};
+use crate::run::{Call, Parent, Run, RunEvent, Start, TaskFile, parent_words};
 
 /// A run as it was after one of its steps, with all that the step caused.
 fn up_to(events: &[RunEvent], step: u32) -> Result<Run, RunError> {
@@ -25,8 +25,7 @@ fn up_to(events: &[RunEvent], step: u32) -> Result<Run, RunError> {
 impl Agent {
     /// Starts a run that continues another one: from its end, or from after one of its steps. It
     /// has the session of that moment, and the model gets a summary. The session is the saved one
-    /// of that run; otherwise its cells run again. Files of the start that the other run was not
-    /// given are added to it.
+    /// of that run; otherwise its cells run again.
     pub async fn start_from(
         &self,
         id: RunId,
@@ -45,8 +44,11 @@ impl Agent {
         let is_last = step == last && run.last_cell() == whole.last_cell();
         let ending = whole.ending().filter(|_| is_last);
         let answer = ending.and_then(|ending| ending.answer.as_deref());
-        let known = whole.start().map_or(&[][..], |start| &start.files);
-        let new = start.files.iter().filter(|file| !known.contains(file));
+        let old_files = whole.start().map_or(&[][..], |start| &start.files);
+        let waiting = run.untouched_parent().map(|parent| &parent.new_files[..]);
+        let waiting = waiting.unwrap_or_default();
+        let is_new = |file: &&TaskFile| waiting.contains(&file.name) || !old_files.contains(file);
+        let new_files = start.files.iter().filter(is_new);
         let mut from = Parent {
             run: parent.to_string(),
             step,
@@ -54,20 +56,20 @@ impl Agent {
             manifest: run.manifest().to_vec(),
             kept_cells: 0,
             code: self.code_of(&run).await?,
-            new_files: new.map(|file| file.name.clone()).collect(),
+            new_files: new_files.map(|file| file.name.clone()).collect(),
         };
         if ending.is_some() {
-            let kept = snapshot_in(&run_directory(&self.directory, parent), run.last_cell());
+            let kept = snapshot_in(&run_directory(&self.directory, parent), run.kept_cell());
             let directory = run_directory(&self.directory, &id);
             let file = |source| RunError::File {
                 path: directory.clone(),
                 source,
             };
             make_directory(&directory).map_err(file)?;
-            let copy = snapshot_in(&directory, run.last_cell());
+            let copy = snapshot_in(&directory, run.kept_cell());
             // One that was too large was not kept.
             if tokio::fs::copy(&kept, &copy).await.is_ok() {
-                from.kept_cells = run.last_cell();
+                from.kept_cells = run.kept_cell();
             } else {
                 let _ = tokio::fs::remove_file(&copy).await;
             }

@@ -12,7 +12,8 @@ use belljar_sandbox::{BeneathError, Engine, Error, LoadReport, Network, Session,
 
 use super::{Control, RunError};
 use crate::run::{
-    CallResult, CellResult, Ending, Parent, Run, RunEvent, Start, cut_middle, exception_line, names,
+    CallResult, CellResult, Ending, Parent, Run, RunEvent, Start, TaskFile, cut_middle,
+    exception_line, names,
 };
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
@@ -134,15 +135,15 @@ impl RunSession {
         Ok(session)
     }
 
-    /// Writes those files of the task into a session that are wanted.
+    /// Puts files of the task into a session.
     async fn put_files(
         &self,
         session: &Session,
         run: &Run,
-        wanted: impl Fn(&String) -> bool,
+        is_wanted: impl Fn(&TaskFile) -> bool,
     ) -> Result<(), RunError> {
-        let files = run.start().into_iter().flat_map(|start| &start.files);
-        for file in files.filter(|file| wanted(&file.name)) {
+        let files = run.start().map_or(&[][..], |start| &start.files);
+        for file in files.iter().filter(|file| is_wanted(file)) {
             let contents = self.blobs.get(&file.contents).await?;
             session.put(&file.name, &contents)?;
         }
@@ -160,7 +161,8 @@ impl RunSession {
         if parent.kept_cells > 0
             && let Ok((session, report)) = self.engine.load(&kept, self.options.clone()).await
         {
-            let is_new = |name: &String| parent.new_files.contains(name);
+            // The others may have been changed by earlier cells.
+            let is_new = |file: &TaskFile| parent.new_files.contains(&file.name);
             self.put_files(&session, run, is_new).await?;
             let missing = missing(&report);
             let note = (!missing.is_empty()).then(|| language.prompts().names_not_kept(&missing));

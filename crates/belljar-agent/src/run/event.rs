@@ -232,6 +232,18 @@ pub struct Start {
     /// The run that it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Box<Parent>>,
+    /// The program that a person gave the task in, and decides in, if it named itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<RunClient>,
+}
+
+/// The program that a person gave a task in: an editor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunClient {
+    /// Its name, in its own words.
+    pub name: String,
+    /// The directory that the person works in.
+    pub directory: String,
 }
 
 /// The run that another one continues.
@@ -252,7 +264,7 @@ pub struct Parent {
     /// The code of the cells that made its session, in a list: run again if no session was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<BlobRef>,
-    /// Names of the files that the new run adds to its session.
+    /// Names of files that its saved session lacks: they are new, or have new contents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub new_files: Vec<String>,
 }

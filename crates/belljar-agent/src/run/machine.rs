@@ -13,7 +13,7 @@ use super::approval::{Approval, Approvals, Policy};
 use super::bridge::CellCall;
 use super::budget::{Budget, BudgetPart, ExitReason, Spent};
 use super::call_history::CallHistory;
-use super::event::{CallResult, Ending, RunEvent, Start};
+use super::event::{CallResult, Ending, Parent, RunEvent, Start};
 use super::evidence::Source;
 use super::risk::Earlier;
 use super::{gate, words};
@@ -302,6 +302,18 @@ impl Run {
     /// The number of the last cell in its current session; 0 for none.
     pub fn last_cell(&self) -> u32 {
         self.last_cell
+    }
+
+    /// The run whose session this one would continue: only as long as it has started none itself.
+    pub(crate) fn untouched_parent(&self) -> Option<&Parent> {
+        let parent = self.start.as_ref()?.parent.as_deref();
+        parent.filter(|_| self.last_cell == 0 && self.session_since == 0)
+    }
+
+    /// The number of the last cell in the session that a follow-up continues; 0 for none.
+    pub(crate) fn kept_cell(&self) -> u32 {
+        self.untouched_parent()
+            .map_or(self.last_cell, |parent| parent.kept_cells)
     }
 
     /// What to do next. The same until an event is applied.

@@ -34,8 +34,8 @@ pub use bridge::{CellCall, CellCallState};
 pub use budget::{Budget, BudgetPart, ExitReason, Raise, Spent};
 pub use doubt::{Computation, Doubt};
 pub use event::{
-    CallResult, CellResult, EVENT_VERSION, Ending, NotKept, Parent, RunEvent, Start, TaskFile,
-    ToolAnswer,
+    CallResult, CellResult, EVENT_VERSION, Ending, NotKept, Parent, RunClient, RunEvent, Start,
+    TaskFile, ToolAnswer,
 };
 pub use evidence::{Evidence, Seen};
 pub use machine::{Call, Effect, Misfit, Run, Step};

@@ -20,6 +20,8 @@ pub enum Surface {
     Http,
     /// Runs of `ask_agent` over MCP have all tools of this surface.
     Mcp,
+    /// Runs of `belljar acp` have all tools of this surface.
+    Acp,
 }
 
 /// A tool that the host performs for the model, without running a cell.

@@ -240,6 +240,7 @@ pub(super) fn new_start(
         granted: Vec::new(),
         branches: None,
         parent: None,
+        client: None,
         approvals: options.approvals.clone(),
     })
 }

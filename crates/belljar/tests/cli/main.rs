@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod acp;
 mod approvals;
 mod branches;
 mod config;

@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// What a line is answered with: the code of the error, and the id.
-    fn refused(&mut self, line: &[u8]) -> (Value, Value) {
+    pub(crate) fn refused(&mut self, line: &[u8]) -> (Value, Value) {
         self.line(line);
         let answer = self.answer();
         (answer["error"]["code"].clone(), answer["id"].clone())

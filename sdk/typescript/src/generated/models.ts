@@ -1417,6 +1417,8 @@ export interface components {
             keptCells: number;
             /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
+            /** @description Names of files that its saved session lacks: they are new, or have new contents. */
+            newFiles?: string[];
         };
         /** @description The run that another one continues. */
         ParentView: {
@@ -1613,6 +1615,13 @@ export interface components {
             wallTimeMs?: number | null;
             /** @description What to do if another cell is running. */
             whenBusy?: components["schemas"]["WhenBusyAsked"];
+        };
+        /** @description The program that a person gave a task in: an editor. */
+        RunClient: {
+            /** @description Its name, in its own words. */
+            name: string;
+            /** @description The directory that the person works in. */
+            directory: string;
         };
         /** @description A command to run: `command` or `argv`. */
         RunCommand: {
@@ -2136,6 +2145,8 @@ export interface components {
             branches?: components["schemas"]["Branches"] | null;
             /** @description The run that it continues. */
             parent?: components["schemas"]["Parent"] | null;
+            /** @description The program that a person gave the task in, and decides in, if it named itself. */
+            client?: components["schemas"]["RunClient"] | null;
         };
         /** @description How a cell ended, in one word. */
         Status: "success" | "failure" | "timeout" | "crashed";
@@ -2492,6 +2503,7 @@ export type RestoreCheckpoint = components['schemas']['RestoreCheckpoint'];
 export type Risk = components['schemas']['Risk'];
 export type RunBrief = components['schemas']['RunBrief'];
 export type RunCell = components['schemas']['RunCell'];
+export type RunClient = components['schemas']['RunClient'];
 export type RunCommand = components['schemas']['RunCommand'];
 export type RunEvent = components['schemas']['RunEvent'];
 export type RunPage = components['schemas']['RunPage'];

@@ -163,7 +163,8 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "granted": "GrantedTool",
     "approvals": "Approvals",
     "branches": "Branches",
-    "parent": "Parent"
+    "parent": "Parent",
+    "client": "RunClient"
   },
   "RunEvent.asked": {
     "body": "BlobRef"
@@ -237,7 +238,8 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "granted": "GrantedTool",
     "approvals": "Approvals",
     "branches": "Branches",
-    "parent": "Parent"
+    "parent": "Parent",
+    "client": "RunClient"
   },
   "StepPage": {
     "steps": "StepView"

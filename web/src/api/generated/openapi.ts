@@ -2404,7 +2404,7 @@ export interface components {
             kept_cells: number;
             /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
-            /** @description Names of the files that the new run adds to its session. */
+            /** @description Names of files that its saved session lacks: they are new, or have new contents. */
             new_files?: string[];
         };
         /** @description The run that another one continues. */
@@ -2602,6 +2602,13 @@ export interface components {
             wall_time_ms?: number | null;
             /** @description What to do if another cell is running. */
             when_busy?: components["schemas"]["WhenBusyAsked"];
+        };
+        /** @description The program that a person gave a task in: an editor. */
+        RunClient: {
+            /** @description Its name, in its own words. */
+            name: string;
+            /** @description The directory that the person works in. */
+            directory: string;
         };
         /** @description A command to run: `command` or `argv`. */
         RunCommand: {
@@ -3125,6 +3132,8 @@ export interface components {
             branches?: components["schemas"]["Branches"] | null;
             /** @description The run that it continues. */
             parent?: components["schemas"]["Parent"] | null;
+            /** @description The program that a person gave the task in, and decides in, if it named itself. */
+            client?: components["schemas"]["RunClient"] | null;
         };
         /** @description How a cell ended, in one word. */
         Status: "success" | "failure" | "timeout" | "crashed";

@@ -23,7 +23,7 @@ impl Tool for PlanTool {
     }
 
     fn surfaces(&self) -> &'static [Surface] {
-        &[Surface::Cli, Surface::Http]
+        &[Surface::Cli, Surface::Http, Surface::Acp]
     }
 
     fn spec(&self, language: Language) -> ToolSpec {
