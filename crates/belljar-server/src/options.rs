@@ -13,6 +13,7 @@ use crate::tls::Tls;
 
 /// Options of a service. The defaults suit one machine.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each switches one thing on")]
 pub struct ServerOptions {
     /// Options of sessions. A request may lower each limit, never raise it.
     pub session: SessionOptions,
@@ -45,6 +46,8 @@ pub struct ServerOptions {
     pub e2b: bool,
     /// Domain of that wire, whose names lead to sandboxes: `api.DOMAIN` and `PORT-ID.DOMAIN`.
     pub e2b_domain: Option<String>,
+    /// Whether to answer clients of Jupyter's wire, below `/jupyter`.
+    pub jupyter: bool,
     /// Idle timeout of MCP connections.
     pub mcp_idle: Duration,
     /// Shutdown grace period for running cells.
@@ -145,6 +148,7 @@ impl Default for ServerOptions {
             max_lease: Duration::from_hours(24),
             e2b: false,
             e2b_domain: None,
+            jupyter: false,
             mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),

@@ -21,6 +21,7 @@ use crate::start::SessionArgs;
 use crate::{show, words};
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each switches one thing on")]
 #[command(after_help = "\
 The first start creates an API key and prints it to standard output, once. `belljar keys` creates others. \
 See docs/service.md.
@@ -80,6 +81,9 @@ pub(crate) struct ServeArgs {
     /// Domain with a wildcard name and certificate, for `E2B_DOMAIN` [default: none]
     #[arg(long, value_name = "DOMAIN", requires = "e2b")]
     e2b_domain: Option<String>,
+    /// Answer clients of Jupyter's server API, below `/jupyter`
+    #[arg(long)]
+    jupyter: bool,
     /// Idle minutes before a session hibernates
     #[arg(long, value_name = "MINUTES", default_value_t = RunsOptions::default().patience.as_secs() / 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
@@ -140,6 +144,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         max_lease: Duration::from_secs(3600 * args.max_lease),
         e2b: args.e2b,
         e2b_domain: args.e2b_domain,
+        jupyter: args.jupyter,
         runs: RunsOptions {
             max_runs: args.max_runs as usize,
             tenant_runs: args.tenant_runs as usize,

@@ -7,11 +7,13 @@ mod checkpoints;
 mod commands;
 mod e2b;
 mod files;
+mod jupyter;
 mod lease;
 mod login;
 mod mcp;
 mod namespaces;
 mod ports;
+mod retold;
 mod run_create;
 mod run_views;
 mod runs;
@@ -132,6 +134,11 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         Some(_) => e2b::router(service),
         None => Router::new(),
     };
+    let kernels = if service.options.jupyter {
+        jupyter::router(service)
+    } else {
+        Router::new()
+    };
     let all = Router::new()
         .route("/openapi.json", get(document_as_json))
         .route("/errors/{code}", get(error_page))
@@ -139,6 +146,7 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
         .merge(sandboxes)
+        .merge(kernels)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard));
     let Some(domain) = service.options.e2b_domain.clone() else {

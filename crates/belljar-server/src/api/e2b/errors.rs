@@ -1,15 +1,14 @@
 //! How problems are said on this wire: one function for each of its three forms.
 
-use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::frames::{LAST, frame};
 use super::rpc::STREAM;
+use crate::api::retold::{Told, render};
 use crate::problem::{Code, Problem};
 
 /// Refuses what Belljar does not have.
@@ -17,27 +16,14 @@ pub(super) fn not_supported(detail: impl Into<String>) -> Problem {
     Problem::new(Code::NotSupported, detail)
 }
 
-/// The longest problem.
-const MAX_PROBLEM: usize = 64 << 10;
-
-/// A problem as `/v1` says it.
-#[derive(Debug, Deserialize)]
-struct Told {
-    code: String,
-    title: String,
-    detail: String,
-}
-
-impl Told {
-    fn message(&self) -> String {
-        match self.code.as_str() {
-            // Clients look for these words.
-            "path_denied" => format!("permission denied: {}", self.detail),
-            "file_exists" => format!("already exists: {}", self.detail),
-            "file_not_found" => format!("{} (the path does not exist)", self.detail),
-            "sandbox_not_running" => self.detail.clone(),
-            _ => format!("{}: {}", self.title, self.detail),
-        }
+fn message(told: &Told) -> String {
+    match told.code.as_str() {
+        // Clients look for these words.
+        "path_denied" => format!("permission denied: {}", told.detail),
+        "file_exists" => format!("already exists: {}", told.detail),
+        "file_not_found" => format!("{} (the path does not exist)", told.detail),
+        "sandbox_not_running" => told.detail.clone(),
+        _ => format!("{}: {}", told.title, told.detail),
     }
 }
 
@@ -45,7 +31,7 @@ impl Told {
 pub(super) async fn as_status(response: Response) -> Response {
     render(response, |told, status| {
         let status = translated(told, status);
-        let body = json!({"code": status.as_u16(), "message": told.message()});
+        let body = json!({"code": status.as_u16(), "message": message(told)});
         (status, "application/json", body.to_string().into_bytes())
     })
     .await
@@ -54,7 +40,7 @@ pub(super) async fn as_status(response: Response) -> Response {
 /// Plain text, for code.
 pub(super) async fn as_text(response: Response) -> Response {
     render(response, |told, status| {
-        let text = told.message().into_bytes();
+        let text = message(told).into_bytes();
         (translated(told, status), "text/plain; charset=utf-8", text)
     })
     .await
@@ -67,7 +53,7 @@ pub(super) async fn as_connect(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     render(response, |told, status| {
         let (code, status) = connect_code(told, status);
-        let error = json!({"code": code, "message": told.message()});
+        let error = json!({"code": code, "message": message(told)});
         // Who has no right to be here, or finds nobody, has not begun a stream.
         if streams && status != StatusCode::BAD_GATEWAY && status != StatusCode::UNAUTHORIZED {
             let last = frame(LAST, json!({"error": error}).to_string().as_bytes());
@@ -76,29 +62,6 @@ pub(super) async fn as_connect(request: Request, next: Next) -> Response {
         (status, "application/json", error.to_string().into_bytes())
     })
     .await
-}
-
-/// Writes a response again if it is a problem. Its other headers stay.
-async fn render(
-    response: Response,
-    write: impl FnOnce(&Told, StatusCode) -> (StatusCode, &'static str, Vec<u8>),
-) -> Response {
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    if kind.is_none_or(|kind| kind.as_bytes() != b"application/problem+json") {
-        return response;
-    }
-    let (mut parts, body) = response.into_parts();
-    let body = to_bytes(body, MAX_PROBLEM).await.unwrap_or_default();
-    let Ok(told) = serde_json::from_slice::<Told>(&body) else {
-        return Response::from_parts(parts, Body::from(body));
-    };
-    let (status, kind, body) = write(&told, parts.status);
-    parts.status = status;
-    let kind = HeaderValue::from_static(kind);
-    parts.headers.insert(header::CONTENT_TYPE, kind);
-    parts.headers.remove(header::CONTENT_LENGTH);
-    parts.headers.remove(header::WWW_AUTHENTICATE);
-    Response::from_parts(parts, Body::from(body))
 }
 
 /// The status that clients of this wire expect, where it is not ours.
