@@ -1,5 +1,6 @@
 //! Bytes of whoever connects to a Jupyter kernel: the same items however they are cut, no more memory than arrived, no
-//! message without the key; and what is signed is read again.
+//! message without the key; and what is signed is read again. The same bytes as a message of a kernel's WebSocket: what
+//! is read from it is written and read again.
 //!
 //! The input: one byte that says how it is cut, then the bytes of the wire after the greeting.
 #![no_main]
@@ -7,11 +8,14 @@
 
 #[path = "../../crates/belljar-jupyter/src/message.rs"]
 mod message;
+#[path = "../../crates/belljar-jupyter/src/websocket.rs"]
+mod websocket;
 #[path = "../../crates/belljar-jupyter/src/zmtp.rs"]
 mod zmtp;
 
 use libfuzzer_sys::fuzz_target;
 use message::{Key, Message};
+use websocket::{decode_json, decode_json_with_buffers, decode_v1, encode_v1, json_from_v1};
 use zmtp::{Decoder, Item, ZmtpError, encode_message};
 
 type Decoded = (Vec<Item>, Option<ZmtpError>);
@@ -39,10 +43,27 @@ fn decode<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Decoded {
     (items, None)
 }
 
+/// Reads a message of a WebSocket in each of its forms, and again as it is written.
+fn read_websocket(message: &[u8]) {
+    // A longer header may be over its limit when its numbers are written again.
+    let message = &message[..message.len().min(4000)];
+    for decode in [decode_v1, decode_json, decode_json_with_buffers] {
+        let Ok((channel, mut read)) = decode(message) else {
+            continue;
+        };
+        let frame = encode_v1(channel, &read);
+        assert_eq!(decode_v1(&frame), Ok((channel, read.clone())));
+        let text = json_from_v1(&frame).expect("a frame of ours");
+        read.buffers.clear();
+        assert_eq!(decode_json(text.as_bytes()), Ok((channel, read)));
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let Some((step, wire)) = input.split_first() else {
         return;
     };
+    read_websocket(wire);
     let whole = decode(std::iter::once(wire));
     assert_eq!(decode(wire.chunks(usize::from(*step) + 1)), whole);
     let key = Key::new(b"the fuzzer does not know it");

@@ -5,6 +5,7 @@ use belljar_sandbox::{Cell, Error};
 use serde_json::{Value, json};
 
 use crate::content::ExecuteRequest;
+use crate::host::{CellEvents as _, Host, HostError};
 use crate::kernel::Request;
 use crate::outputs::{Failure, display, marked, remarks};
 use crate::shell::{Shell, Then};
@@ -16,13 +17,13 @@ struct Shown {
     is_cut: [bool; 2],
 }
 
-impl Shell<'_> {
+impl<H: Host> Shell<'_, H> {
     /// Runs a cell. Returns the content of the reply.
     pub(crate) async fn execute(
         &mut self,
         request: &Request,
         asked: &ExecuteRequest,
-    ) -> Result<(Value, Then), Error> {
+    ) -> Result<(Value, Then), HostError> {
         // As a prompt does: an empty line is no cell.
         let is_blank = asked.code.trim().is_empty();
         if !asked.silent && asked.store_history && !is_blank {
@@ -81,13 +82,13 @@ impl Shell<'_> {
         &mut self,
         request: &Request,
         asked: &ExecuteRequest,
-    ) -> Result<Outcome, Error> {
-        let session = self.kernel.session().await;
-        let mut run = session.run(Cell {
+    ) -> Result<Outcome, HostError> {
+        let cell = Cell {
             input: asked.allow_stdin,
             installs: true,
             ..Cell::from(asked.code.as_str())
-        });
+        };
+        let mut run = self.kernel.host.run(cell).await?;
         let mut shown = Shown::default();
         while let Some(event) = run.next().await {
             match event? {
@@ -130,7 +131,7 @@ impl Shell<'_> {
                 | Event::CallCancelled { .. } => {}
             }
         }
-        Err(Error::Ended("its cell ended without an outcome".into()))
+        Err(Error::Ended("its cell ended without an outcome".into()).into())
     }
 
     /// Publishes the end of output that was too long to show live.

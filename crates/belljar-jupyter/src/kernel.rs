@@ -1,13 +1,14 @@
 //! A kernel: a session, the requests to it, and its messages. It knows no transport.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_protocol::{CallId, Language};
-use belljar_sandbox::{Engine, Error, Session, SessionOptions};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::content::{InputReply, ShutdownRequest};
+use crate::host::{Host, HostError};
 use crate::message::{Author, Message, Object, PROTOCOL};
 use crate::shell::Shell;
 
@@ -29,6 +30,8 @@ pub struct Request {
     pub from: Route,
     /// The message.
     pub message: Message,
+    /// What the transport counts for as long as the request waits or runs.
+    pub held: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Where the requests of clients come from.
@@ -55,15 +58,9 @@ pub enum Outgoing {
     Publish(Message),
 }
 
-/// What a kernel is made of.
-#[derive(Clone, Debug)]
+/// What a kernel says beside what its cells do.
+#[derive(Clone, Debug, Default)]
 pub struct KernelOptions {
-    /// Where its session comes from.
-    pub engine: Engine,
-    /// The options of its session.
-    pub session: SessionOptions,
-    /// Code that each new session runs before the first cell.
-    pub setup: Option<String>,
     /// A remark below the first cell.
     pub notice: Option<String>,
     /// A remark below the first cell that creates files, about where they are.
@@ -72,25 +69,34 @@ pub struct KernelOptions {
     pub language: Language,
 }
 
+/// How a kernel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelEnd {
+    /// A client ended it, or all clients are gone for good.
+    Shutdown,
+    /// A client wants it to start again.
+    Restart,
+}
+
 /// A kernel with one session.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct Kernel<H> {
+    pub(crate) host: H,
     pub(crate) options: KernelOptions,
     author: Author,
     outgoing: mpsc::Sender<Outgoing>,
-    session: watch::Sender<Option<Arc<Session>>>,
     /// The question of the running cell.
     question: Mutex<Option<CallId>>,
 }
 
-impl Kernel {
+impl<H: Host> Kernel<H> {
     /// A kernel that sends its messages here.
-    pub fn new(options: KernelOptions, outgoing: mpsc::Sender<Outgoing>) -> Self {
+    pub fn new(host: H, options: KernelOptions, outgoing: mpsc::Sender<Outgoing>) -> Self {
         Self {
+            host,
             options,
             author: Author::new(),
             outgoing,
-            session: watch::Sender::new(None),
             question: Mutex::new(None),
         }
     }
@@ -99,68 +105,33 @@ impl Kernel {
     ///
     /// # Errors
     /// If a session could not be started.
-    pub async fn run(&self, requests: Requests) -> Result<(), Error> {
-        self.publish(
-            "status",
-            &Object::new(),
-            json!({"execution_state": "starting"}),
-        )
-        .await;
+    pub async fn run(&self, requests: Requests) -> Result<KernelEnd, HostError> {
+        self.status("starting", &Object::new()).await;
         let failed = async {
-            match self.start_session().await {
+            match self.host.start().await {
                 Ok(()) => std::future::pending().await,
                 Err(error) => error,
             }
         };
         tokio::select! {
             error = failed => Err(error),
-            result = Shell::new(self).run(requests.shell) => result,
-            () = self.control(requests.control) => Ok(()),
-            () = self.stdin(requests.stdin) => Ok(()),
+            result = Shell::new(self).run(requests.shell) => result.map(|()| KernelEnd::Shutdown),
+            end = self.control(requests.control) => Ok(end),
+            () = self.stdin(requests.stdin) => Ok(KernelEnd::Shutdown),
         }
     }
 
     /// Interrupts the running cell, if one runs.
     pub fn interrupt(&self) {
-        if let Some(session) = &*self.session.borrow() {
+        if let Some(session) = self.host.ready_session() {
             session.interrupt();
         }
     }
 
-    /// The session, once there is one.
-    pub(crate) async fn session(&self) -> Arc<Session> {
-        let mut sessions = self.session.subscribe();
-        loop {
-            if let Some(session) = sessions.borrow_and_update().clone() {
-                return session;
-            }
-            // The sender is ours, so there will be a change.
-            let _ = sessions.changed().await;
-        }
-    }
-
     /// Replaces a lost session, and says so.
-    pub(crate) async fn replace_session(&self, parent: &Object) -> Result<(), Error> {
-        self.session.send_replace(None);
-        self.publish("status", parent, json!({"execution_state": "restarting"}))
-            .await;
-        self.start_session().await
-    }
-
-    async fn start_session(&self) -> Result<(), Error> {
-        let session = self
-            .options
-            .engine
-            .session_with(self.options.session.clone());
-        let session = session.await?;
-        if let Some(code) = &self.options.setup {
-            let outcome = session.run(code.as_str()).await?;
-            if let Some(exception) = outcome.exception {
-                return Err(Error::Session(exception.value));
-            }
-        }
-        self.session.send_replace(Some(Arc::new(session)));
-        Ok(())
+    pub(crate) async fn replace_session(&self, parent: &Object) -> Result<(), HostError> {
+        self.status("restarting", parent).await;
+        self.host.replace().await
     }
 
     /// Remembers the question of the running cell.
@@ -169,7 +140,7 @@ impl Kernel {
     }
 
     /// Answers requests of `control`, until one ends the kernel.
-    async fn control(&self, mut requests: mpsc::Receiver<Request>) {
+    async fn control(&self, mut requests: mpsc::Receiver<Request>) -> KernelEnd {
         while let Some(request) = requests.recv().await {
             let header = &request.message.header;
             let content = match request.message.kind() {
@@ -188,7 +159,11 @@ impl Kernel {
                         .await;
                     self.reply_on_control(&request, "shutdown_reply", content)
                         .await;
-                    return;
+                    return if asked.restart {
+                        KernelEnd::Restart
+                    } else {
+                        KernelEnd::Shutdown
+                    };
                 }
                 kind => {
                     tracing::debug!(kind, "a request on `control` is not known");
@@ -200,6 +175,7 @@ impl Kernel {
             self.reply_on_control(&request, &kind, content).await;
             self.status("idle", header).await;
         }
+        KernelEnd::Shutdown
     }
 
     async fn reply_on_control(&self, request: &Request, kind: &str, content: Value) {
@@ -221,7 +197,7 @@ impl Kernel {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
-            let session = self.session.borrow().clone();
+            let session = self.host.ready_session();
             if let (Some(call), Some(session)) = (call, session)
                 && let Err(error) = session.answer_input(call, Some(value)).await
             {
@@ -234,7 +210,7 @@ impl Kernel {
 
     /// The content of `kernel_info_reply`.
     pub(crate) fn info(&self) -> Value {
-        let (major, minor, micro) = self.options.engine.environment().version();
+        let (major, minor, micro) = self.host.python();
         let version = env!("CARGO_PKG_VERSION");
         json!({
             "status": "ok",

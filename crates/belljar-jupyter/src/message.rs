@@ -95,17 +95,27 @@ impl Message {
             content: object("content", content)?,
             buffers: buffers.to_vec(),
         };
-        if message.kind().is_empty() || message.id().is_empty() {
+        Ok((frames, message.check()?))
+    }
+
+    /// The same, if its header has a type and an id.
+    pub(crate) fn check(self) -> Result<Self, MessageError> {
+        if self.kind().is_empty() || self.id().is_empty() {
             return Err(MessageError::Part("header"));
         }
-        Ok((frames, message))
+        Ok(self)
+    }
+
+    /// Header, parent header, metadata and content as JSON.
+    pub(crate) fn json_parts(&self) -> [Vec<u8>; 4] {
+        [&self.header, &self.parent, &self.metadata, &self.content]
+            // An object with text as keys can always be written.
+            .map(|part| serde_json::to_vec(part).unwrap_or_default())
     }
 
     /// The frames of this message, after those of its route.
     pub fn encode(&self, envelope: &[Vec<u8>], key: &Key) -> Vec<Vec<u8>> {
-        let parts = [&self.header, &self.parent, &self.metadata, &self.content]
-            // An object with text as keys can always be written.
-            .map(|part| serde_json::to_vec(part).unwrap_or_default());
+        let parts = self.json_parts();
         let [header, parent, metadata, content] = &parts;
         let signature = key.sign([header, parent, metadata, content]);
         let mut frames = envelope.to_vec();
@@ -204,6 +214,12 @@ impl Author {
             buffers: Vec::new(),
         }
     }
+}
+
+/// A state of a kernel, such as `restarting`, that no request has caused.
+pub fn status_message(state: &str) -> Message {
+    let content = json!({"execution_state": state});
+    Author::new().message("status", &Object::new(), content)
 }
 
 fn object(value: Value) -> Object {

@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_sandbox::Error;
 use tokio::signal::unix::Signal;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::connection::{ConnectionFile, Endpoint};
+use crate::host::{Host, HostError};
 use crate::kernel::{Kernel, KernelOptions, Outgoing, Requests, Route};
 use crate::message::{Author, Key, Message};
 use crate::sockets::{Listener, Role, Socket};
@@ -38,7 +38,7 @@ pub enum ServeError {
     },
     /// A session could not be started.
     #[error(transparent)]
-    Session(#[from] Error),
+    Session(#[from] HostError),
 }
 
 /// Serves a kernel until a client ends it, or `stop` does. Each signal of `interrupts` interrupts the running cell, as a
@@ -48,6 +48,7 @@ pub enum ServeError {
 /// If it can't listen, or a session can't be started.
 pub async fn serve(
     file: &ConnectionFile,
+    host: impl Host,
     options: KernelOptions,
     mut interrupts: Signal,
     stop: impl Future<Output = ()>,
@@ -91,7 +92,7 @@ pub async fn serve(
     drop(flushing);
     let (outgoing, messages) = mpsc::channel(64);
     let sending = tokio::spawn(send_all(messages, sockets.clone(), key));
-    let kernel = Kernel::new(options, outgoing);
+    let kernel = Kernel::new(host, options, outgoing);
     let interrupting = async {
         while interrupts.recv().await.is_some() {
             kernel.interrupt();
@@ -99,7 +100,7 @@ pub async fn serve(
         std::future::pending::<()>().await;
     };
     let result = tokio::select! {
-        result = kernel.run(requests) => result.map_err(ServeError::from),
+        result = kernel.run(requests) => result.map(drop).map_err(ServeError::from),
         () = stop => Ok(()),
         () = interrupting => Ok(()),
     };

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use belljar_protocol::{Completeness, InspectDetail};
-use belljar_sandbox::Error;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -12,14 +11,15 @@ use crate::content::{
     CommOpen, CompleteRequest, HistoryRequest, InspectRequest, IsCompleteRequest,
 };
 use crate::history::History;
+use crate::host::{Host, HostError};
 use crate::kernel::{Kernel, Request};
 use crate::outputs::{Failure, Labels};
 use crate::position::{byte_at, character_at};
 
 /// What the requests of `shell` change.
 #[derive(Debug)]
-pub(crate) struct Shell<'a> {
-    pub(crate) kernel: &'a Kernel,
+pub(crate) struct Shell<'a, H> {
+    pub(crate) kernel: &'a Kernel<H>,
     /// The number of the last cell of the history.
     pub(crate) execution_count: u32,
     pub(crate) history: History,
@@ -36,8 +36,8 @@ pub(crate) enum Then {
     Abort,
 }
 
-impl<'a> Shell<'a> {
-    pub(crate) fn new(kernel: &'a Kernel) -> Self {
+impl<'a, H: Host> Shell<'a, H> {
+    pub(crate) fn new(kernel: &'a Kernel<H>) -> Self {
         Self {
             kernel,
             execution_count: 0,
@@ -49,7 +49,10 @@ impl<'a> Shell<'a> {
     }
 
     /// Answers requests until there are no more.
-    pub(crate) async fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<(), Error> {
+    pub(crate) async fn run(
+        mut self,
+        mut requests: mpsc::Receiver<Request>,
+    ) -> Result<(), HostError> {
         let mut waiting: VecDeque<Request> = VecDeque::new();
         loop {
             let request = match waiting.pop_front() {
@@ -92,7 +95,7 @@ impl<'a> Shell<'a> {
     }
 
     /// Does what a request asks for. Returns the content of the reply, if it has one.
-    async fn answer(&mut self, request: &Request) -> Result<(Option<Value>, Then), Error> {
+    async fn answer(&mut self, request: &Request) -> Result<(Option<Value>, Then), HostError> {
         let content = match request.message.kind() {
             "execute_request" => match content(request) {
                 Ok(content) => {
@@ -128,7 +131,7 @@ impl<'a> Shell<'a> {
     }
 
     /// Asks the session about code.
-    async fn ask_session(&mut self, request: &Request) -> Result<Value, Error> {
+    async fn ask_session(&mut self, request: &Request) -> Result<Value, HostError> {
         let answer = match request.message.kind() {
             "complete_request" => match content(request) {
                 Ok(content) => self.complete(&content).await,
@@ -152,10 +155,10 @@ impl<'a> Shell<'a> {
         }
     }
 
-    async fn complete(&self, asked: &CompleteRequest) -> Result<Value, Error> {
+    async fn complete(&self, asked: &CompleteRequest) -> Result<Value, HostError> {
         let CompleteRequest { code, cursor_pos } = asked;
         let cursor = byte_at(code, *cursor_pos);
-        let session = self.kernel.session().await;
+        let session = self.kernel.host.session().await?;
         let (start, matches) = session.complete(code, cursor).await?;
         Ok(json!({
             "status": "ok",
@@ -166,13 +169,13 @@ impl<'a> Shell<'a> {
         }))
     }
 
-    async fn inspect(&self, asked: &InspectRequest) -> Result<Value, Error> {
+    async fn inspect(&self, asked: &InspectRequest) -> Result<Value, HostError> {
         let cursor = byte_at(&asked.code, asked.cursor_pos);
         let detail = match asked.detail_level {
             0 => InspectDetail::Documentation,
             _ => InspectDetail::Source,
         };
-        let session = self.kernel.session().await;
+        let session = self.kernel.host.session().await?;
         let found = session.inspect(&asked.code, cursor, detail).await?;
         let data = match &found {
             Some(text) => json!({"text/plain": text}),
@@ -181,8 +184,8 @@ impl<'a> Shell<'a> {
         Ok(json!({"status": "ok", "found": found.is_some(), "data": data, "metadata": {}}))
     }
 
-    async fn is_complete(&self, asked: &IsCompleteRequest) -> Result<Value, Error> {
-        let session = self.kernel.session().await;
+    async fn is_complete(&self, asked: &IsCompleteRequest) -> Result<Value, HostError> {
+        let session = self.kernel.host.session().await?;
         Ok(match session.is_complete(&asked.code).await? {
             Completeness::Complete => json!({"status": "complete"}),
             Completeness::Incomplete { indent } => {
@@ -195,10 +198,10 @@ impl<'a> Shell<'a> {
     /// Replaces the session if this error is its end.
     pub(crate) async fn replace_ended(
         &mut self,
-        error: &Error,
+        error: &HostError,
         request: &Request,
-    ) -> Result<(), Error> {
-        if matches!(error, Error::Ended(_) | Error::Unresponsive) {
+    ) -> Result<(), HostError> {
+        if error.is_end() {
             self.labels.clear();
             self.kernel.replace_session(&request.message.header).await?;
         }

@@ -196,7 +196,14 @@ impl Socket {
                             envelope,
                         };
                         // A kernel that has ended takes none.
-                        let _ = requests.send(Request { from, message }).await;
+                        let held = None;
+                        let _ = requests
+                            .send(Request {
+                                from,
+                                message,
+                                held,
+                            })
+                            .await;
                     }
                     Err(error) => tracing::warn!(%error, "a message was dropped"),
                 }

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use belljar_jupyter::{Kernel, KernelOptions, Key, Message, Outgoing, Request, Requests, Route};
-use belljar_sandbox::protocol::Language;
+use belljar_jupyter::{
+    EngineHost, Kernel, KernelOptions, Key, Message, Outgoing, Request, Requests, Route,
+};
 use belljar_sandbox::{Checkpoints, Engine, Environment, SessionOptions};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -40,7 +41,11 @@ impl Client {
             envelope,
             ..Route::default()
         };
-        Request { from, message }
+        Request {
+            from,
+            message,
+            held: None,
+        }
     }
 
     async fn send(&mut self, kind: &str, content: Value) {
@@ -98,18 +103,12 @@ async fn a_kernel_answers_survives_and_ends() {
     let (control, control_requests) = mpsc::channel(16);
     let (stdin, stdin_requests) = mpsc::channel(16);
     let (outgoing, messages) = mpsc::channel(16);
-    let options = KernelOptions {
-        engine,
-        session: SessionOptions {
-            checkpoints: Checkpoints::Every,
-            ..SessionOptions::default()
-        },
-        setup: Some("import os".into()),
-        notice: None,
-        files: None,
-        language: Language::English,
+    let options = SessionOptions {
+        checkpoints: Checkpoints::Every,
+        ..SessionOptions::default()
     };
-    let kernel = Kernel::new(options, outgoing);
+    let host = EngineHost::new(engine, options, Some("import os".into()));
+    let kernel = Kernel::new(host, KernelOptions::default(), outgoing);
     let running = tokio::spawn(async move {
         let requests = Requests {
             shell: shell_requests,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::response::Response;
 use belljar_sandbox::CellRun;
-use belljar_sandbox::protocol::{Event, Fate};
+use belljar_sandbox::protocol::{Event, Fate, Outcome};
+use tokio::sync::mpsc;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
@@ -22,6 +23,9 @@ use crate::sessions::SessionEntry;
 use crate::streams::{KEY_CHECK, Reader};
 use crate::tenants::Quota;
 
+/// Who gets the events of a cell as they come, besides the readers of its record. The cell waits for it.
+pub(crate) type CellTap = mpsc::Sender<Result<Event, Problem>>;
+
 /// The permit of a cell that runs or waits, and the memory of its code where that is long.
 pub(crate) type CellPermit = (Permit, Option<Charge>);
 
@@ -32,6 +36,7 @@ impl CellRecord {
         entry: &Arc<SessionEntry>,
         permit: CellPermit,
         service: &Arc<Service>,
+        tap: Option<CellTap>,
     ) -> Result<Arc<Self>, Problem> {
         let number = match run.next().await {
             Some(Ok(Event::Started { cell })) => cell,
@@ -42,6 +47,8 @@ impl CellRecord {
         };
         let memory = Arc::clone(&service.admission.charged);
         let record = Arc::new(Self::new(number, memory, entry.tenant.clone()));
+        let tap = Tap(tap);
+        tap.tell(|| Ok(Event::Started { cell: number })).await;
         record.tell(Event::Started { cell: number }).await;
         entry.keep(&record);
         tracing::Span::current().record("cell", number);
@@ -51,6 +58,7 @@ impl CellRecord {
             Arc::clone(entry),
             permit,
             Arc::clone(service),
+            tap,
         );
         tokio::spawn(pump.in_current_span());
         Ok(record)
@@ -76,6 +84,7 @@ async fn pump(
     entry: Arc<SessionEntry>,
     permit: CellPermit,
     service: Arc<Service>,
+    tap: Tap,
 ) {
     // Not entered: what is logged here is about the request.
     let span = tracing::info_span!(
@@ -89,14 +98,19 @@ async fn pump(
     let end = loop {
         match run.next().await {
             Some(Ok(Event::Outcome(outcome))) => break Ok(outcome),
-            Some(Ok(event)) => record.tell(event).await,
+            Some(Ok(event)) => {
+                tap.tell(|| Ok(event.clone())).await;
+                record.tell(event).await;
+            }
             Some(Err(error)) => break Err(entry.explain(error)),
             None => break Err(Problem::internal("a cell", "it ended without an outcome")),
         }
     };
+    let mut tapped = None;
     let end = match end {
         Ok(mut outcome) => {
             without_host_paths(&mut outcome);
+            tapped = tap.last(&mut outcome);
             if outcome.state == Fate::Lost {
                 entry.end();
             }
@@ -124,6 +138,12 @@ async fn pump(
     // Who hears of the end finds the permit free.
     entry.cell_ended();
     drop(permit);
+    tap.tell(|| match (&end, tapped) {
+        (Ok(_), Some(outcome)) => Ok(Event::Outcome(outcome)),
+        (Ok(_), None) => Err(Problem::internal("a cell", "its outcome was not kept")),
+        (Err(problem), _) => Err(problem.clone()),
+    })
+    .await;
     match end {
         Ok(json) => {
             let end = Some(CellEnd::Outcome(json.clone()));
@@ -141,6 +161,26 @@ async fn pump(
             });
             add.await;
         }
+    }
+}
+
+struct Tap(Option<CellTap>);
+
+impl Tap {
+    async fn tell(&self, event: impl FnOnce() -> Result<Event, Problem>) {
+        if let Some(tap) = &self.0 {
+            // Nobody may listen any more.
+            let _ = tap.send(event()).await;
+        }
+    }
+
+    /// The outcome without its displays, which were events.
+    fn last(&self, outcome: &mut Box<Outcome>) -> Option<Box<Outcome>> {
+        self.0.as_ref()?;
+        let displays = std::mem::take(&mut outcome.displays);
+        let last = outcome.clone();
+        outcome.displays = displays;
+        Some(last)
     }
 }
 

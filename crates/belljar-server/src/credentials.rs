@@ -9,12 +9,20 @@ pub(crate) const HOST_COOKIE: &str = "__Host-belljar";
 
 /// The only `Authorization`, if it is of the scheme `Bearer`.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    credential(headers, &["bearer"])
+}
+
+/// The only `Authorization`, if it is of one of these schemes.
+pub(crate) fn credential<'a>(headers: &'a HeaderMap, schemes: &[&str]) -> Option<&'a str> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else {
         return None;
     };
     let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+    let mut known = schemes.iter();
+    known
+        .any(|known| scheme.eq_ignore_ascii_case(known))
+        .then(|| key.trim())
 }
 
 /// The values of the cookies of a name.

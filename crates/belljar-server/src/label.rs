@@ -13,6 +13,8 @@ const MAX_NAME: usize = 100;
 pub(crate) const MAX_ENTRIES: usize = 16;
 pub(crate) const MAX_KEY: usize = 64;
 pub(crate) const MAX_VALUE: usize = 256;
+/// Maximum characters of the path of a notebook.
+const MAX_PATH: usize = 1024;
 
 /// Name, metadata and end of a session. A name is a label: several sessions may have the same.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -29,6 +31,9 @@ pub(crate) struct Label {
     /// What it is to a client of OpenAI's API, if one of them made it.
     #[serde(default)]
     pub(crate) container: Option<ContainerLabel>,
+    /// What it is to a client of Jupyter's wire, if one of them made it.
+    #[serde(default)]
+    pub(crate) kernel: Option<KernelLabel>,
 }
 
 /// A session as a container of OpenAI's API.
@@ -42,6 +47,23 @@ pub(crate) struct ContainerLabel {
     pub(crate) runs: Vec<String>,
     /// Paths of files that runs have made.
     pub(crate) made: BTreeSet<String>,
+}
+
+/// A session as a kernel of Jupyter's wire.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct KernelLabel {
+    /// The notebook or console that uses it, if the client named one.
+    pub(crate) notebook: Option<NotebookLabel>,
+}
+
+/// What Jupyter calls a session: a notebook with a kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NotebookLabel {
+    pub(crate) id: String,
+    pub(crate) path: String,
+    pub(crate) name: String,
+    /// `notebook`, `console` or another word of the client.
+    pub(crate) kind: String,
 }
 
 /// A session as a sandbox of the wire of E2B's SDKs.
@@ -76,6 +98,7 @@ pub(crate) struct LabelChange {
     pub(crate) then: LeaseEnd,
     pub(crate) sandbox: Option<SandboxLabel>,
     pub(crate) container: Option<ContainerLabel>,
+    pub(crate) kernel: Option<KernelLabel>,
 }
 
 impl LabelChange {
@@ -126,8 +149,18 @@ impl Label {
             }
             label.metadata = metadata;
         }
+        if let Some(notebook) = asked.kernel.as_ref().and_then(|it| it.notebook.as_ref())
+            && ![&notebook.path, &notebook.name, &notebook.kind]
+                .iter()
+                .all(|text| is_text(text, MAX_PATH))
+        {
+            return bad(format!(
+                "`path`, `name` and `type` must have at most {MAX_PATH} characters, and no control characters"
+            ));
+        }
         label.sandbox = asked.sandbox.or(label.sandbox);
         label.container = asked.container.or(label.container);
+        label.kernel = asked.kernel.or(label.kernel);
         match asked.ttl_seconds {
             None => {}
             Some(0) => label.expires = None,

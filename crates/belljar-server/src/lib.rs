@@ -30,6 +30,7 @@ mod framing;
 mod guard;
 mod handover;
 mod idempotency;
+mod kernels;
 mod label;
 mod listener;
 mod lock;

@@ -51,6 +51,8 @@ pub struct ServerOptions {
     pub e2b_domain: Option<String>,
     /// Whether to answer programs written for OpenAI's API, below `/openai/v1`.
     pub openai: bool,
+    /// Whether to answer clients of Jupyter's wire, below `/jupyter`.
+    pub jupyter: bool,
     /// Idle timeout of MCP connections.
     pub mcp_idle: Duration,
     /// Shutdown grace period for running cells.
@@ -152,6 +154,7 @@ impl Default for ServerOptions {
             e2b: false,
             e2b_domain: None,
             openai: false,
+            jupyter: false,
             mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
             runs: RunsOptions::default(),

@@ -15,6 +15,7 @@ use crate::accounts::today;
 use crate::admission::Admission;
 use crate::credentials::{COOKIE, HOST_COOKIE};
 use crate::idempotency::Idempotency;
+use crate::kernels::Kernels;
 use crate::logins::Logins;
 use crate::mcp::Mcp;
 use crate::metrics::Metrics;
@@ -47,6 +48,8 @@ pub(crate) struct Service {
     pub(crate) ports: Option<Ports>,
     /// Tokens of sandboxes, where the wire of E2B's SDKs is answered.
     pub(crate) tokens: Option<SandboxTokens>,
+    /// Kernels of Jupyter's wire.
+    pub(crate) kernels: Kernels,
     /// The caller of requests without a key, in demo mode.
     pub(crate) demo: Option<KeyInfo>,
     /// Where bodies and archives are kept on their way.
@@ -95,6 +98,7 @@ impl Service {
             logins: Logins::default(),
             ports,
             tokens,
+            kernels: Kernels::default(),
             demo,
             spool: spool(data),
             hibernated: hibernated(data),

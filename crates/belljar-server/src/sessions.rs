@@ -328,6 +328,27 @@ impl Sessions {
         Ok(entry)
     }
 
+    /// The id of the session of this node with these random digits.
+    pub(crate) fn id_from_digits(&self, digits: &str) -> String {
+        format!("{}-{digits}", self.node)
+    }
+
+    /// Puts another session in the place of one that has ended, under its id.
+    pub(crate) fn replace(
+        &self,
+        entry: &Arc<SessionEntry>,
+        session: Session,
+        permit: Permit,
+    ) -> Result<(), Problem> {
+        let known = lock(&self.known);
+        let listed = known.by_id.get(&entry.id);
+        if !listed.is_some_and(|listed| Arc::ptr_eq(listed, entry)) {
+            return Err(not_found(&entry.id));
+        }
+        *lock(&entry.live) = Live::Here(Arc::new(session), permit);
+        Ok(())
+    }
+
     /// Lists a session of an earlier service under the id that it had.
     pub(crate) fn hold_again(&self, old: OldSession, new: NewSession) {
         let live = match old.live {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_jupyter::{ConnectionFile, KernelOptions, ServeError, serve};
+use belljar_jupyter::{ConnectionFile, EngineHost, HostError, KernelOptions, ServeError, serve};
 use belljar_sandbox::{Error, HostDirectory};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
@@ -203,10 +203,8 @@ async fn run_kernel(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     // it has one session, whose cells import what they use.
     let environment = args.session.environment()?.preload_only(|_| false);
     let engine = args.session.cold(environment)?;
+    let host = EngineHost::new(engine.clone(), options, setup);
     let options = KernelOptions {
-        engine: engine.clone(),
-        session: options,
-        setup,
         notice,
         files: (args.files != FilesChoice::Rw).then(|| texts.files_of_session.to_owned()),
         language: words::language(),
@@ -217,10 +215,10 @@ async fn run_kernel(mut args: RunArgs) -> anyhow::Result<ExitCode> {
             () = end_of_parent() => {}
         }
     };
-    let served = serve(&connection, options, interrupts, stop).await;
+    let served = serve(&connection, host, options, interrupts, stop).await;
     engine.shutdown().await;
     match served {
-        Err(ServeError::Session(error @ Error::Directory(_))) => Err(error)
+        Err(ServeError::Session(HostError::Session(error @ Error::Directory(_)))) => Err(error)
             .context("the notebook's directory cannot be shown; `--files none` starts without it"),
         served => Ok(served.map(|()| ExitCode::SUCCESS)?),
     }

@@ -87,6 +87,9 @@ pub(crate) struct ServeArgs {
     /// Answer programs written for OpenAI's API, below `/openai/v1`
     #[arg(long)]
     openai: bool,
+    /// Answer clients of Jupyter's server API, below `/jupyter`
+    #[arg(long)]
+    jupyter: bool,
     /// Idle minutes before a session hibernates
     #[arg(long, value_name = "MINUTES", default_value_t = RunsOptions::default().patience.as_secs() / 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     idle: u64,
@@ -148,6 +151,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         e2b: args.e2b,
         e2b_domain: args.e2b_domain,
         openai: args.openai,
+        jupyter: args.jupyter,
         runs: RunsOptions {
             max_runs: args.max_runs as usize,
             tenant_runs: args.tenant_runs as usize,

@@ -18,6 +18,7 @@ use super::session_views::milliseconds;
 use super::variables::{VariablesAsked, variables_schema};
 use crate::body::{Json, Named};
 use crate::cell_record::{CellEnd, CellRecord};
+use crate::cells::CellTap;
 use crate::charged::SMALL;
 use crate::idempotency::Slot;
 use crate::problem::{Code, Problem};
@@ -224,7 +225,7 @@ pub(super) async fn begin(
         exception_characters: None,
         variables: asked.variables.variables()?,
     };
-    begin_cell(service, entry, cell).await
+    begin_cell(service, entry, cell, None).await
 }
 
 /// The same for a cell as the engine has it.
@@ -232,6 +233,7 @@ pub(super) async fn begin_cell(
     service: &Arc<Service>,
     entry: &Arc<SessionEntry>,
     cell: Cell,
+    tap: Option<CellTap>,
 ) -> Result<Arc<CellRecord>, Problem> {
     let session = entry.session()?;
     let permit = service.admission.cell(&entry.tenant)?;
@@ -246,7 +248,7 @@ pub(super) async fn begin_cell(
     let run = session.run(cell);
     // What runs does not keep the session from being deleted.
     drop(session);
-    CellRecord::begin(run, entry, permit, service).await
+    CellRecord::begin(run, entry, permit, service, tap).await
 }
 
 /// Shows a cell.

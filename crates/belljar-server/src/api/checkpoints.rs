@@ -233,6 +233,8 @@ pub(super) async fn fork_entry(
             // A fork can't hibernate.
             label: Label {
                 then: LeaseEnd::End,
+                // Clients of Jupyter's wire know one session by the kernel's id.
+                kernel: None,
                 ..entry.label()
             },
             forked_from: Some(entry.id.clone()),

@@ -7,6 +7,7 @@ mod checkpoints;
 mod commands;
 mod e2b;
 mod files;
+mod jupyter;
 mod lease;
 mod login;
 mod mcp;
@@ -140,6 +141,11 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     } else {
         Router::new()
     };
+    let kernels = if service.options.jupyter {
+        jupyter::router(service)
+    } else {
+        Router::new()
+    };
     let all = Router::new()
         .route("/openapi.json", get(document_as_json))
         .route("/errors/{code}", get(error_page))
@@ -148,6 +154,7 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .merge(with_key)
         .merge(sandboxes)
         .merge(openai)
+        .merge(kernels)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state((Arc::clone(service), hosts), guard));
     let Some(domain) = service.options.e2b_domain.clone() else {

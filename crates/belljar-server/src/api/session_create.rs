@@ -29,7 +29,7 @@ pub(super) struct CreateSession {
     #[serde(default)]
     limits: LimitsAsked,
     /// When checkpoints are made.
-    checkpoints: Option<CheckpointPolicy>,
+    pub(super) checkpoints: Option<CheckpointPolicy>,
     /// Network access [default: none].
     #[serde(default)]
     pub(super) network: NetworkAsked,

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use belljar_sandbox::{SessionOptions, SessionUse};
+use belljar_sandbox::{Engine, Session, SessionOptions, SessionUse};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::Instrument as _;
@@ -18,12 +18,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::session_create::{CreateSession, metadata_schema};
 use super::session_views::{SessionView, UseView};
+use crate::admission::Permit;
 use crate::body::{Json, Named, Query};
 use crate::label::{Label, LabelChange, LabelFilter};
 use crate::node::hex;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::{NewSession, SessionEntry};
+use crate::tenants::TenantName;
 
 /// Default and maximum number of entries of a page.
 const PAGE: usize = 50;
@@ -167,12 +169,7 @@ pub(super) async fn start(
     // Its time begins with the session; here it is only checked.
     Label::default().change(label.clone(), SystemTime::now())?;
     let (options, allow) = asked.options(service, engine, &caller.tenant)?;
-    let permit = one_permit(service, &caller, &options)?;
-    let start = service.start_queue.acquire(&caller.tenant).await?;
-    let started = engine.session_with(options.clone());
-    let session = started.instrument(tracing::info_span!("start_session"));
-    let session = session.await?;
-    drop(start);
+    let (session, permit) = start_with(service, engine, &caller.tenant, &options).await?;
     let new = NewSession {
         tenant: caller.tenant,
         options,
@@ -183,6 +180,22 @@ pub(super) async fn start(
         cells: 0,
     };
     service.sessions.hold(session, permit, new)
+}
+
+/// Starts a session with these options, within what its tenant may use.
+pub(super) async fn start_with(
+    service: &Service,
+    engine: &Engine,
+    tenant: &TenantName,
+    options: &SessionOptions,
+) -> Result<(Session, Permit), Problem> {
+    let permit = one_permit(service, tenant, options)?;
+    let start = service.start_queue.acquire(tenant).await?;
+    let started = engine.session_with(options.clone());
+    let session = started.instrument(tracing::info_span!("start_session"));
+    let session = session.await?;
+    drop(start);
+    Ok((session, permit))
 }
 
 /// Shows a session.
@@ -313,11 +326,11 @@ pub(super) fn created(entry: &SessionEntry) -> Response {
 
 pub(super) fn one_permit(
     service: &Service,
-    caller: &Caller,
+    tenant: &TenantName,
     options: &SessionOptions,
-) -> Result<crate::admission::Permit, Problem> {
+) -> Result<Permit, Problem> {
     let memory = options.limits.memory_bytes;
-    let mut permits = service.admission.sessions(&caller.tenant, 1, memory)?;
+    let mut permits = service.admission.sessions(tenant, 1, memory)?;
     permits
         .pop()
         .ok_or_else(|| Problem::internal("no session permit", "there is none"))

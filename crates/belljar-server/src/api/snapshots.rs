@@ -150,7 +150,7 @@ pub(super) async fn load(
     }
     let engine = service.engine(asked.environment.as_deref())?;
     let options = service.session_options(&caller.tenant);
-    let permit = one_permit(&service, &caller, &options)?;
+    let permit = one_permit(&service, &caller.tenant, &options)?;
     let path = upload.path()?;
     let start = service.start_queue.acquire(&caller.tenant).await?;
     let (session, report) = engine.load(&path, options.clone()).await?;

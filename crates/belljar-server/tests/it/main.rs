@@ -23,6 +23,8 @@ mod files;
 mod handover;
 mod http;
 mod idempotency;
+mod jupyter;
+mod jupyter_client;
 mod leases;
 mod mcp;
 mod mcp_client;

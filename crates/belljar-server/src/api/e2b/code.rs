@@ -60,7 +60,7 @@ pub(super) async fn execute(
         ..Cell::default()
     };
     let listener = Listener::new(&service, &caller)?;
-    let record = begin_cell(&service, &entry, cell).await?;
+    let record = begin_cell(&service, &entry, cell, None).await?;
     let running = RunningCell { entry, record };
     let reader = LineReader {
         position: running.record.after(0)?,

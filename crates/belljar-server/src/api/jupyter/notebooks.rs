@@ -1,0 +1,190 @@
+//! `/api/sessions`: what Jupyter calls a session is a notebook or console with a kernel.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json as JsonResponse;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::kernel::{all, end, find, grouped, start, view};
+use crate::body::{Json, Named};
+use crate::label::{KernelLabel, LabelChange, NotebookLabel};
+use crate::node::random_hex;
+use crate::problem::{Code, Problem};
+use crate::service::{Caller, Service};
+use crate::sessions::SessionEntry;
+
+/// A notebook, or changes of one.
+#[derive(Deserialize)]
+pub(super) struct NotebookAsked {
+    path: Option<String>,
+    name: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    kernel: Option<KernelAsked>,
+}
+
+#[derive(Default, Deserialize)]
+struct KernelAsked {
+    id: Option<String>,
+    name: Option<String>,
+}
+
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+) -> JsonResponse<Vec<Value>> {
+    let notebooks = notebooks(&service, &caller);
+    let views = notebooks
+        .iter()
+        .map(|(entry, notebook)| notebook_view(&service, entry, notebook));
+    JsonResponse(views.collect())
+}
+
+/// Starts a kernel for a notebook. A notebook that has one keeps it.
+pub(super) async fn create(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Json(asked): Json<NotebookAsked>,
+) -> Result<(StatusCode, JsonResponse<Value>), Problem> {
+    let path = asked.path.filter(|path| !path.is_empty());
+    let path = path.ok_or_else(|| Problem::new(Code::BadBody, "`path` is missing"))?;
+    let mut known = notebooks(&service, &caller).into_iter();
+    if let Some((entry, notebook)) = known.find(|(_, notebook)| notebook.path == path) {
+        let view = notebook_view(&service, &entry, &notebook);
+        return Ok((StatusCode::CREATED, JsonResponse(view)));
+    }
+    let id =
+        random_hex(16).map_err(|error| Problem::internal("cannot read random bytes", error))?;
+    let notebook = NotebookLabel {
+        id: grouped(&id),
+        path,
+        name: asked.name.unwrap_or_default(),
+        kind: asked.kind.unwrap_or_else(|| "notebook".into()),
+    };
+    let kernel = asked.kernel.unwrap_or_default();
+    let entry = take(&service, caller, &kernel, notebook.clone()).await?;
+    let view = notebook_view(&service, &entry, &notebook);
+    Ok((StatusCode::CREATED, JsonResponse(view)))
+}
+
+pub(super) async fn show(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<JsonResponse<Value>, Problem> {
+    let (entry, notebook) = find_notebook(&service, &caller, &id)?;
+    Ok(JsonResponse(notebook_view(&service, &entry, &notebook)))
+}
+
+/// Renames a notebook, or gives it another kernel in place of the one that it has.
+pub(super) async fn update(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Json(asked): Json<NotebookAsked>,
+) -> Result<JsonResponse<Value>, Problem> {
+    let (mut entry, known) = find_notebook(&service, &caller, &id)?;
+    let notebook = NotebookLabel {
+        id: known.id,
+        path: asked.path.unwrap_or(known.path),
+        name: asked.name.unwrap_or(known.name),
+        kind: asked.kind.unwrap_or(known.kind),
+    };
+    match asked.kernel {
+        Some(kernel) if kernel.id.is_some() || kernel.name.is_some() => {
+            let other = take(&service, caller, &kernel, notebook.clone()).await?;
+            if !Arc::ptr_eq(&entry, &other) {
+                end(&service, &entry).await;
+            }
+            entry = other;
+        }
+        _ => relabel(&entry, &notebook)?,
+    }
+    Ok(JsonResponse(notebook_view(&service, &entry, &notebook)))
+}
+
+/// Ends a notebook's kernel.
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<StatusCode, Problem> {
+    let (entry, _) = find_notebook(&service, &caller, &id)?;
+    end(&service, &entry).await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The kernel that a notebook asks for: one that there is, or a new one.
+async fn take(
+    service: &Arc<Service>,
+    caller: Caller,
+    asked: &KernelAsked,
+    notebook: NotebookLabel,
+) -> Result<Arc<SessionEntry>, Problem> {
+    let Some(id) = asked.id.as_deref().filter(|id| !id.is_empty()) else {
+        let name = asked.name.as_deref();
+        return start(service, caller, name, BTreeMap::new(), Some(notebook)).await;
+    };
+    let entry = find(service, &caller, id)?;
+    let used_by = notebook_of(&entry).filter(|other| other.id != notebook.id);
+    if let Some(other) = used_by {
+        let detail = format!("the kernel is that of `{}`", other.path.escape_debug());
+        return Err(Problem::new(Code::BadBody, detail));
+    }
+    relabel(&entry, &notebook)?;
+    Ok(entry)
+}
+
+fn relabel(entry: &SessionEntry, notebook: &NotebookLabel) -> Result<(), Problem> {
+    entry.relabel(LabelChange {
+        kernel: Some(KernelLabel {
+            notebook: Some(notebook.clone()),
+        }),
+        ..LabelChange::default()
+    })
+}
+
+fn notebook_of(entry: &SessionEntry) -> Option<NotebookLabel> {
+    entry.label().kernel?.notebook
+}
+
+fn notebooks(service: &Service, caller: &Caller) -> Vec<(Arc<SessionEntry>, NotebookLabel)> {
+    let kernels = all(service, caller).into_iter();
+    kernels
+        .filter_map(|entry| notebook_of(&entry).map(|notebook| (entry, notebook)))
+        .collect()
+}
+
+fn find_notebook(
+    service: &Service,
+    caller: &Caller,
+    id: &str,
+) -> Result<(Arc<SessionEntry>, NotebookLabel), Problem> {
+    let mut all = notebooks(service, caller).into_iter();
+    all.find(|(_, notebook)| notebook.id == id).ok_or_else(|| {
+        let id: String = id.chars().take(100).collect();
+        let detail = format!("no notebook has the session id `{}`", id.escape_debug());
+        Problem::new(Code::SessionNotFound, detail)
+    })
+}
+
+fn notebook_view(service: &Service, entry: &SessionEntry, notebook: &NotebookLabel) -> Value {
+    let NotebookLabel {
+        id,
+        path,
+        name,
+        kind,
+    } = notebook;
+    json!({
+        "id": id,
+        "path": path,
+        "name": name,
+        "type": kind,
+        "kernel": view(service, entry),
+        "notebook": {"path": path, "name": name},
+    })
+}
