@@ -112,7 +112,7 @@ async fn pump(
             without_host_paths(&mut outcome);
             tapped = tap.last(&mut outcome);
             if outcome.state == Fate::Lost {
-                entry.end();
+                entry.end_if_lost();
             }
             service.metrics.cell(&outcome);
             span.record("belljar.outcome.status", status_name(outcome.status));

@@ -169,6 +169,19 @@ impl SessionEntry {
         }
     }
 
+    /// Gives it up if its session has ended. Who says so late may mean an earlier one: a kernel gets another under the
+    /// same id.
+    pub(crate) fn end_if_lost(&self) {
+        let ended = {
+            let mut live = lock(&self.live);
+            let is_lost = matches!(&*live, Live::Here(session, _) if session.is_ended());
+            is_lost.then(|| live.take(Live::Ended(None))).flatten()
+        };
+        if let Some((session, _permit)) = ended {
+            session.end();
+        }
+    }
+
     /// Ends it, because the service could not save it.
     pub(crate) fn lose(&self, why: &str) {
         self.end();
@@ -194,7 +207,7 @@ impl SessionEntry {
     /// What went wrong, for a client; a session that has ended is given up.
     pub(crate) fn explain(&self, error: Error) -> Problem {
         if matches!(error, Error::Ended(_)) {
-            self.end();
+            self.end_if_lost();
         }
         error.into()
     }

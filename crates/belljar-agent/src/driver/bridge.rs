@@ -13,7 +13,7 @@ use belljar_protocol::{CallId, Language, ToolError, ToolResult, marker};
 use belljar_sandbox::Session;
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::{Instrument as _, Span};
 
@@ -25,7 +25,8 @@ use crate::run::{
 };
 use crate::tool::{Given, GrantedTool, Invocation, ToolEffects, ToolOutput};
 
-/// The most calls that are performed at once.
+/// The most calls that are performed at once, or whose answers are not in the journal yet: what a host that dies makes
+/// another one repeat.
 const MOST_AT_ONCE: usize = 64;
 
 /// Larger values are stored beside the journal.
@@ -44,6 +45,8 @@ pub(super) struct Performed {
     given: Result<Given, ToolError>,
     /// The alternatives that were tried for it.
     branches: Vec<Branch>,
+    /// Held until its answer is in the journal.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The calls of one run of a cell.
@@ -118,7 +121,7 @@ impl Bridge {
     ) {
         let permits = Arc::clone(&self.permits);
         let abort = self.performing.spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let permit = permits.acquire_owned().await.ok();
             let work = AssertUnwindSafe(work).catch_unwind();
             let done = work.instrument(span.clone()).await;
             let broke = |_| (Err(ToolError("the tool broke down".into())), Vec::new());
@@ -128,6 +131,7 @@ impl Bridge {
                 number,
                 given,
                 branches,
+                permit,
             }
         });
         self.aborts.insert(number, abort);
@@ -323,14 +327,17 @@ impl LiveRun {
         let mut kept = self.run.kept().len();
         let (step, call) = (bridge.step, bridge.call);
         let (mut branched, mut answers) = (Vec::new(), Vec::new());
+        let mut permits = Vec::new();
         let mut performed = vec![first];
         performed.extend(bridge.also_performed());
         for Performed {
             number,
             given,
             branches,
+            permit,
         } in performed
         {
+            permits.extend(permit);
             // An aborted call has its answer already.
             if bridge.aborts.remove(&number).is_none() {
                 continue;
@@ -361,7 +368,9 @@ impl LiveRun {
             };
             answers.push((number, answer));
         }
-        self.answer_calls(bridge, branched, answers, listener).await
+        let answered = self.answer_calls(bridge, branched, answers, listener).await;
+        drop(permits);
+        answered
     }
 
     /// The code no longer waits for these.

@@ -9,6 +9,8 @@ from belljar_guest import BUILTINS as __builtins__
 import _signal
 import _thread
 import os
+import socket
+import stat
 import sys
 
 from belljar_guest.state import STATE
@@ -24,6 +26,12 @@ _getpid = os.getpid
 _setsid = os.setsid
 _waitpid = os.waitpid
 _listdir = os.listdir
+_open = os.open
+_dup2 = os.dup2
+_fstat = os.fstat
+_get_inheritable = os.get_inheritable
+_Socket = socket.socket
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
 _set_blocking = os.set_blocking
 _get_ident = _thread.get_ident
 _sigmask = _signal.pthread_sigmask
@@ -46,6 +54,7 @@ def keep():
     try:
         checkpoint = orphan()
         if checkpoint is None:
+            _let_connections_go()
             _wait_as_checkpoint(randomness)
         return checkpoint
     finally:
@@ -101,6 +110,34 @@ def take_over():
     STATE.pid = _getpid()
     STATE.thread = _get_ident()
     renew()
+
+
+def _let_connections_go():
+    """Connections end when the session closes them: a copy here would hold them open. They fail in this process."""
+    try:
+        nothing = _open("/", os.O_PATH | os.O_CLOEXEC)
+        for name in _listdir("/proc/self/fd"):
+            if _is_connection(int(name)):
+                _dup2(nothing, int(name), _get_inheritable(int(name)))
+        _close(nothing)
+    except OSError:
+        pass  # no descriptor is left
+
+
+def _is_connection(fd):
+    try:
+        if not stat.S_ISSOCK(_fstat(fd).st_mode):
+            return False
+        here = _Socket(fileno=fd)
+    except OSError:
+        return False  # the one that the list was read through
+    try:
+        here.getpeername()
+        return here.family in _INTERNET
+    except OSError:
+        return False  # it listens, or is not connected
+    finally:
+        here.detach()
 
 
 def _wait_as_checkpoint(randomness):

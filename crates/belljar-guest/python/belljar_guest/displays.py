@@ -102,10 +102,12 @@ def update_display(value, *, display_id, **options):
 def clear_output(wait=False):
     """Takes back what the cell has shown so far; with `wait`, once there is something new to show."""
     if STATE.cell and not STATE.captures and _may_change(0):
-        # What was printed before is read before, and what is printed after is read after.
+        # What was printed before is read before, and what is printed after is read after. Displays are read before,
+        # too: when the host takes one, it reads what was printed until then.
         drain()
+        wait_until_read(1)
         send({"type": "clear", "cell": STATE.cell, "nonce": STATE.nonce, "wait": bool(wait)})
-        wait_until_read(0.2)
+        wait_until_read(1)
         STATE.displays = STATE.display_bytes = 0
         STATE.shown.clear()
 

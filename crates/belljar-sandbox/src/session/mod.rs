@@ -210,6 +210,16 @@ impl Session {
         self.lifecycle.end("it was closed");
     }
 
+    /// Whether it has ended, for whatever reason.
+    pub fn is_ended(&self) -> bool {
+        let ended = match self.lifecycle.now() {
+            Ok(Some(awake)) => awake.handle.check(),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        matches!(ended, Err(Error::Ended(_)))
+    }
+
     /// Ends the session and waits until its processes are gone.
     pub async fn close(self) -> Result<(), Error> {
         if let Some(awake) = self.lifecycle.end("it was closed") {

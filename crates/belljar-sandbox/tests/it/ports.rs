@@ -146,6 +146,27 @@ async fn ports_and_hibernation() {
     assert!(session.is_hibernated());
 }
 
+/// The checkpoint of a cell that runs during a connection does not hold it open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_ends_though_there_is_a_checkpoint() {
+    let with_checkpoints = SessionOptions::default();
+    let session = engine().session_with(with_checkpoints).await.unwrap();
+    printed(&session, ECHO).await;
+    let stream = connected(&session, 8000).await;
+    // Until the thread has accepted it, and a cell more, whose checkpoint is made after it.
+    printed(&session, "import time; time.sleep(0.3); print()").await;
+    printed(&session, "print()").await;
+    let answer = tokio::time::timeout(Duration::from_secs(20), said(stream, "end"));
+    assert_eq!(answer.await.expect("it ends"), "127.0.0.1 END");
+    // After a crash, the one that continues has no connection.
+    let outcome = session.run("import ctypes; ctypes.string_at(0)").await;
+    assert!(!outcome.unwrap().is_success());
+    assert_eq!(
+        printed(&session, "print(listener.fileno() > 0)").await,
+        "True\n"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_walls_there_are_no_ports() {
     let engine = builder(bare_environment()).without_walls().build();
