@@ -6,7 +6,6 @@ says. The example of the page is run, too. What this version of the client does 
 
 import asyncio
 import os
-import re
 import sys
 import time
 import urllib.error
@@ -17,9 +16,11 @@ from pathlib import Path
 
 import e2b_proxy
 import httpcore
+import page_steps
 from e2b import CommandExitException, NotFoundException, SandboxException, TimeoutException
 from e2b.connection_config import ConnectionConfig
 from e2b_code_interpreter import AsyncSandbox, Sandbox
+from page_steps import refused, works
 
 PAGE = Path(__file__).parent.parent / "docs" / "e2b.md"
 VERSION = version("e2b")
@@ -27,27 +28,6 @@ NUMBERS = tuple(map(int, VERSION.split(".")))
 NEWEST = NUMBERS >= (2, 63)
 # Old versions raise that of their HTTP library, where its timer is the first.
 LATE = TimeoutException if NUMBERS >= (2, 45) else (TimeoutException, httpcore.ReadTimeout)
-steps = []
-
-
-def works(*methods):
-    """A step that calls these methods, which work."""
-
-    def register(function):
-        steps.append((function, "works", methods))
-        return function
-
-    return register
-
-
-def refused(*methods):
-    """A step that calls these methods, which are refused."""
-
-    def register(function):
-        steps.append((function, "refused", methods))
-        return function
-
-    return register
 
 
 def has(owner, *methods):
@@ -360,17 +340,6 @@ async def asynchronous():
     assert await sandbox.kill()
 
 
-def methods_of_page():
-    """What each table of the page says of its methods."""
-    text = PAGE.read_text()
-    found = {}
-    for heading, kind in [("Served", "works"), ("Refused", "refused")]:
-        section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-        for row in re.findall(r"^\| (`.*?) \|", section, re.M):
-            found.update(dict.fromkeys(re.findall(r"`([^`]+)`", row), kind))
-    return found
-
-
 def through_proxy():
     """Every name of the domain leads to the service: what `proxy=` of each call would do."""
     service = urllib.parse.urlsplit(os.environ["E2B_SERVICE"])
@@ -384,12 +353,10 @@ def through_proxy():
 
 
 def main():
-    named = {method: kind for _, kind, methods in steps for method in methods}
-    page = methods_of_page()
-    assert named == page, {name: (named.get(name), page.get(name)) for name in named.keys() ^ page.keys()}
+    page_steps.check(PAGE)
     if "E2B_DOMAIN" in os.environ:
         through_proxy()
-    chosen = [step for step in steps if not sys.argv[1:] or step[0].__name__ in sys.argv[1:]]
+    chosen = [step for step in page_steps.steps if not sys.argv[1:] or step[0].__name__ in sys.argv[1:]]
     for function, _, _ in chosen:
         began = time.monotonic()
         sandbox = Sandbox.create(timeout=120, metadata={"step": function.__name__})
@@ -399,8 +366,7 @@ def main():
             sandbox.kill()
         print(f"{time.monotonic() - began:6.2f} s  {function.__name__}", flush=True)
     asyncio.run(asynchronous())
-    example = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    exec(compile(example.group(1), "docs/e2b.md", "exec"), {})
+    page_steps.run_examples(PAGE)
 
 
 main()

@@ -6,39 +6,19 @@ says. The examples of the page are run, too. The replies of the model are those 
 
 import asyncio
 import base64
-import re
 import time
 from pathlib import Path
 
 import openai
+import page_steps
 from openai import AsyncOpenAI, OpenAI
+from page_steps import refused, works
 
 PAGE = Path(__file__).parent.parent / "docs" / "openai.md"
 PRODUCT = [{"role": "user", "content": "What is six times seven?"}]
 SALES = "What are the sales in all?"
 INTERPRETER = {"type": "code_interpreter", "container": {"type": "auto"}}
 client = OpenAI()
-steps = []
-
-
-def works(*methods):
-    """A step that calls these methods, which work."""
-
-    def register(function):
-        steps.append((function, "works", methods))
-        return function
-
-    return register
-
-
-def refused(*methods):
-    """A step that calls these methods, which are refused."""
-
-    def register(function):
-        steps.append((function, "refused", methods))
-        return function
-
-    return register
 
 
 def raises(call, words, kind=openai.APIStatusError):
@@ -249,28 +229,14 @@ async def asynchronous():
         raise AssertionError(status)
 
 
-def methods_of_page():
-    """What each table of the page says of its methods and parameters."""
-    text = PAGE.read_text()
-    found = {}
-    for heading, kind in [("Served", "works"), ("Refused", "refused")]:
-        section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-        for row in re.findall(r"^\| (`.*?) \|", section, re.M):
-            found.update(dict.fromkeys(re.findall(r"`([^`]+)`", row), kind))
-    return found
-
-
 def main():
-    named = {method: kind for _, kind, methods in steps for method in methods}
-    page = methods_of_page()
-    assert named == page, {name: (named.get(name), page.get(name)) for name in named.keys() ^ page.keys()}
-    for function, _, _ in steps:
+    page_steps.check(PAGE)
+    for function, _, _ in page_steps.steps:
         began = time.monotonic()
         function()
         print(f"{time.monotonic() - began:6.2f} s  {function.__name__}", flush=True)
     asyncio.run(asynchronous())
-    for example in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S):
-        exec(compile(example, "docs/openai.md", "exec"), {})
+    page_steps.run_examples(PAGE)
 
 
 main()

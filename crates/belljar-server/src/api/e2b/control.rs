@@ -256,7 +256,7 @@ pub(super) async fn resume(
     Ok(response)
 }
 
-/// Moves the lease of a sandbox, earlier or later.
+/// Moves the lease of a sandbox, earlier or later. Old clients have another route for it.
 pub(super) async fn set_timeout(
     State(service): State<Arc<Service>>,
     caller: Caller,
@@ -267,16 +267,6 @@ pub(super) async fn set_timeout(
     let lease = Duration::from_secs(asked.timeout.unwrap_or(LEASE));
     take_over(&service, &entry, &caller, Some(lease))?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// The same for old clients.
-pub(super) async fn refresh(
-    service: State<Arc<Service>>,
-    caller: Caller,
-    id: Named<String>,
-    asked: Json<LeaseAsked>,
-) -> Result<StatusCode, Problem> {
-    set_timeout(service, caller, id, asked).await
 }
 
 /// Hibernates a sandbox until its client wants it back.

@@ -88,7 +88,7 @@ fn control_routes() -> Router<Arc<Service>> {
         .route("/v2/sandboxes/{id}/connect", post(control::connect))
         .route("/sandboxes/{id}/resume", post(control::resume))
         .route("/sandboxes/{id}/timeout", post(control::set_timeout))
-        .route("/sandboxes/{id}/refreshes", post(control::refresh))
+        .route("/sandboxes/{id}/refreshes", post(control::set_timeout))
         .route("/sandboxes/{id}/pause", post(control::pause))
         .route("/sandboxes/{id}/fork", post(control::fork))
         .route("/sandboxes/{id}/metrics", get(control::metrics))
