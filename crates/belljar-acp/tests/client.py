@@ -210,7 +210,7 @@ async def library(directory):
         # A follow-up has the variables. Approvals: granted, rejected, and left open.
         for choice, ran in [("accept", True), ("reject", False), (None, False)]:
             reason = await prompt(
-                text_block("Go on."),
+                text_block("Continue."),
                 script=[python(RISKY + "\nprint(len(sales))"), answer("Done."), answer("Done.")],
                 choices=[choice],
             )
@@ -245,17 +245,17 @@ async def library(directory):
 
         await connection.set_config_option(session_id=session, config_id="approvals", value="always")
         reason = await prompt(
-            text_block("Go on."), script=[python("print(6 * 7)"), answer("42")], choices=["accept_rest"]
+            text_block("Continue."), script=[python("print(6 * 7)"), answer("42")], choices=["accept_rest"]
         )
         assert reason == "end_turn" and len(editor.asked) == 1, (reason, editor.asked)
         await connection.set_session_mode(session_id=session, mode_id="never")
-        reason = await prompt(text_block("Go on."), script=[python(RISKY), answer("It gave 6.")])
+        reason = await prompt(text_block("Continue."), script=[python(RISKY), answer("It gave 6.")])
         assert reason == "end_turn" and not editor.asked, (reason, editor.asked)
         listed = await connection.list_sessions(cwd=str(project))
         assert [info.session_id for info in listed.sessions] == [session], listed
         assert listed.sessions[0].title == "What is the total of `data/sales.csv`?", listed
 
-    # Another process: the session is shown again, and goes on with its variables.
+    # Another process: the session is shown again, and continues with its variables.
     editor = Editor()
     async with connected(editor, directory) as connection:
         await connection.load_session(cwd=str(project), mcp_servers=[], session_id=session)

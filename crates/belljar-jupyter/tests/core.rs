@@ -33,7 +33,7 @@ impl Client {
             content,
             buffers: Vec::new(),
         };
-        // As it comes over a wire.
+        // As a client sends it.
         let key = Key::new(b"k");
         let (envelope, message) = Message::parse(message.encode(&[], &key), &key).unwrap();
         let from = Route {

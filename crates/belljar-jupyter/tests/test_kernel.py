@@ -382,7 +382,7 @@ class Start(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_the_examples_of_the_page_run(self):
-        """docs/jupyter.md, as a newcomer would run it beside a notebook of theirs."""
+        """docs/jupyter.md, as a newcomer would run it beside a notebook."""
         page = contents(os.path.join(os.path.dirname(__file__), "../../../docs/jupyter.md"))
         blocks = [part.split("```")[0] for part in page.split("```sh\n")[1:]]
         self.assertGreaterEqual(len(blocks), 2)

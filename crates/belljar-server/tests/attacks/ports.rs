@@ -1,4 +1,4 @@
-//! What programs in sessions, and pages of theirs, try with ports.
+//! Attacks on ports by programs in sessions and by the pages that they serve.
 
 use std::time::{Duration, Instant};
 

@@ -885,7 +885,7 @@ async fn outputs_tell_what_cells_have_shown() {
         url.starts_with("data:image/png;base64,iVBORw0KGgo"),
         "{url}"
     );
-    // What has become of the variables is told.
+    // The log says that a crash cost one cell only.
     assert!(
         logs(cells[2]).contains("Variables are back"),
         "{response:#}"

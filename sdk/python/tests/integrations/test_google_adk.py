@@ -21,7 +21,7 @@ from belljar.integrations.google_adk import BelljarCodeExecutor, BelljarEnvironm
 
 
 class Scripted(BaseLlm):
-    """Says one text after the other, and keeps what it was told."""
+    """Replies with the given texts in order, and records the requests."""
 
     model: str = "scripted"
     texts: list[str]

@@ -17,7 +17,7 @@ from conftest import Service
 
 
 class Scripted(Model):  # type: ignore[misc, unused-ignore]
-    """Says one step after the other, and keeps what it was told."""
+    """Replies with the given steps in order, and records the requests."""
 
     def __init__(self, *steps: str) -> None:
         super().__init__(model_id="scripted")
