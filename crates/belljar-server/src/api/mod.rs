@@ -7,6 +7,7 @@ mod checkpoints;
 mod commands;
 mod e2b;
 mod files;
+mod form;
 mod jupyter;
 mod lease;
 mod login;

@@ -10,7 +10,6 @@ use axum::response::Response;
 use axum::{Extension, Json as JsonResponse};
 use belljar_sandbox::{DiskFull, EntryKind};
 use flate2::read::MultiGzDecoder;
-use multer::Multipart;
 use serde::{Deserialize, Serialize};
 use tokio_util::io::ReaderStream;
 
@@ -18,6 +17,7 @@ use super::errors::not_supported;
 use super::filesystem::{absolute, status, worded};
 use super::rpc::bad;
 use crate::api::files::{attachment, awake, check, in_background, with_files};
+use crate::api::form::{Form, reason};
 use crate::api::spool::{Spooled, rewound};
 use crate::body::{Query, Upload};
 use crate::problem::{Code, Problem, disk_full};
@@ -133,10 +133,10 @@ async fn write_parts(
     boundary: String,
 ) -> Result<JsonResponse<Vec<WrittenFile>>, Problem> {
     let body = ReaderStream::new(tokio::fs::File::from_std(file));
-    let mut parts = Multipart::new(body, boundary);
-    let malformed = |error: multer::Error| bad(&format!("the form cannot be read: {error}"));
+    let mut form = Form::new(body, boundary);
+    let malformed = |error| bad(&format!("the form cannot be read: {}", reason(&error)));
     let mut written = Vec::new();
-    while let Some(mut part) = parts.next_field().await.map_err(malformed)? {
+    while let Some(mut part) = form.next().await.map_err(malformed)? {
         if written.len() == MAX_FILES || path.is_some() && !written.is_empty() {
             let detail = "a form with `path` has one part, and others at most 1,000";
             return Err(Problem::new(Code::BadBody, detail));

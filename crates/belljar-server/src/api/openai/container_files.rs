@@ -11,7 +11,6 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64_URL;
 use belljar_sandbox::EntryKind;
-use multer::Multipart;
 use serde_json::{Value, json};
 use tokio_util::io::ReaderStream;
 
@@ -21,6 +20,7 @@ use super::errors::{invalid, unsupported};
 use super::pages::{self, PageAsked};
 use super::response_object::created_at;
 use crate::api::files::{attachment, awake, in_background, to_save, with_files};
+use crate::api::form::{Form, reason};
 use crate::api::run_create::is_file_name;
 use crate::api::runs::open_artifact;
 use crate::api::session_views::seconds;
@@ -207,10 +207,10 @@ pub(super) async fn create(
         return Err(unsupported("file_id", why));
     };
     let body = tokio::fs::File::from_std(rewound(upload.file()?)?);
-    let mut parts = Multipart::new(ReaderStream::new(body), boundary);
-    let malformed = |error: multer::Error| invalid("file", &format!("the form is wrong: {error}"));
+    let mut form = Form::new(ReaderStream::new(body), boundary);
+    let malformed = |error| invalid("file", &format!("the form is wrong: {}", reason(&error)));
     let mut written = None;
-    while let Some(mut part) = parts.next_field().await.map_err(malformed)? {
+    while let Some(mut part) = form.next().await.map_err(malformed)? {
         if part.name() != Some("file") || written.is_some() {
             return Err(invalid("file", "the form must have one part, named `file`"));
         }
