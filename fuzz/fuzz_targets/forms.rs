@@ -63,7 +63,8 @@ fuzz_target!(|bytes: &[u8]| {
     let total: usize = parts.iter().map(|(_, _, contents)| contents.len()).sum();
     assert!(total <= body.len());
     for (_, _, contents) in parts {
-        let found = contents.is_empty() || body.windows(contents.len()).any(|part| part == contents);
+        let found =
+            contents.is_empty() || body.windows(contents.len()).any(|part| part == contents);
         assert!(found, "contents that were not sent");
     }
 });
