@@ -11,8 +11,8 @@ use std::path::{Component, Path};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, renameat,
-    statat, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2, readlinkat,
+    renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -299,6 +299,19 @@ impl Beneath {
         };
         let stat = stat.map_err(|error| from_errno(path, error))?;
         Ok(FileStatus::new(&stat))
+    }
+
+    /// Where a link leads, in its own words; none for what is no link, or leads to a name that is not UTF-8.
+    pub fn read_link(&self, path: &str) -> Result<Option<String>, BeneathError> {
+        if matches!(path, "" | ".") {
+            return Ok(None);
+        }
+        let (parent, name) = self.open_parent(path)?;
+        match readlinkat(&parent, name, Vec::new()) {
+            Ok(target) => Ok(target.into_string().ok()),
+            Err(Errno::INVAL) => Ok(None),
+            Err(error) => Err(from_errno(path, error)),
+        }
     }
 
     /// Gives a file or a directory another name, replacing a file of that name, and makes the directories it needs.

@@ -206,6 +206,11 @@ impl Session {
         self.with_files(path, |files, path| Ok(files.stat(path)?))
     }
 
+    /// Where a link of the workspace leads, in its own words, which may be any path; none for what is no link.
+    pub fn read_link(&self, path: &str) -> Result<Option<String>, Error> {
+        self.with_files(path, |files, path| Ok(files.read_link(path)?))
+    }
+
     /// Makes a directory of the workspace, and its missing parents. One that exists is no error.
     pub fn make_directory(&self, path: &str) -> Result<(), Error> {
         self.write(path, None, |writing, path| Ok(writing.directory(path)?))

@@ -295,6 +295,45 @@ async fn hostile_files_are_refused() {
     world.ends().await;
 }
 
+/// Clients expect that links are followed. None leads out of the sandbox.
+#[tokio::test]
+async fn links_lead_to_files_of_the_sandbox_only() {
+    let world = world_with(on()).await;
+    let sandbox = sandbox(&world.client("a").await).await;
+    let code = "import os
+os.makedirs('real/below'); open('real/file', 'w').write('old'); open('/tmp/x', 'w').write('temporary')
+for name, target in {'link': '/home/user/real', 'far': '/tmp/x', 'gone': 'nothing', 'loop': 'loop', 'passwd': '/etc/passwd',
+                     'up': '../../etc/passwd', 'proc': '/proc/self/environ', 'root': '/'}.items():
+    os.symlink(target, name)";
+    sandbox.lines(code).await;
+    let file = |method: &str, path: &str| {
+        let request = sandbox.ask(method, &format!("/files?path={path}"));
+        request.header("content-type", "application/octet-stream")
+    };
+    let read = async |path: &str| file("GET", path).with(200).await.text().await.unwrap();
+    assert_eq!(read("link/file").await, "old");
+    assert_eq!(read("far").await, "temporary");
+    file("POST", "link/file").body("new").with(200).await;
+    assert_eq!(read("/home/user/real/file").await, "new");
+    for outside in ["passwd", "up", "proc", "root/etc/passwd", "loop", "loop/x"] {
+        for method in ["GET", "POST"] {
+            let response = file(method, outside).body("x").send().await.unwrap();
+            let status = response.status().as_u16();
+            assert!([400, 403, 404].contains(&status), "{outside}: {status}");
+        }
+    }
+    let stat = "filesystem.Filesystem/Stat";
+    let seen = sandbox.call(stat, json!({"path": "link"}), 200).await;
+    assert_eq!(seen["entry"]["type"], "FILE_TYPE_SYMLINK");
+    assert_eq!(seen["entry"]["symlinkTarget"], "/home/user/real");
+    sandbox.call(stat, json!({"path": "gone"}), 404).await;
+    // What is removed is the link.
+    let remove = "filesystem.Filesystem/Remove";
+    sandbox.call(remove, json!({"path": "link"}), 200).await;
+    assert_eq!(read("real/file").await, "new");
+    world.ends().await;
+}
+
 /// Frames that are none, messages that are others, processes that are not there.
 #[tokio::test]
 async fn hostile_calls_are_refused() {

@@ -141,8 +141,6 @@ async def test_google_adk() -> None:
 # What of Pydantic AI's suite fails, and why.
 DIFFERENT = {
     "test_permission_denied_uses_builtin_error": "files are read from outside, whatever their mode; E2B does so, too",
-    "test_realpath_and_entries_follow_symlinks": "links are never followed from outside",
-    "test_writes_go_through_a_symlink": "links are never followed from outside",
 }
 
 

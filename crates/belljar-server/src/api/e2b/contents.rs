@@ -15,6 +15,7 @@ use tokio_util::io::ReaderStream;
 
 use super::errors::not_supported;
 use super::filesystem::{absolute, status, worded};
+use super::links::resolve;
 use super::rpc::bad;
 use crate::api::files::{attachment, awake, check, in_background, with_files};
 use crate::api::form::{Form, reason};
@@ -72,7 +73,10 @@ pub(super) async fn read(
     }
     let transfer = service.admission.transfer(&caller.tenant)?;
     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-    let file = with_files(&entry, move |session| session.open(&path)).await?;
+    let file = with_files(&entry, move |session| {
+        session.open(&resolve(session, &path))
+    })
+    .await?;
     let size = file.metadata().map(|metadata| metadata.len());
     let size = size.map_err(|error| Problem::io("cannot read a file of a sandbox", error))?;
     let kind = "application/octet-stream";
@@ -159,7 +163,7 @@ async fn put(entry: &SessionEntry, path: String, file: File) -> Result<WrittenFi
     check(&path)?;
     let session = awake(entry).await?;
     let asked = path.clone();
-    let put = in_background(move || Ok(session.put_file(&asked, &file)));
+    let put = in_background(move || Ok(session.put_file(&resolve(&session, &asked), &file)));
     if let Err(problem) = put.await?.map_err(|error| entry.explain(error)) {
         return Err(worded(entry, &path, problem).await);
     }

@@ -7,6 +7,7 @@ use axum::{Extension, Json as JsonResponse};
 use belljar_sandbox::{EntryKind, Error, FileStatus, Session};
 use serde::{Deserialize, Serialize};
 
+use super::links::{resolve, resolve_parent};
 use super::rpc::{Empty, bad};
 use super::sandbox::moment;
 use crate::api::files::{check, with_files};
@@ -65,9 +66,22 @@ pub(super) struct EntryView {
     owner: &'static str,
     group: &'static str,
     modified_time: String,
+    /// Where a link leads, all links followed; to itself if that can't be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    symlink_target: Option<String>,
 }
 
 impl EntryView {
+    /// What is at a path, which may be a link.
+    fn look(session: &Session, path: &str) -> Result<Self, Error> {
+        let own = resolve_parent(session, path);
+        let mut view = Self::new(path, &session.stat(&own)?);
+        if session.read_link(&own)?.is_some() {
+            view.symlink_target = Some(absolute(&resolve(session, path)));
+        }
+        Ok(view)
+    }
+
     pub(super) fn new(path: &str, status: &FileStatus) -> Self {
         let path = absolute(path);
         let (kind, letter) = match status.kind {
@@ -93,6 +107,7 @@ impl EntryView {
             owner: "user",
             group: "user",
             modified_time: moment(status.modified),
+            symlink_target: None,
             path,
         }
     }
@@ -123,7 +138,14 @@ pub(super) async fn stat(
     Json(PathAsked { path }): Json<PathAsked>,
 ) -> Result<JsonResponse<EntryAnswer>, Problem> {
     let status = status(&entry, &path).await?;
-    let entry = EntryView::new(&path, &status);
+    let entry = if ABOVE.contains(&path.as_str()) {
+        EntryView::new(&path, &status)
+    } else {
+        with_files(&entry, move |session| {
+            EntryView::look(session, &relative(&path))
+        })
+        .await?
+    };
     Ok(JsonResponse(EntryAnswer { entry }))
 }
 
@@ -138,16 +160,15 @@ pub(super) async fn list(
         )));
     }
     let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH);
-    let base = absolute(&path).matches('/').count();
     let found = with_files(&entry, move |session| {
+        let path = resolve(session, &relative(&path));
+        let base = absolute(&path).matches('/').count();
         let listing = session.list(&relative(&path))?;
         let near = |path: &String| absolute(path).matches('/').count() <= base + depth;
         let paths = listing.entries.into_iter().map(|entry| entry.path);
-        let views = paths.filter(near).filter_map(|path| {
-            // It may be gone meanwhile.
-            let status = session.stat(&path).ok()?;
-            Some(EntryView::new(&path, &status))
-        });
+        // It may be gone meanwhile.
+        let views = paths.filter(near);
+        let views = views.filter_map(|path| EntryView::look(session, &path).ok());
         Ok((views.collect(), listing.truncated))
     });
     match found.await? {
@@ -189,7 +210,7 @@ pub(super) async fn rename(
 ) -> Result<JsonResponse<EntryAnswer>, Problem> {
     check(&source)?;
     changed(&entry, destination, move |session, path| {
-        session.rename(&source, path)
+        session.rename(&resolve_parent(session, &source), path)
     })
     .await
 }
@@ -199,7 +220,10 @@ pub(super) async fn remove(
     Json(PathAsked { path }): Json<PathAsked>,
 ) -> Result<JsonResponse<Empty>, Problem> {
     check(&path)?;
-    let removed = with_files(&entry, move |session| session.delete_all(&path)).await;
+    let removed = with_files(&entry, move |session| {
+        session.delete_all(&resolve_parent(session, &path))
+    })
+    .await;
     match removed {
         Err(problem) if problem.code != Code::FileNotFound => Err(problem),
         _ => Ok(JsonResponse(Empty {})),
@@ -218,7 +242,7 @@ pub(super) async fn status(entry: &SessionEntry, path: &str) -> Result<FileStatu
         });
     }
     let path = relative(path);
-    with_files(entry, move |session| session.stat(&path)).await
+    with_files(entry, move |session| session.stat(&resolve(session, &path))).await
 }
 
 /// A path that is no regular file, or leads through one, in the words that clients look for.
@@ -260,8 +284,9 @@ async fn changed(
 ) -> Result<JsonResponse<EntryAnswer>, Problem> {
     check(&path)?;
     let done = with_files(entry, move |session| {
-        act(session, &path)?;
-        let status = session.stat(&path)?;
+        let real = resolve_parent(session, &path);
+        act(session, &real)?;
+        let status = session.stat(&real)?;
         Ok(EntryView::new(&path, &status))
     });
     let entry = done.await?;

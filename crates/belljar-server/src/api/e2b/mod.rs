@@ -11,6 +11,7 @@ mod control;
 mod errors;
 mod filesystem;
 mod frames;
+mod links;
 mod process;
 mod process_input;
 mod process_stream;
