@@ -4,9 +4,11 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use belljar_walls::{CgroupLimits, Cgroups, remove_tree};
+
+use crate::support::Stopwatch;
 
 /// How long a control may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +80,7 @@ pub(crate) fn run(python: &Path, code: &str, as_root: bool) -> ControlResult {
     };
     let stdout = reader(Box::new(child.stdout.take().unwrap()));
     let stderr = reader(Box::new(child.stderr.take().unwrap()));
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let mut timed_out = false;
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {

@@ -18,7 +18,7 @@ use crate::oracle::{self, Baseline, Kernel, Latencies};
 use crate::record::Record;
 pub(crate) use crate::record::Severity;
 use crate::support::{
-    bare_environment, eventually, good, printed, processes_below, seconds, timed,
+    Stopwatch, bare_environment, eventually, good, printed, processes_below, seconds, timed,
     without_checkpoints,
 };
 
@@ -256,7 +256,11 @@ impl Case {
     }
 
     /// A session for the attack with options of its own.
-    pub(crate) async fn session_of(&self, options: SessionOptions) -> Session {
+    pub(crate) async fn session_of(&self, mut options: SessionOptions) -> Session {
+        // So much is patience with an attack that is to end by itself. What is less is what the attack is about.
+        if options.limits.wall_time >= seconds(10.0) {
+            options.limits.wall_time *= Stopwatch::slowness();
+        }
         let mut session = self.engine.session_with(options).await.unwrap();
         // Whatever the time that the attack has.
         let ready = session.run(timed("pass", seconds(60.0))).await.unwrap();

@@ -30,10 +30,20 @@ fn mounts() -> BTreeSet<String> {
     assert!(!inits.is_empty());
     for init in inits {
         let text = std::fs::read_to_string(format!("/proc/{init}/mountinfo")).unwrap();
+        let fields = |line| -> Vec<&str> { str::split(line, ' ').collect() };
+        let all: Vec<Vec<&str>> = text.lines().map(fields).collect();
         for line in text.lines() {
-            let (before, after) = line.split_once(" - ").unwrap();
-            let fields: Vec<&str> = before.split(' ').collect();
-            let (place, options) = (fields[4], fields[5]);
+            let (_, after) = line.split_once(" - ").unwrap();
+            let fields = fields(line);
+            let (parent, place, options) = (fields[1], fields[4], fields[5]);
+            // Another mount lies above it: `binfmt_misc` of the host, in the `/proc` below ours.
+            let covers = |other: &Vec<&str>| {
+                let rest = place.strip_prefix(other[4]);
+                other[1] == parent && rest.is_some_and(|rest| rest.starts_with('/'))
+            };
+            if all.iter().any(covers) {
+                continue;
+            }
             let known = ["ro", "rw", "nosuid", "nodev", "noexec"];
             let flags: Vec<&str> = options.split(',').filter(|o| known.contains(o)).collect();
             let flags = flags.join(",");

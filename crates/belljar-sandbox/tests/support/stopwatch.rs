@@ -19,7 +19,13 @@ impl Stopwatch {
 
     pub(crate) fn elapsed(&self) -> Duration {
         let stolen = stolen().saturating_sub(self.stolen);
-        self.begun.elapsed().saturating_sub(stolen)
+        self.begun.elapsed().saturating_sub(stolen) / Self::slowness()
+    }
+
+    /// How many times slower than hardware this machine is: `BELLJAR_TEST_SLOWNESS`, for one that is emulated.
+    pub(crate) fn slowness() -> u32 {
+        let set = std::env::var("BELLJAR_TEST_SLOWNESS").ok();
+        set.map_or(1, |times| times.parse().unwrap())
     }
 }
 
