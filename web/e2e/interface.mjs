@@ -6,6 +6,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { hostileCases } from './hostile-output.mjs';
 import { longRun } from './long-run.mjs';
+import { portCases } from './ports.mjs';
 import { startModel } from './scripted-model.mjs';
 import { startBrowser, startProxy, startService } from './service.mjs';
 import { terminalCases } from './terminal.mjs';
@@ -46,6 +47,8 @@ async function visit({ url = service.url, phone = false, dark = false } = {}) {
     colorScheme: dark ? 'dark' : 'light',
     locale: 'en',
     acceptDownloads: true,
+    // Only a service of ours has TLS here, with a certificate of its own.
+    ignoreHTTPSErrors: url.startsWith('https:'),
   });
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
@@ -486,6 +489,7 @@ const CASES = {
     return page;
   },
   ...terminalCases({ open, shot, accessible, service }),
+  ...portCases({ open, shot, service, model }),
   ...hostileCases({ open, ask, shot, fromTop, outside }),
 };
 

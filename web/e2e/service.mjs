@@ -8,8 +8,14 @@ import { chromium } from 'playwright-core';
 
 const belljar = process.env.BELLJAR ?? 'belljar';
 
-/** `model` is the address of the provider; without one it is the demonstration, which needs no key. */
-export async function startService({ model } = {}) {
+/** The browser finds this name and all below it on this machine. */
+const DOMAIN = 'belljar.test';
+
+/**
+ * `model` is the address of the provider; without one it is the demonstration, which needs no key. With `domain`, the
+ * service has TLS and that name, with ports of sessions below it.
+ */
+export async function startService({ model, domain = false } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'belljar-interface-'));
   writeFileSync(join(directory, 'config.toml'), '[budget]\nsteps = 60\n');
   const env = { ...process.env, BELLJAR_CONFIG: join(directory, 'config.toml') };
@@ -32,8 +38,9 @@ export async function startService({ model } = {}) {
         admin: keyOf('operators', 'runs', 'sessions', 'admin'),
       }
     : {};
+  const names = domain ? certified(directory) : ['--ports-domain', 'localhost'];
   // Whoever opens a demo has its key, so it has no admin API.
-  const kind = model ? ['--model', 'llamacpp/local', '--admin', '127.0.0.1:0'] : ['--demo'];
+  const kind = model ? ['--model', 'llamacpp/local', '--admin', '127.0.0.1:0', ...names] : ['--demo'];
   const child = spawn(
     belljar,
     ['serve', ...data, ...kind, '--listen', '127.0.0.1:0', '--timeout', '120', '--drain', '1'],
@@ -47,7 +54,7 @@ export async function startService({ model } = {}) {
     child.stderr.on('data', (part) => {
       said += part;
       const found = (
-        model ? /listening on (http:\S+)\][^]*admin API at (http:\S+)\]/ : /(?:listening on|open) (http:\S+)\]/
+        model ? /listening on (https?:\S+)\][^]*admin API at (http:\S+)\]/ : /(?:listening on|open) (http:\S+)\]/
       ).exec(said);
       if (found) resolve(found);
     });
@@ -56,7 +63,7 @@ export async function startService({ model } = {}) {
   });
   const [, url, admin] = await addresses;
   return {
-    url: `${url}/`,
+    url: `${domain ? url.replace('127.0.0.1', DOMAIN) : url}/`,
     admin: `${admin}/`,
     keys,
     directory,
@@ -67,6 +74,15 @@ export async function startService({ model } = {}) {
       rmSync(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** Options of a service with TLS. Pages of ports are of its site: the worst case, since browsers send them its cookie. */
+function certified(directory) {
+  const [certificate, key] = ['certificate.pem', 'key.pem'].map((name) => join(directory, name));
+  const names = `subjectAltName=DNS:${DOMAIN},DNS:*.${DOMAIN}`;
+  const request = `req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=${DOMAIN} -addext ${names}`.split(' ');
+  execFileSync('openssl', [...request, '-keyout', key, '-out', certificate], { stdio: 'ignore' });
+  return ['--tls-certificate', certificate, '--tls-key', key, '--host', DOMAIN, '--ports-domain', DOMAIN];
 }
 
 /** The service behind a path, as a proxy has it. */
@@ -91,4 +107,7 @@ export async function startProxy(service, prefix) {
 }
 
 export const startBrowser = () =>
-  chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+  chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', `--host-resolver-rules=MAP ${DOMAIN} 127.0.0.1, MAP *.${DOMAIN} 127.0.0.1`],
+  });

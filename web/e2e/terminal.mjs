@@ -148,6 +148,45 @@ export function terminalCases({ open, shot, accessible, service }) {
       await shot(page, 'terminal-phone');
       return page;
     },
+    async 'terminal: vi writes a file, and follows the size of the page'() {
+      const page = await start();
+      /** What vi answers on its last row, beside what the page has. */
+      const setting = async (name) => {
+        await type(page, `:set ${name}?`);
+        const row = await page.waitForFunction(
+          (name) =>
+            new RegExp(`^\\s*${name}=(\\d+)`).exec(
+              [...document.querySelectorAll('.xterm-rows > div')].at(-1).textContent,
+            ),
+          name,
+        );
+        return Number((await row.jsonValue())[1]);
+      };
+      const rows = async () => (await lines(page)).length;
+      await type(page, 'vi note.txt');
+      await shows(page, /~.*~.*note\.txt.*\[New/s);
+      await page.keyboard.type('ifrom vi');
+      await page.keyboard.press('Escape');
+      const before = [await setting('lines'), await setting('columns')];
+      assert.equal(before[0], await rows());
+      await page.setViewportSize({ width: 1000, height: 600 });
+      await page.waitForFunction((before) => document.querySelectorAll('.xterm-rows > div').length < before, before[0]);
+      // Its own rows are drawn anew, down to the last but one.
+      await page.waitForFunction(() => {
+        const shown = [...document.querySelectorAll('.xterm-rows > div')].map((row) => row.textContent.trim());
+        return shown[0] === 'from vi' && shown.slice(1, -1).every((row) => row === '~');
+      });
+      const after = [await setting('lines'), await setting('columns')];
+      assert.equal(after[0], await rows());
+      assert.ok(after[1] < before[1], `${before} and then ${after}`);
+      await shot(page, 'terminal-vi');
+      await type(page, ':wq');
+      await prompt(page);
+      assert.doesNotMatch(await screen(page).textContent(), /~/, 'the screen before vi is back');
+      await type(page, 'cat note.txt; echo of $(tput cols) columns');
+      await shows(page, new RegExp(`from vi.*of ${after[1]} columns`, 's'));
+      return page;
+    },
     async 'terminal: reload and a lost connection'() {
       const proxy = await startProxy(service.url, '/some/prefix/');
       const page = await start({ url: proxy.url });

@@ -55,10 +55,14 @@ async function approval() {
   await page.locator('.approval').scrollIntoViewIfNeeded();
   await picture(page, 'approval');
 }
-async function session() {
+async function newSession() {
   const page = await open('light');
   await page.getByRole('link', { name: 'Sessions' }).click();
   await page.getByRole('button', { name: 'New session' }).click();
+  return page;
+}
+async function session() {
+  const page = await newSession();
   for (const code of [
     'import pandas as pd\nrivers = pd.DataFrame({"river": ["Nile", "Amazon", "Yangtze"], "km": [6650, 6400, 6300]})\nrivers',
     'longest = rivers["km"].max()\nlongest / rivers["km"].mean()',
@@ -75,11 +79,28 @@ async function session() {
   await page.evaluate(() => scrollTo(0, 0));
   await picture(page, 'session');
 }
+async function terminal() {
+  const page = await newSession();
+  await page.getByRole('tab', { name: 'Terminal' }).click();
+  const screen = page.locator('.xterm-rows');
+  for (const [line, shown] of [
+    ["printf 'Amazon 6400\\nNile 6650\\nYangtze 6300\\n' > rivers.txt", /rivers\.txt.*[$#]/s],
+    ['sort -k2 -n rivers.txt', /Yangtze.*Amazon.*Nile/s],
+    ['python -c "print(sum(int(line.split()[1]) for line in open(\'rivers.txt\')))"', /19350/],
+  ]) {
+    await screen.filter({ hasText: /[$#]/ }).waitFor();
+    await page.keyboard.type(line);
+    await page.keyboard.press('Enter');
+    await screen.filter({ hasText: shown }).waitFor();
+  }
+  await picture(page, 'terminal');
+}
 
+/** All, or those whose names are given. */
+const pictures = { runs, approval, session, terminal };
+const wanted = process.argv.slice(2);
 try {
-  await runs();
-  await approval();
-  await session();
+  for (const [name, make] of Object.entries(pictures)) if (wanted.length === 0 || wanted.includes(name)) await make();
 } finally {
   await browser.close();
   await service.stop();

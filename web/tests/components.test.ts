@@ -5,6 +5,7 @@ import ApprovalCard from '../src/components/ApprovalCard.svelte';
 import Frame from '../src/components/Frame.svelte';
 import Names from '../src/components/Names.svelte';
 import OutcomeView from '../src/components/OutcomeView.svelte';
+import QuestionForm from '../src/components/QuestionForm.svelte';
 import TableView from '../src/components/TableView.svelte';
 import UseLine from '../src/components/UseLine.svelte';
 import { readTable } from '../src/text/table';
@@ -136,6 +137,53 @@ describe('L5: an approval', () => {
       hash: 'abc',
       decision: { kind: 'edit', code: 'y\u00a0' },
     });
+  });
+});
+
+describe('a question of a cell', () => {
+  const question = { number: 1, prompt: 'Name: ', password: false };
+  /** The form, what was answered, and what lets an answer arrive. */
+  function ask(more: Partial<typeof question> = {}) {
+    const answers: (string | null)[] = [];
+    const arrivals: (() => void)[] = [];
+    const onAnswer = (text: string | null) => {
+      answers.push(text);
+      return new Promise<void>((resolve) => arrivals.push(resolve));
+    };
+    const { container } = render(QuestionForm, { question: { ...question, ...more }, onAnswer });
+    const field = container.querySelector('input');
+    if (!field) throw new Error('no field');
+    const buttons = [...container.querySelectorAll('button')];
+    return { container, field, buttons, answers, arrive: () => arrivals.shift()?.() };
+  }
+
+  test('is answered once, by a line or by the end of input', async () => {
+    const { field, buttons, answers, arrive } = ask();
+    expect(document.activeElement).toBe(field);
+    field.value = ' Zoë ';
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    buttons[0]?.click();
+    expect(answers).toEqual([' Zoë ']);
+    // Until it has arrived, there is no second one.
+    await vi.waitFor(() => expect(buttons.map((one) => one.disabled)).toEqual([true, true]));
+    buttons[0]?.click();
+    buttons[1]?.click();
+    arrive();
+    await vi.waitFor(() => expect(buttons.map((one) => one.disabled)).toEqual([false, false]));
+    buttons[1]?.click();
+    expect(answers).toEqual([' Zoë ', null]);
+  });
+
+  test('hides a password, and shows a hostile prompt as text', () => {
+    const hostile = ask({ password: true, prompt: '\u001b[2J<b>Key</b>\n\u202e'.padEnd(5000, 'x') });
+    expect(hostile.field.type).toBe('password');
+    expect(hostile.field.autocomplete).toBe('off');
+    const label = hostile.container.querySelector('label')?.textContent?.trim() ?? '';
+    expect(label).toMatch(/^<b>Key<\/b> \\u\{202e\}x+…$/);
+    expect(label.length).toBe(1000);
+    expect(hostile.container.querySelector('b')).toBeNull();
+    const empty = ask({ prompt: '' }).container;
+    expect(within(empty).getByLabelText('The code waits for a line.')).toBeTruthy();
   });
 });
 

@@ -82,7 +82,7 @@ pub use session::commands::{
 pub use session::files::Listing;
 pub use session::namespace_list::{MAX_NAMESPACES, Namespace};
 pub use session::namespaces::SessionNamespace;
-pub use session::network::{AllowList, AllowListError, Network, Proxy};
+pub use session::network::{AllowList, AllowListError, Network, Proxy, SentBytes};
 pub use session::packages::{PackageError, PackageStore, Packages, Requirement, requires};
 pub use session::port_error::PortError;
 pub use session::ports::PortStream;

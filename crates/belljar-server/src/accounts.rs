@@ -79,11 +79,10 @@ impl Accounts {
         }
     }
 
-    /// What a cell has used.
+    /// CPU time and output of a cell.
     pub(crate) fn add_cell(&mut self, tenant: &TenantName, outcome: &Outcome) {
-        let egress = outcome.network.map_or(0, |traffic| traffic.bytes_sent);
         let output = outcome.stdout.bytes.saturating_add(outcome.stderr.bytes);
-        self.add_work(tenant, outcome.durations.cpu_us, output, egress);
+        self.add_work(tenant, outcome.durations.cpu_us, output, 0);
     }
 
     /// CPU time in microseconds, output and sent traffic in bytes.

@@ -456,15 +456,30 @@ impl Admission {
         self.used().accounts.add(tenant, used);
     }
 
-    /// Counts what a cell has used.
+    /// Counts CPU time and output of a cell.
     pub(crate) fn spend_cell(&self, tenant: &TenantName, outcome: &Outcome) {
         self.used().accounts.add_cell(tenant, outcome);
     }
 
-    /// Counts what a command has used since it was last counted.
-    pub(crate) fn spend_command(&self, tenant: &TenantName, cpu: Duration, output: u64) {
+    /// The same, and what its session has sent since its last cell. Only for a session whose commands are not charged for
+    /// that.
+    pub(crate) fn spend_cell_and_egress(&self, tenant: &TenantName, outcome: &Outcome) {
+        let egress = outcome.network.map_or(0, |traffic| traffic.bytes_sent);
+        let mut used = self.used();
+        used.accounts.add_cell(tenant, outcome);
+        used.accounts.add(tenant, &[(Quota::EgressBytes, egress)]);
+    }
+
+    /// Counts what a command has used, and its session has sent, since it was last counted.
+    pub(crate) fn spend_command(
+        &self,
+        tenant: &TenantName,
+        cpu: Duration,
+        output: u64,
+        egress: u64,
+    ) {
         let cpu = u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX);
-        self.used().accounts.add_work(tenant, cpu, output, 0);
+        self.used().accounts.add_work(tenant, cpu, output, egress);
     }
 
     /// Refuses what would use more of what is used up for today.

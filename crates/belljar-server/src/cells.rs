@@ -95,6 +95,8 @@ async fn pump(
         belljar.outcome.cpu_us = Empty,
         belljar.outcome.duration_us = Empty,
     );
+    let sent = entry.session().ok();
+    let sent = sent.and_then(|session| session.sent_bytes());
     let end = loop {
         match run.next().await {
             Some(Ok(Event::Outcome(outcome))) => break Ok(outcome),
@@ -132,9 +134,9 @@ async fn pump(
     };
     drop(span);
     let events = record.last_event() + 1;
-    service
-        .admission
-        .spend(&entry.tenant, &[(Quota::Events, events)]);
+    let egress = sent.map_or(0, |sent| sent.take());
+    let used = [(Quota::Events, events), (Quota::EgressBytes, egress)];
+    service.admission.spend(&entry.tenant, &used);
     // Who hears of the end finds the permit free.
     entry.cell_ended();
     drop(permit);

@@ -269,7 +269,7 @@ impl Permits for TenantPermits {
     fn cell_told(&self, event: &Event) {
         self.admission.spend(&self.tenant, &[(Quota::Events, 1)]);
         if let Event::Outcome(outcome) = event {
-            self.admission.spend_cell(&self.tenant, outcome);
+            self.admission.spend_cell_and_egress(&self.tenant, outcome);
         }
     }
 

@@ -21,9 +21,10 @@ pub(crate) type Row = (&'static str, [Entry; 8]);
 const ENDS: Entry = No("the session ends with the command");
 const CODE: Entry = No("run a cell that assigns them");
 const ONE_NAMESPACE: Entry = No("all cells are of one program");
+const NO_NAMES: Entry = No("its sessions have no host names, unlike those of a service");
 
 /// All options.
-pub(crate) const OPTIONS: [Row; 16] = [
+pub(crate) const OPTIONS: [Row; 17] = [
     (
         "packages",
         [
@@ -217,6 +218,19 @@ pub(crate) const OPTIONS: [Row; 16] = [
             Set("`run(namespace=)`, `create_namespace()`"),
             No("a model creates another session"),
             Set("`Cell::namespace`, `Session::create_namespace`"),
+        ],
+    ),
+    (
+        "ports",
+        [
+            ENDS,
+            NO_NAMES,
+            NO_NAMES,
+            NO_NAMES,
+            Set("`POST …/ports/PORT`, with `serve --ports-domain`"),
+            Set("`port()`, `fetch()`"),
+            No("sessions are not in the list, and have no host names"),
+            Set("`Session::connect`"),
         ],
     ),
     (

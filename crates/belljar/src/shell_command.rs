@@ -102,6 +102,7 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    quit: Signal,
 }
 
 impl Signals {
@@ -111,6 +112,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
         })
     }
 }
@@ -165,6 +167,8 @@ async fn follow(process: &Arc<CommandProcess>, mut signals: Signals) -> anyhow::
             }
             _ = signals.terminate.recv() => return Ok(ended_by(SignalKind::terminate())),
             _ = signals.hang_up.recv() => return Ok(ended_by(SignalKind::hangup())),
+            // Only from elsewhere: at a terminal, Ctrl-\ is a key like others.
+            _ = signals.quit.recv() => return Ok(ended_by(SignalKind::quit())),
         }
     }
 }
@@ -233,5 +237,47 @@ fn reset_screen() {
 impl Drop for RawTerminal {
     fn drop(&mut self) {
         let _ = disable_raw_mode();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+
+    use super::*;
+
+    /// Panics at a terminal, without unwinding what would restore it.
+    #[test]
+    #[ignore = "the test below starts it, at a terminal"]
+    fn panics_at_a_terminal() {
+        std::mem::forget(RawTerminal::new().unwrap());
+        let is_raw = !tcgetattr(io::stdin())
+            .unwrap()
+            .local_modes
+            .contains(LocalModes::ECHO);
+        panic!("is raw: {is_raw}");
+    }
+
+    #[test]
+    fn a_panic_restores_the_terminal() {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let modes = || format!("{:?}", tcgetattr(&terminal).unwrap());
+        let before = modes();
+        let peer = ioctl_tiocgptpeer(&terminal, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "shell_command::tests::panics_at_a_terminal"])
+            .args(["--ignored", "--nocapture"])
+            .stdin(peer)
+            .output()
+            .unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(printed.contains("is raw: true"), "{printed}");
+        assert_eq!(modes(), before);
     }
 }

@@ -143,6 +143,16 @@ def variables(client: Belljar) -> None:
     assert refused.value.code == "variable_refused"
 
 
+def ports(client: Belljar) -> None:
+    with client.session() as session:
+        session.files.put(b"<h1>Hello</h1>", "index.html")
+        session.commands.start("python -m http.server 8000")
+        while (answer := session.fetch(8000)).status_code == 502:
+            time.sleep(0.1)
+        assert answer.text == "<h1>Hello</h1>"
+        assert session.port(8000).host.startswith(f"8000-{session.id}.localhost")
+
+
 CHECKS: dict[str, Callable[[Belljar], None]] = {
     "packages": packages,
     "network": network,
@@ -158,6 +168,7 @@ CHECKS: dict[str, Callable[[Belljar], None]] = {
     "variables": variables,
     "secrets": variables,
     "namespaces": namespaces,
+    "ports": ports,
     "name, metadata, time to live": label,
 }
 

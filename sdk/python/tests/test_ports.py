@@ -30,6 +30,10 @@ def test_a_port_is_reached(session: Session, service: Service) -> None:
     session.run(SERVER).raise_for_status()
     answer = session.fetch(8000, "/a?b=1", method="POST", content="text", headers={"X-Own": "1"})
     assert (answer.status_code, answer.text) == (418, "/a?b=1 text 1")
+    # No path leads elsewhere, with the token. Python's server makes one slash of two.
+    assert session.fetch(8000, "//other.example/x", method="POST", content="").text == "/other.example/x  None"
+    with pytest.raises(ValueError):
+        session.fetch(8000, "http://other.example/")
     port = session.port(8000)
     host, _, service_port = port.host.rpartition(":")
     assert host == f"8000-{session.id}.localhost" and service.url.endswith(f":{service_port}")

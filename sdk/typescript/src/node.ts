@@ -1,12 +1,16 @@
-// Files of this machine, for Node.js and Deno.
+// Files of this machine, and requests with a `Host` of their own, for Node.js and Deno.
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import * as http from 'node:http';
+import * as https from 'node:https';
+import { isIP } from 'node:net';
 import { basename, dirname, join, resolve, sep } from 'node:path';
+import { Readable } from 'node:stream';
 import { BelljarError } from './errors.js';
 import type { Run } from './run.js';
 import type { Session } from './session.js';
 import { pack, unpack, type Entry } from './tar.js';
-import type { RequestOptions } from './transport.js';
+import { TIMES, type RequestOptions } from './transport.js';
 
 /** Uploads a local file [default: under its own name]. */
 export async function putFile(
@@ -62,6 +66,65 @@ export async function saveArtifacts(run: Run, directory: string, options: Reques
     saved.push(path);
   }
   return saved;
+}
+
+/** A request to a program in a session. */
+export interface PortRequest extends RequestOptions {
+  /** [default: `GET`] */
+  method?: string;
+  headers?: Record<string, string>;
+  body?: string | Uint8Array;
+}
+
+/**
+ * Sends a request to a program that listens on a port of the session, and returns its response, whatever its status is.
+ * Needs no DNS: the request goes to the address of the service. Redirects are not followed. The response is untrusted.
+ */
+export async function fetchPort(
+  session: Session,
+  port: number,
+  path = '/',
+  options: PortRequest = {},
+): Promise<Response> {
+  if (!path.startsWith('/')) throw new TypeError(`the path of a request starts with '/', unlike '${path}'`);
+  const { method = 'GET', headers, body, signal } = options;
+  const view = await session.port(port, { signal });
+  const service = new URL(session.address);
+  const { request } = service.protocol === 'https:' ? https : http;
+  return await new Promise((resolve, reject) => {
+    const sent = request(service, {
+      // As it is: `//name` is a path here, too, and no host that would get the token.
+      path,
+      method,
+      headers: { ...headers, Host: view.host, 'X-Belljar-Port-Token': view.token },
+      // The certificate is that of the service, as for all requests.
+      servername: isIP(service.hostname.replace(/[[\]]/g, '')) ? '' : service.hostname,
+      timeout: TIMES.silence + 5000,
+      signal,
+    } as https.RequestOptions);
+    sent.on('timeout', () => sent.destroy(new Error('the program sent nothing for too long')));
+    sent.on('error', reject);
+    sent.on('response', (message) => {
+      try {
+        resolve(responseOf(message));
+      } catch (error) {
+        message.destroy();
+        reject(error);
+      }
+    });
+    sent.end(body);
+  });
+}
+
+function responseOf(message: http.IncomingMessage): Response {
+  const { statusCode: status = 0, statusMessage: statusText = '', rawHeaders: raw } = message;
+  const headers = new Headers();
+  for (let at = 0; at + 1 < raw.length; at += 2) headers.append(raw[at] ?? '', raw[at + 1] ?? '');
+  // These have no body, also where a program sends one.
+  const isEmpty = [204, 205, 304].includes(status);
+  if (isEmpty) message.resume();
+  const body = isEmpty ? null : (Readable.toWeb(message) as ReadableStream<Uint8Array>);
+  return new Response(body, { status, statusText, headers });
 }
 
 /** @internal Writes the entries of an archive into a directory. */

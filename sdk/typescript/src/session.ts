@@ -63,6 +63,8 @@ export class Session implements AsyncDisposable {
   readonly #home: Home;
   readonly #transport: Transport;
   readonly #path: string;
+  /** @internal The address of the service. */
+  readonly address: string;
 
   /** @internal */
   constructor(home: Home, view: models.SessionView) {
@@ -70,6 +72,7 @@ export class Session implements AsyncDisposable {
     this.limits = view.limits;
     this.#home = home;
     this.#transport = home.transport;
+    this.address = home.transport.url;
     this.#path = `/v1/sessions/${part(view.id)}`;
     this.files = new Files(this.#transport, this.#path);
     this.commands = new Commands(this.#transport, this.#path);
@@ -120,6 +123,14 @@ export class Session implements AsyncDisposable {
     const { then = 'end', signal } = options;
     const body: models.MoveLease = { seconds, then };
     return this.#transport.ask('SessionView', this.#post('lease', 'MoveLease', body, signal));
+  }
+
+  /**
+   * How to reach a program that listens on a port of the session, where the service offers ports: host name, URL, token,
+   * and a link for a browser.
+   */
+  port(port: number, options: RequestOptions = {}): Promise<models.PortView> {
+    return this.#transport.ask('PortView', change('POST', `${this.#path}/ports/${port}`, options));
   }
 
   /**

@@ -5,6 +5,7 @@ import './sessions.mjs';
 import './options.mjs';
 import './files.mjs';
 import './commands.mjs';
+import './ports.mjs';
 import './runs.mjs';
 import './failures.mjs';
 import './parts.mjs';

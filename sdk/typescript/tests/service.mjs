@@ -69,7 +69,7 @@ export async function startService() {
     program,
     ['serve', '--env', 'default', '--listen', '127.0.0.1:0', '--data', data, '--drain', '1']
       .concat(['--tenant-sessions', '24', '--model', 'llamacpp/scripted', '--packages', 'humanize'])
-      .concat(['--allow', 'allowed.example', '--mount', '/usr:system']),
+      .concat(['--allow', 'allowed.example', '--mount', '/usr:system', '--ports-domain', 'localhost']),
     { env: { ...process.env, BELLJAR_BASE_URL: `http://127.0.0.1:${port}/v1` }, stdio: ['ignore', 'pipe', 'pipe'] },
   );
   let key = '';

@@ -45,6 +45,7 @@ use crate::session::cell::{Cell, CellDriver, OnFailure, WhenBusy};
 use crate::session::guest::{DEATH_TIME, Guest};
 use crate::session::handle::{AwakeSession, SessionHandle, Wires};
 use crate::session::namespace_list::MAIN;
+use crate::session::network::{Proxy, SentBytes};
 use crate::session::packages::{Requirement, requires};
 use crate::session::tools::Toolset;
 use crate::state::checkpoints::checkpoint_before;
@@ -115,6 +116,13 @@ impl Session {
     pub fn in_use(&self) -> Option<SessionUse> {
         let AwakeSession { handle, .. } = self.now()?;
         handle.meter.in_use()
+    }
+
+    /// The counter of what the session sends to the network. `None` while it is hibernated, after its end, and without
+    /// an allow-list. A session that wakes has a new one.
+    pub fn sent_bytes(&self) -> Option<SentBytes> {
+        let AwakeSession { handle, .. } = self.now()?;
+        handle.proxy().map(Proxy::sent_bytes)
     }
 
     /// Runs a cell. Returns a stream of events that ends with the outcome, and is also a future of

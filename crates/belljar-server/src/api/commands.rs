@@ -455,3 +455,42 @@ fn number(text: &str) -> Result<i32, Problem> {
     text.parse()
         .map_err(|_| Problem::new(Code::CommandNotFound, "a process id is a number"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeout(asked: serde_json::Value) -> Option<Duration> {
+        let asked: RunCommand = serde_json::from_value(asked).unwrap();
+        asked.to_command().unwrap().timeout
+    }
+
+    #[test]
+    fn a_command_has_the_time_limit_of_the_page() {
+        let minutes = FOREGROUND_TIMEOUT.as_secs() / 60;
+        let page = include_str!("../../../../docs/commands.md");
+        let limit = format!(
+            "The default is {minutes} minutes in the foreground, and none in the background"
+        );
+        assert!(page.contains(&limit), "docs/commands.md lacks: {limit}");
+        let schema = include_str!("../../../../docs/openapi.json");
+        let limit =
+            format!("[default: {minutes} minutes in the foreground, none in the background]");
+        assert!(schema.contains(&limit), "docs/openapi.json lacks: {limit}");
+
+        let line = || serde_json::json!({"command": "true"});
+        assert_eq!(timeout(line()), Some(FOREGROUND_TIMEOUT));
+        let with = |name: &str, value: serde_json::Value| {
+            let mut asked = line();
+            asked[name] = value;
+            timeout(asked)
+        };
+        assert_eq!(with("background", true.into()), None);
+        assert_eq!(
+            with("terminal", serde_json::json!({"rows": 24, "columns": 80})),
+            None
+        );
+        let own = with("timeout_ms", 5.into());
+        assert_eq!(own, Some(Duration::from_millis(5)));
+    }
+}

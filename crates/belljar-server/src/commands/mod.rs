@@ -7,7 +7,9 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_sandbox::{Capability, Command, CommandEnd, CommandProcess, Error, Unsupported};
+use belljar_sandbox::{
+    Capability, Command, CommandEnd, CommandProcess, Error, SentBytes, Unsupported,
+};
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
@@ -68,6 +70,7 @@ pub(crate) async fn start(
         }
         Err(error) => return Err(entry.explain(error)),
     };
+    let sent = session.sent_bytes();
     // What runs does not keep the session from being deleted.
     drop(session);
     tracing::info!(pid = process.pid(), "command started");
@@ -77,6 +80,7 @@ pub(crate) async fn start(
         Arc::clone(entry),
         presence,
         permit,
+        sent,
         Arc::clone(service),
     );
     let followed = tokio::spawn(follow.in_current_span());
@@ -162,6 +166,7 @@ async fn follow(
     entry: Arc<SessionEntry>,
     presence: Presence,
     permit: (Permit, Option<Charge>),
+    sent: Option<SentBytes>,
     service: Arc<Service>,
 ) {
     let foreground = (presence == Presence::Foreground).then(|| entry.commands.foreground());
@@ -174,17 +179,14 @@ async fn follow(
             None => Duration::ZERO,
         };
         let new = output - charged_output;
-        service.admission.spend_command(&entry.tenant, cpu, new);
+        let egress = sent.as_ref().map_or(0, SentBytes::take);
+        let admission = &service.admission;
+        admission.spend_command(&entry.tenant, cpu, new, egress);
         charged_output = output;
         match end {
             Ok(end) => break end,
             // It has no time limit that would end it soon, unlike a cell.
-            Err(_)
-                if service
-                    .admission
-                    .check(&entry.tenant, &Quota::OF_CELLS)
-                    .is_err() =>
-            {
+            Err(_) if admission.check(&entry.tenant, &Quota::OF_CELLS).is_err() => {
                 tracing::info!(pid = process.pid(), "command killed: quota exceeded");
                 let _ = process.kill();
             }

@@ -259,7 +259,9 @@ pub(crate) fn count(
 ) {
     let event = match progress {
         Progress::Event(event, _) => event,
-        Progress::Cell(Event::Outcome(outcome)) => return admission.spend_cell(tenant, outcome),
+        Progress::Cell(Event::Outcome(outcome)) => {
+            return admission.spend_cell_and_egress(tenant, outcome);
+        }
         _ => return,
     };
     let (mut tokens, mut money) = (0, 0);

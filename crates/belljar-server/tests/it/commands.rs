@@ -15,13 +15,13 @@ use crate::support::{Ask as _, Client, Events, Told, World, options, soon, taken
 use crate::support::{world, world_in, world_with};
 
 impl Client {
-    async fn command(&self, session: &str, body: Value) -> Value {
+    pub(crate) async fn command(&self, session: &str, body: Value) -> Value {
         let request = self.post(&format!("{session}/commands"), body);
         request.json_with(200).await
     }
 
     /// Starts a command in the background; its path.
-    async fn background(&self, session: &str, mut body: Value) -> String {
+    pub(crate) async fn background(&self, session: &str, mut body: Value) -> String {
         body["background"] = true.into();
         let request = self.post(&format!("{session}/commands"), body);
         let response = request.with(201).await;
@@ -38,7 +38,7 @@ impl Client {
     }
 
     /// Waits until a command has ended; its view.
-    async fn ended(&self, command: &str) -> Value {
+    pub(crate) async fn ended(&self, command: &str) -> Value {
         Events::from_request(self.get(&format!("{command}/events")))
             .await
             .rest()

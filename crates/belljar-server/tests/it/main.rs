@@ -11,6 +11,7 @@ mod admission;
 mod cells;
 mod checkpoints;
 mod clock;
+mod command_quotas;
 mod commands;
 mod deletion;
 mod documents;
@@ -23,6 +24,9 @@ mod files;
 mod handover;
 mod http;
 mod idempotency;
+#[allow(dead_code, reason = "another test uses more of it")]
+#[path = "../../../belljar-sandbox/tests/network/world.rs"]
+mod internet;
 mod jupyter;
 mod jupyter_client;
 mod leases;

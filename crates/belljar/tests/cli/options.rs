@@ -1,7 +1,8 @@
 //! Each entry of docs/options.md, for real: what an option promises holds on every way in that has it.
 //! The column of the SDK is in `sdk/python/tests/test_options.py`.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use belljar_sandbox::{
@@ -11,6 +12,7 @@ use belljar_sandbox::{
 use belljar_test_model::{Scripted, ScriptedModel};
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::mcp::Client;
 use crate::options_table::{Entry, OPTIONS, WAYS};
@@ -35,6 +37,17 @@ const LIMITS: [&str; 8] = [
 const TOKEN: &str = "tok-0123456789";
 
 const LIMITED: &str = "limited\n";
+
+/// A program that answers one request.
+const LISTEN: &str = "\
+import socket, threading
+listener = socket.create_server(('127.0.0.1', 8000))
+def answer():
+    connection, _ = listener.accept()
+    connection.recv(65536)
+    connection.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 8\\r\\n\\r\\nlimited\\n')
+    connection.close()
+threading.Thread(target=answer, daemon=True).start()";
 
 /// Code that prints `limited` where the option holds.
 fn probe(option: &str) -> &'static str {
@@ -332,6 +345,7 @@ fn options_over_http() {
         .args(["--listen", "127.0.0.1:0", "--data", "service"])
         .args(["--packages", "gamma-three,alpha-one"])
         .args(["--allow", "allowed.example"])
+        .args(["--ports-domain", "localhost"])
         .args(flags("host directories"));
     let (mut child, _stderr, address) = start(command);
     let mut key = String::new();
@@ -412,6 +426,22 @@ fn options_over_http() {
             let cell = json!({"code": "print('x' in globals())", "namespace": "other"});
             let (_, outcome) = http.ask("POST", &format!("{session}/cells"), &cell);
             assert_eq!(outcome["stdout"]["text"], "False\n");
+        }
+        "ports" => {
+            let session = http.session(&json!({}));
+            http.prints(&session, LISTEN);
+            let (status, port) = http.ask("POST", &format!("{session}/ports/8000"), &json!({}));
+            assert_eq!(status, 200, "{port}");
+            let mut stream = TcpStream::connect(&address).unwrap();
+            let request = format!(
+                "GET / HTTP/1.1\r\nHost: {}\r\nX-Belljar-Port-Token: {}\r\nConnection: close\r\n\r\n",
+                port["host"].as_str().unwrap(),
+                port["token"].as_str().unwrap()
+            );
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with(LIMITED), "{answer}");
         }
         "name, metadata, time to live" => labels_over_http(&http),
         option => {
@@ -675,6 +705,14 @@ async fn options_of_the_library() {
                     ..Cell::from("print('main_alone' in globals())")
                 };
                 assert_eq!(printed(&session, cell).await, "False\n");
+            }
+            "ports" => {
+                printed(&session, LISTEN).await;
+                let mut stream = session.connect(8000).await.unwrap();
+                stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                assert!(answer.ends_with(LIMITED), "{answer}");
             }
             "seed values" => {
                 let values: Map<String, Value> =

@@ -84,7 +84,7 @@ fn a_shell_at_a_terminal_is_one() {
 
 #[test]
 fn the_terminal_is_restored_after_a_signal() {
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut typist = typist(&[]);
         typist.sees(PROMPT, 1);
         // A full-screen program that can't clean up after itself.

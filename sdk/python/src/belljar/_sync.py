@@ -277,7 +277,10 @@ class Session:
         """Sends a request to a program that listens on a port of the session, and returns its response, whatever its
         status is. Needs no DNS: the request goes to the address of the service. The response is untrusted."""
         view = self.port(port)
-        url = httpx.URL(self._client._access.url).join(path)
+        if not path.startswith("/"):
+            raise ValueError(f"the path of a request starts with '/', unlike {path!r}")
+        # As it is: `//name` is a path here, too, and no host that would get the token.
+        url = httpx.URL(self._client._access.url).copy_with(raw_path=path.encode())
         passed = {**(headers or {}), "Host": view.host, "X-Belljar-Port-Token": view.token}
         return self._client._http.request(method, url, headers=passed, content=content, timeout=_core.SILENCE + 5)
 

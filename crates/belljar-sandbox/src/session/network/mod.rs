@@ -34,6 +34,7 @@ use belljar_protocol::{Denial, DeniedReason};
 
 pub use policy::{AllowList, AllowListError};
 pub use proxy::Proxy;
+pub use relay::SentBytes;
 
 /// What a session may reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

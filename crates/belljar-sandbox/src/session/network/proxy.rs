@@ -17,7 +17,7 @@ use super::address::is_refused;
 use super::hello::Hello;
 use super::name::{HostName, Target};
 use super::policy::AllowList;
-use super::relay::{Counters, Upload, relay};
+use super::relay::{Counters, SentBytes, Upload, relay};
 use super::request::{Fault, HEAD_BYTES, Request};
 use super::{Denial, DeniedReason};
 
@@ -75,7 +75,7 @@ struct ProxyState {
     reports: mpsc::Sender<Denial>,
     lookups: Arc<Semaphore>,
     connections: AtomicU64,
-    bytes: Counters,
+    bytes: Arc<Counters>,
     denials: AtomicU64,
     denials_unreported: AtomicU64,
 }
@@ -97,7 +97,7 @@ impl Proxy {
             reports,
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
             connections: AtomicU64::default(),
-            bytes: Counters::default(),
+            bytes: Arc::default(),
             denials: AtomicU64::default(),
             denials_unreported: AtomicU64::default(),
         });
@@ -115,6 +115,11 @@ impl Proxy {
             denials: read(&self.state.denials),
             denials_unreported: read(&self.state.denials_unreported),
         }
+    }
+
+    /// The counter of what the session sends.
+    pub fn sent_bytes(&self) -> SentBytes {
+        SentBytes(Arc::clone(&self.state.bytes))
     }
 }
 

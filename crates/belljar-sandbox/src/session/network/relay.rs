@@ -2,8 +2,8 @@
 
 use std::future::pending;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
@@ -19,6 +19,23 @@ const BUFFER_BYTES: usize = 16 << 10;
 pub(super) struct Counters {
     pub(super) sent: AtomicU64,
     pub(super) received: AtomicU64,
+    /// How many of the sent bytes were taken.
+    taken: AtomicU64,
+}
+
+/// Counts what a session and its forks send to the network, for whoever charges it: each byte is taken once. Also counts
+/// after the session has ended.
+#[derive(Clone, Debug)]
+pub struct SentBytes(pub(super) Arc<Counters>);
+
+impl SentBytes {
+    /// The number of bytes that nobody has taken before.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        let sent = self.0.sent.load(Ordering::Relaxed);
+        let before = self.0.taken.fetch_max(sent, Ordering::Relaxed);
+        sent.saturating_sub(before)
+    }
 }
 
 /// What goes from the session to the server.
