@@ -63,7 +63,7 @@ mod variables;
 
 pub use backend::host_memory::HostMemory;
 pub use belljar_protocol as protocol;
-pub use belljar_walls::{BeneathError, Entry, EntryKind, FileStatus, SessionUse};
+pub use belljar_walls::{BeneathError, Entry, EntryKind, FileStatus, SessionUse, SetupError};
 pub use capabilities::{Capabilities, Capability, Unsupported};
 pub use disk::{DiskAllowance, DiskFull, DiskSpace};
 pub use engine::{Engine, EngineBuilder};

@@ -13,7 +13,7 @@ use belljar_protocol::Walls;
 use belljar_walls::{
     Beneath, Cgroups, Channel, CommandServerRequest, DirectoryMount, FileWriter, ForkSlotRequest,
     InitRequest, Keeper, KeeperPlan, Process, Report, Request, RootSpec, SessionCgroup, SessionIds,
-    WallsSpec, open_directory, remove_tree, session_ids,
+    SetupError, WallsSpec, open_directory, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -406,10 +406,11 @@ impl WarmBackend {
                 let path = directory.path().to_owned();
                 let open = move || open_directory(&path, ids.first + owner, writable);
                 let tree = tokio::task::spawn_blocking(open).await;
-                let tree = tree.unwrap_or_else(|error| Err(error.to_string()));
+                let tree =
+                    tree.unwrap_or_else(|error| Err(SetupError::Reported(error.to_string())));
                 let why = |why| DirectoryError::NotMounted {
                     name: name.clone(),
-                    why,
+                    why: Box::new(why),
                 };
                 opened.push(tree.map_err(why)?);
             }
