@@ -87,6 +87,7 @@ pub use session::packages::{PackageError, PackageStore, Packages, Requirement, r
 pub use session::port_error::PortError;
 pub use session::ports::PortStream;
 pub use session::tools::ToolSignature;
+pub use session::tools_error::ToolsError;
 pub use session::watch::{FileChange, FileEvent, Watch};
 pub use session::{CellRun, Session};
 pub use state::checkpoint::{Checkpoint, CheckpointRef};

@@ -19,6 +19,9 @@ pub enum SetupError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The system refused what a process is to be reached by.
+    #[error("{0}")]
+    System(#[source] io::Error),
     /// The kernel's version of Landlock is too old.
     #[error(
         "this kernel has version {version} of Landlock, but {floor} is needed (Linux 5.19 or later)"

@@ -158,13 +158,16 @@ impl WarmBackend {
 
     async fn wait_until_up(
         self: &Arc<Self>,
-        is_up: oneshot::Receiver<Result<(), String>>,
+        is_up: oneshot::Receiver<Result<(), SetupError>>,
     ) -> Result<(), Error> {
         match tokio::time::timeout(PATIENCE, is_up).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => return Err(Error::Walls(error)),
-            Ok(Err(_)) => return Err(Error::Walls(self.keeper_log())),
-            Err(_) => return Err(Error::Walls("the keeper did not answer".into())),
+            Ok(Err(_)) => return Err(Error::Walls(SetupError::Reported(self.keeper_log()))),
+            Err(_) => {
+                let silent = SetupError::Process("the keeper did not answer");
+                return Err(Error::Walls(silent));
+            }
         }
         match self.backend {
             Backend::Warm => self.template(&None).await.map(drop),
@@ -334,7 +337,7 @@ impl WarmBackend {
         let (sender, exit) = oneshot::channel();
         let mut waits = self.waits();
         if waits.down {
-            return Err(Error::Session("the walls are down".into()));
+            return Err(Error::Session(SetupError::Process("the walls are down")));
         }
         waits.inits.insert(id, init);
         waits.exits.insert(id, Exit { pid: None, sender });
