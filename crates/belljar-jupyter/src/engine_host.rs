@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use belljar_protocol::Event;
-use belljar_sandbox::{Cell, CellRun, Engine, Error, Session, SessionOptions};
+use belljar_sandbox::{Cell, CellRun, Engine, Error, Session, SessionOptions, SetupError};
 use tokio::sync::watch;
 
 use crate::host::{CellEvents, Host, HostError};
@@ -41,7 +41,7 @@ impl Host for EngineHost {
         if let Some(code) = &self.setup {
             let outcome = session.run(code.as_str()).await?;
             if let Some(exception) = outcome.exception {
-                return Err(Error::Session(exception.value).into());
+                return Err(Error::Session(SetupError::Reported(exception.value)).into());
             }
         }
         self.session.send_replace(Some(Arc::new(session)));

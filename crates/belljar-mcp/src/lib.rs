@@ -25,6 +25,7 @@ mod arguments;
 mod cell;
 mod client;
 mod commands;
+mod error;
 mod files;
 mod lines;
 mod permits;
@@ -40,9 +41,10 @@ mod values;
 mod work;
 
 pub use client::{
-    Accept, ClientError, Connection, Header, OfferedTool, Part, ServerSpec, Source, Withheld,
-    connect,
+    Accept, ClientError, Connection, Header, OfferError, OfferedTool, Part, ServerSpec, Source,
+    SpecError, ValueError, Withheld, connect,
 };
+pub use error::CallError;
 pub use lines::{Line, LineStreams, MAX_LINE, line_of};
 pub use permits::{Permit, Permits};
 pub use question::approval_text;

@@ -11,6 +11,8 @@ use belljar_sandbox::Error;
 use belljar_sandbox::protocol::Event;
 use tokio::sync::Semaphore;
 
+use crate::error::CallError;
+
 /// A permit, released when this is dropped.
 pub type Permit = Box<dyn Any + Send + Sync>;
 
@@ -18,17 +20,17 @@ pub type Permit = Box<dyn Any + Send + Sync>;
 /// to the model.
 pub trait Permits: Debug + Send + Sync {
     /// Permits for so many sessions: all of them, or none.
-    fn sessions(&self, count: usize) -> Result<Vec<Permit>, String>;
+    fn sessions(&self, count: usize) -> Result<Vec<Permit>, CallError>;
 
     /// A permit for a cell or a command that runs or waits, with so many bytes of code and input.
-    fn cell(&self, code: usize) -> Result<Permit, String>;
+    fn cell(&self, code: usize) -> Result<Permit, CallError>;
 
     /// A permit for a run that starts like this, and for its session. Lowers its budget to what the
     /// client has left.
     fn run<'a>(
         &'a self,
         start: &'a mut Start,
-    ) -> Pin<Box<dyn Future<Output = Result<Permit, String>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<Permit, CallError>> + Send + 'a>>;
 
     /// Counts what a cell uses.
     fn cell_told(&self, event: &Event);
@@ -60,27 +62,27 @@ impl AtMost {
 }
 
 impl Permits for AtMost {
-    fn sessions(&self, count: usize) -> Result<Vec<Permit>, String> {
+    fn sessions(&self, count: usize) -> Result<Vec<Permit>, CallError> {
         let one = || Arc::clone(&self.free).try_acquire_owned();
         let permits: Result<_, _> = (0..count)
             .map(|_| one().map(|it| Box::new(it) as _))
             .collect();
         permits.map_err(|_| {
-            format!(
+            CallError::Limit(format!(
                 "At most {} sessions can live at once: end some with close_session.",
                 self.most
-            )
+            ))
         })
     }
 
-    fn cell(&self, _: usize) -> Result<Permit, String> {
+    fn cell(&self, _: usize) -> Result<Permit, CallError> {
         Ok(Box::new(()))
     }
 
     fn run<'a>(
         &'a self,
         _: &'a mut Start,
-    ) -> Pin<Box<dyn Future<Output = Result<Permit, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Permit, CallError>> + Send + 'a>> {
         let permit = self.sessions(1).map(|permits| Box::new(permits) as _);
         Box::pin(std::future::ready(permit))
     }

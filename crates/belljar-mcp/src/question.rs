@@ -17,12 +17,10 @@ use rmcp::{Peer, RoleServer};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::error::CallError;
+
 /// The most characters of a person's message to the model.
 const FEEDBACK: usize = 4000;
-
-/// The message for a model whose client can't ask.
-const NOBODY: &str = "A person must approve this before it runs, and this client can't ask one (it has no \
-    elicitation). Use code that needs no approval, or tell the user.";
 
 /// How a client is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +52,8 @@ impl AskMethod {
 /// A question on its way to a person.
 pub(crate) struct Question {
     approval: Approval,
-    decided: oneshot::Sender<Decision>,
+    /// None if nobody can be asked.
+    decided: oneshot::Sender<Option<Decision>>,
 }
 
 impl Question {
@@ -70,13 +69,12 @@ impl Question {
     /// Reads what the client sent, which may be anything.
     pub(crate) fn answer(self, given: Option<Value>) {
         let given = given.and_then(|given| serde_json::from_value(given).ok());
-        let _ = self.decided.send(decision(given));
+        let _ = self.decided.send(Some(decision(given)));
     }
 
     /// Nobody can be asked.
     pub(crate) fn refuse(self) {
-        let text = NOBODY.to_owned();
-        let _ = self.decided.send(Decision::Feedback { text });
+        let _ = self.decided.send(None);
     }
 
     /// Asks by a request of ours.
@@ -90,7 +88,7 @@ impl Question {
                 None
             }
         };
-        let _ = self.decided.send(decision(given));
+        let _ = self.decided.send(Some(decision(given)));
     }
 }
 
@@ -109,8 +107,16 @@ impl Questions {
         (Self { sender, approvals }, arrive)
     }
 
-    /// The person's decision; a question that nobody passes on counts as declined.
+    /// The person's decision; where nobody can be asked, feedback that says so.
     pub(crate) async fn ask(&self, approval: &Approval) -> Decision {
+        let asked = self.put(approval).await;
+        asked.unwrap_or_else(|| Decision::Feedback {
+            text: CallError::NobodyToAsk.to_string(),
+        })
+    }
+
+    /// The person's decision, if one can be asked; a question that nobody passes on counts as declined.
+    async fn put(&self, approval: &Approval) -> Option<Decision> {
         let (decided, decision) = oneshot::channel();
         let approval = approval.clone();
         let subject = approval.subject.clone();
@@ -120,9 +126,9 @@ impl Questions {
             .await
             .is_err()
         {
-            return Decision::Reject;
+            return Some(Decision::Reject);
         }
-        let decision = decision.await.unwrap_or(Decision::Reject);
+        let decision = decision.await.unwrap_or(Some(Decision::Reject))?;
         if decision == (Decision::Accept { rest_of_run: true }) {
             let mut approvals = self
                 .approvals
@@ -130,11 +136,11 @@ impl Questions {
                 .unwrap_or_else(PoisonError::into_inner);
             approvals.allow(&subject);
         }
-        decision
+        Some(decision)
     }
 
     /// Asks whether code may run, if approval is needed; returns the reason if not.
-    pub(crate) async fn ask_for_code(&self, code: &str) -> Result<(), String> {
+    pub(crate) async fn ask_for_code(&self, code: &str) -> Result<(), CallError> {
         let asked = {
             let approvals = self
                 .approvals
@@ -147,7 +153,7 @@ impl Questions {
     }
 
     /// The same for a command.
-    pub(crate) async fn ask_for_command(&self, command: &ShellCommand) -> Result<(), String> {
+    pub(crate) async fn ask_for_command(&self, command: &ShellCommand) -> Result<(), CallError> {
         let asked = {
             let approvals = self
                 .approvals
@@ -163,24 +169,21 @@ impl Questions {
 
     async fn decide(
         &self,
-        what: &str,
+        what: &'static str,
         asked: Option<Approval>,
         is_shown: impl FnOnce(&Approval) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), CallError> {
         let Some(approval) = asked else {
             return Ok(());
         };
-        match self.ask(&approval).await {
+        let feedback = match self.put(&approval).await {
+            None => return Err(CallError::NobodyToAsk),
             // What runs is what was shown.
-            Decision::Accept { .. } if is_shown(&approval) => Ok(()),
-            Decision::Feedback { text } if text == NOBODY => Err(text),
-            Decision::Feedback { text } => Err(format!(
-                "The {what} was not run: a person did not approve it, and says: {text}"
-            )),
-            _ => Err(format!(
-                "The {what} was not run: a person did not approve it. Go another way, or ask the user."
-            )),
-        }
+            Some(Decision::Accept { .. }) if is_shown(&approval) => return Ok(()),
+            Some(Decision::Feedback { text }) => Some(text),
+            Some(_) => None,
+        };
+        Err(CallError::NotApproved { what, feedback })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs of an agent for a client: a task in, an answer with evidence and files out.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::AskAgent;
+use crate::error::CallError;
 use crate::files;
 use crate::permits::{Permit, Permits};
 use crate::question::Questions;
@@ -86,12 +88,14 @@ impl Runs {
     }
 
     /// The error of a run, as the client may see it.
-    pub(crate) fn explain(&self, what: &str, error: &RunError) -> String {
+    pub(crate) fn explain(&self, what: &str, error: &RunError) -> CallError {
         if self.for_tenants {
             tracing::error!(%error, "{what}");
-            return format!("{what}: this is a fault of the service; see its log.");
+            return CallError::Run(format!(
+                "{what}: this is a fault of the service; see its log."
+            ));
         }
-        format!("{what}: {error}")
+        CallError::Run(format!("{what}: {error}"))
     }
 
     /// The end of a run, as the client may see it.
@@ -118,22 +122,24 @@ impl Runs {
         entry: Option<&SessionEntry>,
         approvals: belljar_agent::Approvals,
         permits: &dyn Permits,
-    ) -> Result<Begun, String> {
+    ) -> Result<Begun, CallError> {
         if args.task.trim().is_empty() {
-            return Err("task is empty: say what is to be done.".into());
+            return Err(argument("task is empty: say what is to be done."));
         }
         if args.task.len() > MAX_TASK {
-            return Err(format!(
+            return Err(argument(format!(
                 "task may have {MAX_TASK} bytes: put what is longer into a file, and name it in \
                  session_files."
-            ));
+            )));
         }
         if args.max_steps == Some(0) {
-            return Err("max_steps must be 1 or more.".into());
+            return Err(argument("max_steps must be 1 or more."));
         }
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| {
-            format!("{AT_ONCE} runs are active already, the maximum: wait for one of them.")
+            CallError::Limit(format!(
+                "{AT_ONCE} runs are active already, the maximum: wait for one of them."
+            ))
         })?;
         let mut start = Start {
             task: args.task.clone(),
@@ -149,7 +155,9 @@ impl Runs {
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
         begins.map_err(|_| {
-            format!("This connection has had its {IN_ALL} runs: do the rest with run_python.")
+            CallError::Limit(format!(
+                "This connection has had its {IN_ALL} runs: do the rest with run_python."
+            ))
         })?;
         let live = self
             .agent
@@ -163,19 +171,24 @@ impl Runs {
         &self,
         paths: &[String],
         entry: Option<&SessionEntry>,
-    ) -> Result<Vec<TaskFile>, String> {
+    ) -> Result<Vec<TaskFile>, CallError> {
         if paths.len() > MOST_FILES {
-            return Err(format!("session_files may name {MOST_FILES} files."));
+            return Err(argument(format!(
+                "session_files may name {MOST_FILES} files."
+            )));
         }
         let mut given: Vec<TaskFile> = Vec::new();
         for path in paths {
             let shown = visible(path);
-            let entry = entry.ok_or("session_files needs a session: there is none yet.")?;
-            let (name, contents) = files::contents(entry, path)
-                .await
-                .map_err(|error| format!("The file {shown} can't be read: {error}"))?;
+            let none = || argument("session_files needs a session: there is none yet.");
+            let entry = entry.ok_or_else(none)?;
+            let read = files::contents(entry, path).await;
+            let (name, contents) = read.map_err(|error| CallError::File {
+                path: shown.clone().into_owned(),
+                error,
+            })?;
             if given.iter().any(|file| file.name == name) {
-                return Err(format!("session_files names {shown} twice."));
+                return Err(argument(format!("session_files names {shown} twice.")));
             }
             given.push(
                 self.agent
@@ -186,6 +199,10 @@ impl Runs {
         }
         Ok(given)
     }
+}
+
+fn argument(why: impl Into<Cow<'static, str>>) -> CallError {
+    CallError::Argument(why.into())
 }
 
 /// Drives a run to its end. A stopped run ends with the best answer so far. Progress goes to

@@ -25,6 +25,7 @@ use crate::arguments::{
     Named, ReadFile, RunCommand, RunPython, SessionReport, WriteFile,
 };
 use crate::cell::{NoOutcome, run_cell};
+use crate::error::CallError;
 use crate::question::Questions;
 use crate::report::{cell_result, refusal, result};
 use crate::runs::{Begun, LONGEST, Runs, drive, run_result};
@@ -128,7 +129,7 @@ impl Server {
     }
 
     /// The session with this id, or the default one.
-    async fn session(&self, id: Option<&str>) -> Result<Arc<SessionEntry>, String> {
+    async fn session(&self, id: Option<&str>) -> Result<Arc<SessionEntry>, CallError> {
         if let Some(id) = id {
             return self.sessions.find(id);
         }
@@ -144,7 +145,7 @@ impl Server {
     }
 
     /// Starts a cell, once a person has approved it if needed.
-    pub(crate) async fn run_python(&self, args: RunPython) -> Result<Work, String> {
+    pub(crate) async fn run_python(&self, args: RunPython) -> Result<Work, CallError> {
         let permit = self.call_permit()?;
         let cell_permit = self.sessions.permits().cell(args.code.len())?;
         let entry = self.session(args.session_id.as_deref()).await?;
@@ -154,7 +155,7 @@ impl Server {
         Ok(self.start(limit, move |asks, stop, said| async move {
             let _held_until_the_end = (permit, cell_permit);
             if let Err(why) = unless_stopped(&stop, asks.ask_for_code(&args.code)).await {
-                return refusal(why);
+                return refusal(why.to_string());
             }
             let cell = Cell {
                 installs: true,
@@ -170,13 +171,15 @@ impl Server {
                     cell_result(&entry.id, &args.code, outcome)
                 }
                 Err(NoOutcome::Cancelled) => refusal("The call was cancelled before it began."),
-                Err(NoOutcome::Failed(error)) => refusal(sessions.explain(&entry, error)),
+                Err(NoOutcome::Failed(error)) => {
+                    refusal(sessions.explain(&entry, error).to_string())
+                }
             }
         }))
     }
 
     /// Starts a command, once a person has approved it if needed.
-    pub(crate) async fn run_command(&self, args: RunCommand) -> Result<Work, String> {
+    pub(crate) async fn run_command(&self, args: RunCommand) -> Result<Work, CallError> {
         let permit = self.call_permit()?;
         let command_permit = self.sessions.permits().cell(args.size())?;
         let entry = self.session(args.session_id.as_deref()).await?;
@@ -187,11 +190,11 @@ impl Server {
             let _held_until_the_end = permit;
             let command = args.shell_command();
             if let Err(why) = unless_stopped(&stop, asks.ask_for_command(&command)).await {
-                return refusal(why);
+                return refusal(why.to_string());
             }
             let bounds = (wall_time, command_permit);
             let ran = commands::run(&sessions, &entry, args, bounds, stop, said).await;
-            ran.unwrap_or_else(|error| refusal(sessions.explain(&entry, error)))
+            ran.unwrap_or_else(|error| refusal(sessions.explain(&entry, error).to_string()))
         }))
     }
 
@@ -206,10 +209,10 @@ impl Server {
     }
 
     /// Starts a run of the agent.
-    pub(crate) async fn ask_agent(&self, args: AskAgent) -> Result<Work, String> {
+    pub(crate) async fn ask_agent(&self, args: AskAgent) -> Result<Work, CallError> {
         // Without an agent, the tool is not offered.
         let Some(runs) = &self.runs else {
-            return Err("There is no agent here.".into());
+            return Err(CallError::NoAgent);
         };
         let permit = self.call_permit()?;
         let entry = match &args.session_id {
@@ -230,7 +233,10 @@ impl Server {
                 Ok(run) => run_result(&runs, &run, id.as_str(), &directory, entry.as_deref())
                     .await
                     .unwrap_or_else(|| refusal(format!("The run {id} did not come to its end."))),
-                Err(error) => refusal(runs.explain(&format!("The run {id} failed"), &error)),
+                Err(error) => {
+                    let error = runs.explain(&format!("The run {id} failed"), &error);
+                    refusal(error.to_string())
+                }
             }
         }))
     }
@@ -256,10 +262,10 @@ impl Server {
     /// Long calls: cells and runs.
     async fn work(
         &self,
-        begin: impl for<'a> Fn(&'a Self, Option<JsonObject>) -> BoxFuture<'a, Result<Work, String>>,
+        begin: impl for<'a> Fn(&'a Self, Option<JsonObject>) -> BoxFuture<'a, Result<Work, CallError>>,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, String> {
+    ) -> Result<CallToolResponse, CallError> {
         let called = Called::new(&request);
         let work = match &request.request_state {
             Some(id) => self.waiting.take(id, &called, request.input_responses)?,
@@ -268,7 +274,7 @@ impl Server {
         follow(work, called, context, &self.tasks, &self.waiting).await
     }
 
-    fn call_permit(&self) -> Result<OwnedSemaphorePermit, String> {
+    fn call_permit(&self) -> Result<OwnedSemaphorePermit, CallError> {
         let permit = Arc::clone(&self.calls).try_acquire_owned();
         permit.map_err(|_| too_many_calls())
     }
@@ -296,10 +302,11 @@ impl Server {
         stop: &CancellationToken,
     ) -> ToolResponse {
         if !(1..=MOST_FORKS).contains(&args.count) {
-            return Err(format!("count must be from 1 to {MOST_FORKS}."));
+            let why = format!("count must be from 1 to {MOST_FORKS}.");
+            return Err(CallError::Argument(why.into()));
         }
         let entry = self.session(args.session_id.as_deref()).await?;
-        let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
+        let _turn = entry.turn(stop).await.ok_or(CallError::Cancelled)?;
         let forks = self.sessions.fork(&entry, args.count).await?;
         let ids = forks.iter().map(|fork| fork.id.clone());
         let report = ForkReport {
@@ -314,24 +321,24 @@ impl Server {
 
     pub(crate) async fn checkpoint(&self, args: Named, stop: &CancellationToken) -> ToolResponse {
         let entry = self.session(args.session_id.as_deref()).await?;
-        let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
+        let _turn = entry.turn(stop).await.ok_or(CallError::Cancelled)?;
         let made = entry.session.checkpoint(check_name(&args.name)?).await;
         match made {
             Ok(()) => {
                 let text = format!("The checkpoint `{}` is made.", visible(&args.name));
                 Ok(session_result(&entry, text))
             }
-            Err(Error::TooManyCheckpoints { limit }) => Err(format!(
-                "The session has {limit} checkpoints already: use one of their names again ({}).",
-                names(&entry).await
-            )),
+            Err(Error::TooManyCheckpoints { limit }) => {
+                let names = names(&entry).await;
+                Err(CallError::TooManyCheckpoints { limit, names })
+            }
             Err(error) => Err(self.sessions.explain(&entry, error)),
         }
     }
 
     pub(crate) async fn restore(&self, args: Named, stop: &CancellationToken) -> ToolResponse {
         let entry = self.session(args.session_id.as_deref()).await?;
-        let _turn = entry.turn(stop).await.ok_or_else(cancelled)?;
+        let _turn = entry.turn(stop).await.ok_or(CallError::Cancelled)?;
         match entry.session.restore(check_name(&args.name)?).await {
             Ok(()) => {
                 let name = visible(&args.name);
@@ -341,10 +348,7 @@ impl Server {
                 );
                 Ok(session_result(&entry, text))
             }
-            Err(Error::NoCheckpoint(_)) => Err(format!(
-                "The session has no checkpoint of this name; those it has: {}.",
-                names(&entry).await
-            )),
+            Err(Error::NoCheckpoint(_)) => Err(CallError::NoCheckpoint(names(&entry).await)),
             Err(error) => Err(self.sessions.explain(&entry, error)),
         }
     }
@@ -424,7 +428,7 @@ impl ServerHandler for Server {
         };
         // Mistakes that the model can correct are returned to the model: many clients hide protocol
         // errors.
-        Ok(answer.unwrap_or_else(|why| refusal(why).into()))
+        Ok(answer.unwrap_or_else(|error| refusal(error.to_string()).into()))
     }
 
     async fn get_task(
@@ -468,9 +472,10 @@ impl ServerHandler for Server {
     }
 }
 
-fn check_name(name: &str) -> Result<&str, String> {
+fn check_name(name: &str) -> Result<&str, CallError> {
     if name.is_empty() || name.len() > MAX_NAME {
-        return Err("name must have from 1 to 100 characters.".into());
+        let why = "name must have from 1 to 100 characters.";
+        return Err(CallError::Argument(why.into()));
     }
     Ok(name)
 }
@@ -506,18 +511,16 @@ fn at_most(limit: Duration, seconds: Option<u32>) -> Duration {
 /// The decision on what is to run, unless its call is cancelled first.
 async fn unless_stopped(
     stop: &CancellationToken,
-    decision: impl Future<Output = Result<(), String>>,
-) -> Result<(), String> {
+    decision: impl Future<Output = Result<(), CallError>>,
+) -> Result<(), CallError> {
     tokio::select! {
         decision = decision => decision,
-        () = stop.cancelled() => Err(cancelled()),
+        () = stop.cancelled() => Err(CallError::Cancelled),
     }
 }
 
-fn cancelled() -> String {
-    "The call was cancelled.".into()
-}
-
-fn too_many_calls() -> String {
-    format!("More than {MOST_CALLS} calls at once are refused: wait for some of them.")
+fn too_many_calls() -> CallError {
+    CallError::Limit(format!(
+        "More than {MOST_CALLS} calls at once are refused: wait for some of them."
+    ))
 }

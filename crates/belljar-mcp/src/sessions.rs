@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use belljar_sandbox::{Engine, Error, SecretGrant, Session, SessionOptions};
 use tokio_util::sync::CancellationToken;
 
+use crate::error::CallError;
 use crate::permits::{AtMost, Permit, Permits};
 
 /// The most of a stream that a result has: it goes into the window of a model.
@@ -101,59 +102,47 @@ impl Sessions {
     pub(crate) async fn create(
         &self,
         environment: Option<&str>,
-    ) -> Result<Arc<SessionEntry>, String> {
+    ) -> Result<Arc<SessionEntry>, CallError> {
         let engine = self.engine(environment)?;
         let permits = self.permits.sessions(1)?;
         let session = engine.session_with(self.options.clone()).await;
-        let session = session.map_err(|error| self.permits.explain(error))?;
+        let session = session.map_err(|error| CallError::Session(self.permits.explain(error)))?;
         let entry = self.hold([session], permits).pop();
-        entry.ok_or_else(|| "No more sessions can be started.".into())
+        entry.ok_or_else(|| CallError::Limit("No more sessions can be started.".into()))
     }
 
     /// The engine of an environment; the default one without a name.
-    fn engine(&self, environment: Option<&str>) -> Result<&Engine, String> {
+    fn engine(&self, environment: Option<&str>) -> Result<&Engine, CallError> {
         let name = |engine: &Engine| engine.environment().name().to_owned();
         let mut engines = self.engines.iter();
         let found = match environment {
             None => engines.next(),
             Some(wanted) => engines.find(|engine| engine.environment().name() == wanted),
         };
-        found.ok_or_else(|| {
-            let names: Vec<String> = self.engines.iter().map(name).collect();
-            format!(
-                "There is no such environment; there are: {}.",
-                names.join(", ")
-            )
-        })
+        let names = || self.engines.iter().map(name).collect();
+        found.ok_or_else(|| CallError::NoEnvironment(names()))
     }
 
     pub(crate) async fn fork(
         &self,
         entry: &SessionEntry,
         count: u32,
-    ) -> Result<Vec<Arc<SessionEntry>>, String> {
+    ) -> Result<Vec<Arc<SessionEntry>>, CallError> {
         let permits = self.permits.sessions(count as usize)?;
         let forks = entry.session.fork_with(count, SecretGrant::All).await;
         let forks = forks.map_err(|error| self.explain(entry, error))?;
         Ok(self.hold(forks, permits))
     }
 
-    pub(crate) fn find(&self, id: &str) -> Result<Arc<SessionEntry>, String> {
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<SessionEntry>, CallError> {
         let known = self.known();
         if let Some(entry) = known.get(id) {
             *entry.used() = Instant::now();
             return Ok(Arc::clone(entry));
         }
-        let mut ids: Vec<&str> = known.keys().map(String::as_str).collect();
+        let mut ids: Vec<String> = known.keys().cloned().collect();
         ids.sort_unstable();
-        let there = match ids.as_slice() {
-            [] => "there are no sessions now".to_owned(),
-            ids => format!("the live sessions are {}", ids.join(", ")),
-        };
-        Err(format!(
-            "There is no session with this id: it has ended, or never was ({there}). Make one with \
-             create_session, or leave session_id out to use the default session."
-        ))
+        Err(CallError::NoSession(ids))
     }
 
     /// Forgets a session. It ends when no call uses it any more.
@@ -161,12 +150,12 @@ impl Sessions {
         self.known().remove(&entry.id);
     }
 
-    /// The error as text; a session that has ended is forgotten.
-    pub(crate) fn explain(&self, entry: &SessionEntry, error: Error) -> String {
+    /// The error as the client may see it; a session that has ended is forgotten.
+    pub(crate) fn explain(&self, entry: &SessionEntry, error: Error) -> CallError {
         if matches!(error, Error::Ended(_)) {
             self.forget(entry);
         }
-        self.permits.explain(error)
+        CallError::Session(self.permits.explain(error))
     }
 
     /// Each session with its permit.

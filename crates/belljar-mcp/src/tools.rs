@@ -16,20 +16,21 @@ use crate::arguments::{
     ForkSession, ListFiles, Named, ReadFile, RunCommand, RunPython, SessionReport, WriteFile,
 };
 use crate::commands::{BackgroundReport, CommandReport};
+use crate::error::CallError;
 use crate::report::CellReport;
 use crate::runs::RunReport;
 use crate::server::Server;
 use crate::work::Work;
 
 /// The result of a call, or its error, in words for the model.
-pub(crate) type ToolResponse = Result<CallToolResult, String>;
+pub(crate) type ToolResponse = Result<CallToolResult, CallError>;
 
 type Arguments = Option<JsonObject>;
 type Call = dyn for<'a> Fn(&'a Server, Arguments, &'a CancellationToken) -> BoxFuture<'a, ToolResponse>
     + Send
     + Sync;
 type Begin =
-    dyn for<'a> Fn(&'a Server, Arguments) -> BoxFuture<'a, Result<Work, String>> + Send + Sync;
+    dyn for<'a> Fn(&'a Server, Arguments) -> BoxFuture<'a, Result<Work, CallError>> + Send + Sync;
 
 /// A tool, and how it is performed.
 pub(crate) struct ServerTool {
@@ -195,7 +196,7 @@ fn work<Input: DeserializeOwned + JsonSchema + 'static, Data: JsonSchema + 'stat
     title: &'static str,
     description: &'static str,
     annotations: ToolAnnotations,
-    begin: for<'a> fn(&'a Server, Input) -> BoxFuture<'a, Result<Work, String>>,
+    begin: for<'a> fn(&'a Server, Input) -> BoxFuture<'a, Result<Work, CallError>>,
 ) -> ServerTool {
     ServerTool {
         definition: define::<Input, Data>(name, title, description, annotations),
@@ -208,9 +209,9 @@ fn work<Input: DeserializeOwned + JsonSchema + 'static, Data: JsonSchema + 'stat
     }
 }
 
-fn parse<T: DeserializeOwned>(tool: &str, arguments: Arguments) -> Result<T, String> {
+fn parse<T: DeserializeOwned>(tool: &'static str, arguments: Arguments) -> Result<T, CallError> {
     let parsed = serde_json::from_value(Value::Object(arguments.unwrap_or_default()));
-    parsed.map_err(|error| format!("Wrong arguments for {tool}: {error}."))
+    parsed.map_err(|error| CallError::Arguments { tool, error })
 }
 
 fn define<Input: JsonSchema + 'static, Data: JsonSchema + 'static>(

@@ -17,6 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::cell::{may_be_told, tell_progress};
+use crate::error::CallError;
 use crate::question::{AskMethod, Question};
 use crate::sessions::new_id;
 use crate::tasks::{PATIENCE, Tasks};
@@ -105,15 +106,13 @@ impl Waiting {
         id: &str,
         called: &Called,
         responses: Option<InputResponses>,
-    ) -> Result<Work, String> {
+    ) -> Result<Work, CallError> {
         let waiting = self.lock().remove(id);
         let Some(waiting) = waiting else {
-            return Err("Nothing waits for this decision: it came twice, or too late.".into());
+            return Err(CallError::NothingWaits);
         };
         if waiting.called != *called {
-            return Err(
-                "This is not the call that a person was asked about. Nothing was run.".into(),
-            );
+            return Err(CallError::OtherCall);
         }
         let PutAside {
             work,
@@ -139,7 +138,7 @@ pub(crate) async fn follow(
     context: &RequestContext<RoleServer>,
     tasks: &Tasks,
     waiting: &Waiting,
-) -> Result<CallToolResponse, String> {
+) -> Result<CallToolResponse, CallError> {
     let method = AskMethod::from_context(context);
     // Not beside this: the library knows by its task which call a request of ours belongs to.
     let mut asking = FuturesUnordered::new();
@@ -158,10 +157,7 @@ pub(crate) async fn follow(
     loop {
         tokio::select! {
             Some(()) = asking.next(), if !asking.is_empty() => {}
-            result = &mut work.running => {
-                let result = result.map_err(|error| format!("The call failed: {error}"))?;
-                return Ok(result.into());
-            }
+            result = &mut work.running => return Ok(result?.into()),
             () = context.ct.cancelled(), if !work.stop.is_cancelled() => work.stop.cancel(),
             Some(question) = work.questions.recv() => match method {
                 AskMethod::Nobody => question.refuse(),

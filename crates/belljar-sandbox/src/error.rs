@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::io;
 
 use belljar_protocol::CallId;
-use belljar_walls::{BeneathError, CgroupError, StartError};
+use belljar_walls::{BeneathError, CgroupError, SetupError, StartError};
 
 use crate::capabilities::Unsupported;
 use crate::host_directory::DirectoryError;
 use crate::session::archive_plan::ArchiveError;
 use crate::session::packages::PackageError;
 use crate::session::port_error::PortError;
+use crate::session::tools_error::ToolsError;
 use crate::state::checkpoint::CheckpointRef;
 use crate::state::snapshot::SnapshotError;
 use crate::variables::VariableError;
@@ -33,7 +34,7 @@ pub enum Error {
     #[error(
         "the walls could not be raised: {0}\nhint: `belljar doctor` shows what this host lacks"
     )]
-    Walls(String),
+    Walls(#[source] SetupError),
     /// The environment's Python did not become a template.
     #[error("the template of environment `{environment}` did not start: {why}")]
     Template {
@@ -46,7 +47,7 @@ pub enum Error {
     #[error(
         "the session could not be started: {0}\nhint: `belljar doctor` checks whether this host has what sessions need"
     )]
-    Session(String),
+    Session(#[source] SetupError),
     /// The session has ended, by its own crash or because it was closed.
     #[error("the session has ended ({0})\nhint: start a new session")]
     Ended(String),
@@ -95,7 +96,7 @@ pub enum Error {
     Detached,
     /// The tools of a session can't be granted to it.
     #[error("the tools cannot be granted: {0}")]
-    Tools(String),
+    Tools(#[source] Box<ToolsError>),
     /// No cell waits for an answer to this call.
     #[error("no cell waits for an answer to call {call}: it was answered, cancelled or never made")]
     NoCall {
@@ -178,8 +179,19 @@ pub enum Error {
 }
 
 impl Error {
+    /// A session that could not be started, in the words of another process or library.
+    pub(crate) fn session(why: impl Into<Box<dyn std::error::Error>>) -> Self {
+        Self::Session(SetupError::Reported(why.into().to_string()))
+    }
+
     pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
+    }
+}
+
+impl From<ToolsError> for Error {
+    fn from(error: ToolsError) -> Self {
+        Self::Tools(Box::new(error))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use belljar_walls::SetupError;
+
 /// The most directories of the host in a session.
 pub const MAX_MOUNTS: usize = 16;
 
@@ -17,7 +19,7 @@ pub struct HostDirectory {
 }
 
 /// Why a directory of the host can't be shown.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectoryError {
     /// The name is not one.
@@ -44,8 +46,9 @@ pub enum DirectoryError {
     NotMounted {
         /// Its name.
         name: String,
-        /// The step that failed, and why.
-        why: String,
+        /// Why.
+        #[source]
+        why: Box<SetupError>,
     },
 }
 

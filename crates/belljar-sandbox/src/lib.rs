@@ -63,7 +63,7 @@ mod variables;
 
 pub use backend::host_memory::HostMemory;
 pub use belljar_protocol as protocol;
-pub use belljar_walls::{BeneathError, Entry, EntryKind, FileStatus, SessionUse};
+pub use belljar_walls::{BeneathError, Entry, EntryKind, FileStatus, SessionUse, SetupError};
 pub use capabilities::{Capabilities, Capability, Unsupported};
 pub use disk::{DiskAllowance, DiskFull, DiskSpace};
 pub use engine::{Engine, EngineBuilder};
@@ -87,6 +87,7 @@ pub use session::packages::{PackageError, PackageStore, Packages, Requirement, r
 pub use session::port_error::PortError;
 pub use session::ports::PortStream;
 pub use session::tools::ToolSignature;
+pub use session::tools_error::ToolsError;
 pub use session::watch::{FileChange, FileEvent, Watch};
 pub use session::{CellRun, Session};
 pub use state::checkpoint::{Checkpoint, CheckpointRef};

@@ -30,14 +30,9 @@ impl Engine {
             pipe.read_to_end(&mut answer)?;
             Ok((elapsed, answer))
         });
-        match answer
-            .await
-            .map_err(|error| Error::Session(error.to_string()))?
-        {
+        match answer.await.map_err(Error::session)? {
             Ok((elapsed, answer)) if answer.starts_with(b"1") => Ok(elapsed),
-            Ok((_, answer)) => Err(Error::Session(
-                String::from_utf8_lossy(&answer).into_owned(),
-            )),
+            Ok((_, answer)) => Err(Error::session(String::from_utf8_lossy(&answer))),
             Err(source) => Err(Error::Io {
                 what: "the bare fork's pipe",
                 source,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use belljar_agent::{Control, Progress, Start};
-use belljar_mcp::{Permits, Runs, Server, Sessions};
+use belljar_mcp::{CallError, Permits, Runs, Server, Sessions};
 use belljar_sandbox::Error;
 use belljar_sandbox::protocol::Event;
 use rmcp::model::RequestId;
@@ -231,38 +231,41 @@ struct TenantPermits {
     _connection: Option<Permit>,
 }
 
+impl From<Problem> for CallError {
+    fn from(problem: Problem) -> Self {
+        Self::Limit(problem.words())
+    }
+}
+
 impl Permits for TenantPermits {
-    fn sessions(&self, count: usize) -> Result<Vec<belljar_mcp::Permit>, String> {
+    fn sessions(&self, count: usize) -> Result<Vec<belljar_mcp::Permit>, CallError> {
         let permits = self
             .admission
             .sessions(&self.tenant, count, self.memory_bytes);
-        let permits = permits.map_err(|problem| problem.words())?;
+        let permits = permits?;
         Ok(permits
             .into_iter()
             .map(|permit| Box::new(permit) as _)
             .collect())
     }
 
-    fn cell(&self, code: usize) -> Result<belljar_mcp::Permit, String> {
+    fn cell(&self, code: usize) -> Result<belljar_mcp::Permit, CallError> {
         let permit = self.admission.cell(&self.tenant);
-        let permit = permit.map_err(|problem| problem.words())?;
+        let permit = permit?;
         let charged = &self.admission.charged;
         let charge = (code > SMALL)
             .then(|| charged.charge_or_refuse(&self.tenant, COPIES * code))
             .transpose();
-        Ok(Box::new((
-            permit,
-            charge.map_err(|problem| problem.words())?,
-        )))
+        Ok(Box::new((permit, charge?)))
     }
 
     fn run<'a>(
         &'a self,
         start: &'a mut Start,
-    ) -> Pin<Box<dyn Future<Output = Result<belljar_mcp::Permit, String>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<belljar_mcp::Permit, CallError>> + Send + 'a>> {
         Box::pin(async move {
             let admitted = self.runs.admit(&self.tenant, start).await;
-            Ok(Box::new(admitted.map_err(|problem| problem.words())?) as _)
+            Ok(Box::new(admitted?) as _)
         })
     }
 

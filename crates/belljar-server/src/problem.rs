@@ -156,6 +156,7 @@ pub(crate) struct Problem {
     pub(crate) detail: String,
     retry_after: Option<u32>,
     quota: Option<QuotaUse>,
+    out_of_space: bool,
 }
 
 /// A problem in a response (RFC 9457).
@@ -187,7 +188,14 @@ impl Problem {
             detail: detail.into(),
             retry_after: None,
             quota: None,
+            out_of_space: false,
         }
+    }
+
+    /// Marks a refusal for want of space or memory: other wires have a status of their own for that.
+    fn for_space(mut self) -> Self {
+        self.out_of_space = true;
+        self
     }
 
     /// Names the quota that is the reason.
@@ -269,6 +277,10 @@ impl Problem {
     }
 }
 
+/// In the extensions of a response: the request was refused for want of space or memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutOfSpace;
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         // Strings and numbers: there is nothing that can't be written.
@@ -290,6 +302,9 @@ impl IntoResponse for Problem {
         }
         // For the metrics, which count refusals by code.
         response.extensions_mut().insert(self.code);
+        if self.out_of_space {
+            response.extensions_mut().insert(OutOfSpace);
+        }
         response
     }
 }
@@ -413,18 +428,35 @@ fn file(error: &BeneathError) -> Problem {
         BeneathError::NotFound(_) => Code::FileNotFound,
         BeneathError::Exists(_) => Code::FileExists,
         BeneathError::NotRegular(_) => Code::NotRegular,
-        BeneathError::NoMemory { .. } | BeneathError::TooDeep(_) => Code::FileRefused,
+        BeneathError::TooDeep(_) => Code::FileRefused,
+        BeneathError::NoMemory { .. } => {
+            return Problem::new(Code::FileRefused, error.to_string()).for_space();
+        }
         BeneathError::Io { path, source } => {
             tracing::debug!(%source, "file operation in a workspace refused");
-            let why = match source.kind() {
-                std::io::ErrorKind::DirectoryNotEmpty => "the directory is not empty",
-                std::io::ErrorKind::InvalidFilename => "a component of the path is too long",
-                std::io::ErrorKind::InvalidInput => "a directory cannot be moved into itself",
-                std::io::ErrorKind::StorageFull => "the workspace is full; delete some files",
-                _ => "the workspace may be full, or another entry may be in the way",
+            let (why, may_be_full) = match source.kind() {
+                std::io::ErrorKind::DirectoryNotEmpty => ("the directory is not empty", false),
+                std::io::ErrorKind::InvalidFilename => {
+                    ("a component of the path is too long", false)
+                }
+                std::io::ErrorKind::InvalidInput => {
+                    ("a directory cannot be moved into itself", false)
+                }
+                std::io::ErrorKind::StorageFull => {
+                    ("the workspace is full; delete some files", true)
+                }
+                _ => {
+                    let why = "the workspace may be full, or another entry may be in the way";
+                    (why, true)
+                }
             };
             let detail = format!("`{}`: {why}", path.escape_debug());
-            return Problem::new(Code::FileRefused, detail);
+            let problem = Problem::new(Code::FileRefused, detail);
+            return if may_be_full {
+                problem.for_space()
+            } else {
+                problem
+            };
         }
     };
     Problem::new(code, error.to_string())

@@ -25,10 +25,11 @@ use crate::channel::{Channel, receive_bytes};
 use crate::command_message::{
     BEGUN, CommandEvent, CommandRequest, CommandServerRequest, CommandSpec, MAX_SPEC, ProcessLimits,
 };
+use crate::error::{SetupError, StepContext};
 use crate::landlock;
 use crate::message::GUEST_ID;
 use crate::seccomp::{self, Filter};
-use crate::sys::{self, Forked, StepContext};
+use crate::sys::{self, Forked};
 
 /// How much of a command is read at once: all of most.
 const FIRST_PART: usize = 16 << 10;
@@ -61,17 +62,17 @@ pub(crate) fn start(
             // In a process of its own: the children of one that has joined a pid namespace are in it.
             let started = sys::join_namespace(pid_namespace.as_fd(), libc::CLONE_NEWPID)
                 .and_then(|()| sys::clone_process(0));
-            match started {
+            match started.step("joining the pid namespace") {
                 Ok(Forked::Child) => run(request, &host, &namespaces, &cgroups, empty),
                 Ok(Forked::Parent(_)) => sys::exit_now(0),
-                Err(error) => fail(&host, &format!("joining the pid namespace: {error}")),
+                Err(error) => fail(&host, &error),
             }
         }
     }
 }
 
-fn fail(host: &Channel, error: &str) -> ! {
-    let error = error.to_owned();
+fn fail(host: &Channel, error: &SetupError) -> ! {
+    let error = error.to_string();
     let _ = host.send(&CommandEvent::Failed { error }, &[]);
     sys::exit_now(1)
 }
@@ -96,9 +97,9 @@ fn enter(
     namespaces: &[OwnedFd],
     cgroups: &[OwnedFd],
     empty: &OwnedFd,
-) -> Result<(), String> {
+) -> Result<(), SetupError> {
     let [user, others @ ..] = namespaces else {
-        return Err("the request has no namespaces".into());
+        return Err(SetupError::Process("the request has no namespaces"));
     };
     let _ = sys::set_name(c"belljar-command");
     for cgroup in cgroups {
@@ -107,10 +108,8 @@ fn enter(
     sys::unshare(libc::CLONE_NEWCGROUP).step("making a cgroup namespace")?;
     // Where the namespace forbids it, there are none to give up.
     match sys::clear_groups() {
-        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-            return Err(format!("giving up groups: {error}"));
-        }
-        _ => {}
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        cleared => cleared.step("giving up groups")?,
     }
     // The user namespace last: the others belong to the one that is left with it.
     for (namespace, kind) in others.iter().zip(&KINDS[1..]).rev() {
@@ -280,7 +279,7 @@ fn become_command(terminal: bool, filter: Option<&Filter>, descriptors: Vec<Owne
                 error => format!("{}: {error}", argv[0].to_string_lossy()),
             }
         }
-        Err(error) => error,
+        Err(error) => error.to_string(),
     };
     let _ = rustix::io::write(&control, error.as_bytes());
     sys::exit_now(127)
@@ -292,7 +291,7 @@ fn wait_and_become(
     control: &UnixStream,
     terminal: bool,
     filter: Option<&Filter>,
-) -> Result<Program, String> {
+) -> Result<Program, SetupError> {
     sys::default_signals().step("signals")?;
     let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .step("opening /dev/null")?;
@@ -308,23 +307,23 @@ fn wait_and_become(
         }
         [output, error] => (output, error, &null),
         [output, error, input] => (output, error, input),
-        _ => return Err("the request has too few descriptors".into()),
+        _ => return Err(SetupError::Process("the request has too few descriptors")),
     };
     for (target, source) in [(0, input), (1, output), (2, error)] {
         sys::duplicate_to(source.as_raw_fd(), target).step("putting descriptors in place")?;
     }
-    std::env::set_current_dir(&spec.directory)
-        .map_err(|error| format!("{}: {error}", spec.directory.display()))?;
+    std::env::set_current_dir(&spec.directory).step(spec.directory.display().to_string())?;
     let strings = |list: &[String]| {
         list.iter()
             .map(|text| CString::new(text.as_str()))
             .collect::<Result<Vec<_>, _>>()
+            .map_err(io::Error::other)
             .step("reading the command")
     };
     let mut argv = strings(&spec.argv)?;
     let environment = strings(&spec.environment)?;
     let Some(program) = spec.argv.first() else {
-        return Err("no program given".into());
+        return Err(SetupError::Process("no program given"));
     };
     if !program.contains('/')
         && let Some(found) = find(program, &spec.environment)
@@ -335,7 +334,7 @@ fn wait_and_become(
 }
 
 /// Waits for what the host sends. Where the host is gone, this process ends.
-fn receive_spec(mut control: &UnixStream) -> Result<(CommandSpec, Vec<OwnedFd>), String> {
+fn receive_spec(mut control: &UnixStream) -> Result<(CommandSpec, Vec<OwnedFd>), SetupError> {
     const HEADER: usize = 4;
     let mut text = vec![0; FIRST_PART];
     let (received, descriptors) =
@@ -356,7 +355,7 @@ fn receive_spec(mut control: &UnixStream) -> Result<(CommandSpec, Vec<OwnedFd>),
     let length = [text[0], text[1], text[2], text[3]];
     let length = u32::from_le_bytes(length) as usize;
     if length > MAX_SPEC {
-        return Err("the command is too long".into());
+        return Err(SetupError::Process("the command is too long"));
     }
     more(HEADER + length, &mut text).step("reading the command")?;
     let spec = serde_json::from_slice(&text[HEADER..]).step("reading the command")?;

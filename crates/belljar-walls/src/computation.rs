@@ -5,17 +5,17 @@
 //! leaves it memory, reading and writing. Where one of these can't be had, nothing is computed.
 
 use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::error::{SetupError, StepContext};
 use crate::identity::{map_ids, session_ids};
 use crate::init::NAMESPACES;
 use crate::root;
 use crate::seccomp;
-use crate::sys::{self, Forked, StepContext};
+use crate::sys::{self, Forked};
 
 const NOW: Timespec = Timespec {
     tv_sec: 0,
@@ -40,7 +40,7 @@ pub enum ConfineError {
     #[error(
         "the process that computes cannot be confined: {0}\nhint: `belljar doctor` shows what this host lacks"
     )]
-    Walls(String),
+    Walls(#[from] SetupError),
     /// The computation panicked.
     #[error("the computation panicked")]
     Panicked,
@@ -54,22 +54,22 @@ pub fn compute_confined<T: Send + 'static>(
     limits: ComputationLimits,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ConfineError> {
-    enter(limits).map_err(ConfineError::Walls)?;
+    enter(limits)?;
     let sealed = move || seal().map(|()| work());
     let thread = std::thread::Builder::new().stack_size(limits.stack_bytes);
-    let thread = thread.spawn(sealed).step("starting a thread");
-    match thread.map_err(ConfineError::Walls)?.join() {
-        Ok(worked) => worked.map_err(ConfineError::Walls),
+    let thread = thread.spawn(sealed).step("starting a thread")?;
+    match thread.join() {
+        Ok(worked) => Ok(worked?),
         Err(_) => Err(ConfineError::Panicked),
     }
 }
 
 /// Returns in a process of its own, behind all walls but the filter.
-fn enter(limits: ComputationLimits) -> Result<(), String> {
+fn enter(limits: ComputationLimits) -> Result<(), SetupError> {
     // A fork has one thread, and locks that others hold would stay held in it.
     let threads = fs::read_dir("/proc/self/task").step("counting threads")?;
     if threads.count() != 1 {
-        return Err("the process has more than one thread".into());
+        return Err(SetupError::Process("the process has more than one thread"));
     }
     let ids = session_ids();
     let (uid, gid) = ids.map_or_else(
@@ -89,7 +89,7 @@ fn enter(limits: ComputationLimits) -> Result<(), String> {
             drop(write_go);
             let mut go = [0];
             if rustix::io::read(&read_go, &mut go) != Ok(1) {
-                return Err("its user could not be mapped".into());
+                return Err(SetupError::Process("its user could not be mapped"));
             }
             confine(limits, ids.is_some(), read_go)
         }
@@ -114,7 +114,7 @@ fn enter(limits: ComputationLimits) -> Result<(), String> {
 }
 
 /// `parent` is a pipe whose other end the parent has, for as long as it lives.
-fn confine(limits: ComputationLimits, privileged: bool, parent: OwnedFd) -> Result<(), String> {
+fn confine(limits: ComputationLimits, privileged: bool, parent: OwnedFd) -> Result<(), SetupError> {
     if privileged {
         sys::clear_groups().step("leaving all groups")?;
     }
@@ -124,7 +124,7 @@ fn confine(limits: ComputationLimits, privileged: bool, parent: OwnedFd) -> Resu
     let mut watched = [PollFd::new(&parent, PollFlags::empty())];
     let lives = poll(&mut watched, Some(&NOW)).step("looking for its parent")? == 0;
     if !lives {
-        return Err("its parent is gone".into());
+        return Err(SetupError::Process("its parent is gone"));
     }
     drop(parent);
     root::enter_empty()?;
@@ -143,7 +143,7 @@ fn confine(limits: ComputationLimits, privileged: bool, parent: OwnedFd) -> Resu
             current: Some(most),
             maximum: Some(most),
         };
-        setrlimit(resource, limit).step(&format!("limiting {what}"))?;
+        setrlimit(resource, limit).step(format!("limiting {what}"))?;
     }
     sys::set_dumpable(false).step("closing its memory to others")?;
     sys::drop_capabilities().step("dropping capabilities")?;
@@ -151,10 +151,9 @@ fn confine(limits: ComputationLimits, privileged: bool, parent: OwnedFd) -> Resu
 }
 
 /// Puts all threads under the filter.
-fn seal() -> Result<(), String> {
+fn seal() -> Result<(), SetupError> {
     let filter = seccomp::computation_filter();
-    sys::filter_all_threads(&filter)
-        .map_err(|error: io::Error| format!("filtering system calls: {error}"))
+    sys::filter_all_threads(&filter).step("filtering system calls")
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ use std::path::Path;
 use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
+use crate::error::{SetupError, StepContext};
 use crate::holder::NamespaceHolder;
 use crate::message::DirectoryMount;
 use crate::root::{MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, RootSpec, hide, seal};
-use crate::sys::{self, StepContext};
+use crate::sys;
 
 /// Where a session sees directories of the host.
 pub const DIRECTORIES: &str = "/data";
@@ -29,18 +30,15 @@ const OFFERED: &str = "/var/host";
 ///
 /// # Errors
 /// The step that failed, and why.
-pub fn open_directory(path: &Path, owner: u32, writable: bool) -> Result<OwnedFd, String> {
+pub fn open_directory(path: &Path, owner: u32, writable: bool) -> Result<OwnedFd, SetupError> {
     let directory = fs::metadata(path).step("opening it")?;
     let (uid, gid) = (directory.uid(), directory.gid());
     if !directory.is_dir() {
-        return Err("it is not a directory".into());
+        return Err(SetupError::NotDirectory);
     }
     // Files that the session creates belong to the directory's owner.
     if writable && uid == 0 {
-        return Err(
-            "it belongs to root, and so would all files that the session creates: give it to another user, or mount it read-only"
-                .into(),
-        );
+        return Err(SetupError::OwnedByRoot);
     }
     let tree = clone_mount(path)?;
     let holder = NamespaceHolder::start().step("making a user namespace")?;
@@ -60,27 +58,27 @@ fn attributes(writable: bool) -> u64 {
 }
 
 /// This directory as a mount of its own. Mounts below it are not shown.
-fn clone_mount(path: &Path) -> Result<OwnedFd, String> {
+fn clone_mount(path: &Path) -> Result<OwnedFd, SetupError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     match open_tree(CWD, path, flags) {
-        Err(rustix::io::Errno::INVAL) => {
-            Err("other file systems are mounted below it, which could be seen then".into())
-        }
+        Err(rustix::io::Errno::INVAL) => Err(SetupError::MountsBelow),
         tree => tree.step("opening it"),
     }
 }
 
 /// In an ordinary user's builder: shows the engine's directories to the spawner, whose sessions take them from there.
-pub(crate) fn offer(spec: &RootSpec, at: &Path) -> Result<(), String> {
+pub(crate) fn offer(spec: &RootSpec, at: &Path) -> Result<(), SetupError> {
     for (number, path) in spec.directories.iter().enumerate() {
-        let of = || format!("the directory {}", path.display());
         let target = at.join(&OFFERED[1..]).join(number.to_string());
         let shown = clone_mount(path).and_then(|tree| {
             sys::add_mount_attributes(tree.as_fd(), attributes(true)).step("sealing it")?;
             fs::create_dir_all(&target).step("making a directory")?;
             attach(&tree, &target).step("mounting it")
         });
-        shown.map_err(|error| format!("{}: {error}", of()))?;
+        shown.map_err(|error| SetupError::Directory {
+            path: path.clone(),
+            source: Box::new(error),
+        })?;
     }
     Ok(())
 }
@@ -91,7 +89,7 @@ pub(crate) fn mount(
     mounts: &[DirectoryMount],
     spec: &RootSpec,
     opened: &[OwnedFd],
-) -> Result<(), String> {
+) -> Result<(), SetupError> {
     let mut trees = Vec::new();
     for mount in mounts {
         let tree = if spec.directories.is_empty() {
@@ -99,7 +97,9 @@ pub(crate) fn mount(
                 .get(trees.len())
                 .map(AsFd::as_fd)
                 .map(|tree| tree.try_clone_to_owned())
-                .ok_or("a directory of the host did not arrive")?
+                .ok_or(SetupError::Process(
+                    "a directory of the host did not arrive",
+                ))?
                 .step("receiving a directory of the host")?
         } else {
             let tree = clone_mount(&Path::new(OFFERED).join(mount.number.to_string()))?;

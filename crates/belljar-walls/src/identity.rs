@@ -4,7 +4,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{StepContext, has_admin_capability};
+use crate::error::{SetupError, StepContext};
+use crate::sys::has_admin_capability;
 
 /// A range of user and group ids that belong to nobody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +73,7 @@ pub(crate) fn map_ids(
     gid: u32,
     count: u32,
     keep_setgroups: bool,
-) -> Result<(), String> {
+) -> Result<(), SetupError> {
     if !keep_setgroups {
         fs::write(format!("/proc/{process}/setgroups"), "deny").step("denying setgroups")?;
     }

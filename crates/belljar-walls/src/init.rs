@@ -17,11 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
 use crate::directories;
+use crate::error::{SetupError, StepContext};
 use crate::identity::map_ids;
 use crate::landlock;
 use crate::message::{GUEST_ID, InitEvent, InitRequest, InitTask, PROXY_PORT, Report};
 use crate::root::{self, RootSpec};
-use crate::sys::{self, StepContext};
+use crate::sys;
 
 /// The namespaces of a session, beside the user namespace that init makes last.
 pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
@@ -52,6 +53,7 @@ pub(crate) fn run(
             host.send(&Report::Init { id }, &descriptors)
         }
         Err(error) => {
+            let error = error.to_string();
             let _ = host.send(&Report::InitFailed { id, error }, &[]);
             sys::exit_now(1);
         }
@@ -141,14 +143,14 @@ fn open_directory(path: &str) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The namespaces of this process: pid, user, mount, net, ipc, uts.
-fn open_namespaces() -> Result<Vec<OwnedFd>, String> {
+fn open_namespaces() -> Result<Vec<OwnedFd>, SetupError> {
     let namespaces = ["pid", "user", "mnt", "net", "ipc", "uts"].map(|name| {
         open(
             format!("/proc/self/ns/{name}"),
             OFlags::RDONLY | OFlags::CLOEXEC,
             Mode::empty(),
         )
-        .step(&format!("opening the {name} namespace"))
+        .step(format!("opening the {name} namespace"))
     });
     namespaces.into_iter().collect()
 }
@@ -176,7 +178,7 @@ fn prepare(
     spec: &RootSpec,
     mapper: Channel,
     directories: &[OwnedFd],
-) -> Result<Vec<OwnedFd>, String> {
+) -> Result<Vec<OwnedFd>, SetupError> {
     let _ = sys::set_name(c"belljar-init");
     rustix::system::sethostname(b"belljar").step("setting the host name")?;
     sys::loopback_up().step("bringing loopback up")?;
@@ -212,15 +214,18 @@ fn prepare(
 ///
 /// This process becomes the session's owner after that, not before: Ubuntu's kernel restricts
 /// processes that make one without capabilities, and all that they do in it.
-fn enter_user_namespace(mapper: Channel) -> Result<(), String> {
+fn enter_user_namespace(mapper: Channel) -> Result<(), SetupError> {
     sys::unshare(libc::CLONE_NEWUSER).step("making the user namespace")?;
     // So that the mapper sees its maps. Nothing of the session runs yet.
     sys::set_dumpable(true).step("opening init's maps")?;
     mapper.send(&(), &[]).step("asking for the session's ids")?;
     match mapper.receive().step("waiting for the session's ids")? {
         Some((Mapped(None), _)) => {}
-        Some((Mapped(Some(error)), _)) => return Err(error),
-        None => return Err("the process that maps the session's ids is gone".into()),
+        Some((Mapped(Some(error)), _)) => return Err(SetupError::Reported(error)),
+        None => {
+            let why = "the process that maps the session's ids is gone";
+            return Err(SetupError::Process(why));
+        }
     }
     drop(mapper);
     // A namespace inside would give back capabilities, over itself alone, but with them a part of
@@ -243,7 +248,8 @@ pub(crate) fn run_mapper(pid: libc::pid_t, owner: u32, init: &Channel) -> ! {
         let mapped = sys::die_with_parent()
             .step("tying the mapper to the spawner")
             .and_then(|()| map_ids(&pid.to_string(), GUEST_ID, owner, owner, 1, false));
-        let _ = init.send(&Mapped(mapped.err()), &[]);
+        let error = mapped.err().map(|error| error.to_string());
+        let _ = init.send(&Mapped(error), &[]);
     }
     sys::exit_now(0);
 }

@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
 use crate::channel::Channel;
+use crate::error::{SetupError, StepContext};
 use crate::identity::{SessionIds, map_ids};
 use crate::message::Report;
 use crate::spawner;
-use crate::sys::{self, Forked, StepContext};
+use crate::sys::{self, Forked};
 use crate::{init, landlock, root};
 
 /// Where a keeper finds its end of the channel.
@@ -89,7 +90,7 @@ fn clean_up(plan: &KeeperPlan) {
     let _ = fs::remove_dir_all(&plan.directory);
 }
 
-fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
+fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), SetupError> {
     let children = sys::child_signal_descriptor().step("watching children")?;
     if spec.none {
         sys::adopt_orphans().step("adopting orphans")?;
@@ -113,7 +114,7 @@ fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
             let _ = sys::wait(builder);
             let spawner = i32::from_le_bytes(pid);
             if read != Ok(4) || spawner == 0 {
-                return Err("the walls could not be raised".into());
+                return Err(SetupError::Process("the walls could not be raised"));
             }
             wait_for_the_end(spawner, life, &children);
             let _ = sys::kill(spawner, libc::SIGKILL);
@@ -126,9 +127,9 @@ fn keep(spec: &WallsSpec, host: Channel, life: &OwnedFd) -> Result<(), String> {
     }
 }
 
-fn tell_failure<T>(result: &Result<T, String>, host: &Channel) {
+fn tell_failure<T>(result: &Result<T, SetupError>, host: &Channel) {
     if let Err(error) = result {
-        let error = error.clone();
+        let error = error.to_string();
         let _ = host.send(&Report::Failed { error }, &[]);
     }
 }
@@ -159,7 +160,7 @@ fn wait_for_the_end(spawner: i32, life: &OwnedFd, children: &OwnedFd) {
 
 /// Builds the root and starts the spawner in it, in a process of its own since the way there
 /// passes through a mount namespace. Returns the spawner's id; the keeper is its parent.
-fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, String> {
+fn build(spec: &WallsSpec, host: &Channel) -> Result<i32, SetupError> {
     sys::die_with_parent().step("tying the builder to the keeper")?;
     if spec.none {
         return start_without_walls(host);
@@ -210,7 +211,7 @@ struct Made(Option<String>);
 
 /// Makes the spawner's `/proc`, by a process in the spawner's pid namespace and in this user namespace: inside of the
 /// spawner's own, the kernel refuses one where a part of the one outside is hidden, as in a container.
-fn give_proc(spawner: i32, to: &Channel) -> Result<(), String> {
+fn give_proc(spawner: i32, to: &Channel) -> Result<(), SetupError> {
     let namespace = fs::File::open(format!("/proc/{spawner}/ns/pid"))
         .step("opening the outer pid namespace")?;
     let kind = Some(LinkNameSpaceType::ProcessID);
@@ -219,7 +220,7 @@ fn give_proc(spawner: i32, to: &Channel) -> Result<(), String> {
         Forked::Child => {
             let sent = match root::detached_proc().step("mounting /proc for the template") {
                 Ok(proc) => to.send(&Made(None), &[proc.as_fd()]),
-                Err(error) => to.send(&Made(Some(error)), &[]),
+                Err(error) => to.send(&Made(Some(error.to_string())), &[]),
             };
             sys::exit_now(i32::from(sent.is_err()));
         }
@@ -228,19 +229,20 @@ fn give_proc(spawner: i32, to: &Channel) -> Result<(), String> {
 }
 
 /// In the spawner: its ids are mapped when this returns.
-fn wait_for_proc(from: &Channel) -> Result<OwnedFd, String> {
+fn wait_for_proc(from: &Channel) -> Result<OwnedFd, SetupError> {
     match from.receive().step("waiting for /proc")? {
         Some((Made(None), mut descriptors)) => {
-            descriptors.pop().ok_or("no `/proc` was received".into())
+            let proc = descriptors.pop();
+            proc.ok_or(SetupError::Process("no `/proc` was received"))
         }
-        Some((Made(Some(error)), _)) => Err(error),
+        Some((Made(Some(error)), _)) => Err(SetupError::Reported(error)),
         // The builder tells why.
         None => sys::exit_now(1),
     }
 }
 
 /// The spawner as an ordinary process: no pid namespace ends what it leaves.
-fn start_without_walls(host: &Channel) -> Result<i32, String> {
+fn start_without_walls(host: &Channel) -> Result<i32, SetupError> {
     match sys::clone_process(libc::CLONE_PARENT).step("starting the spawner")? {
         Forked::Child => {
             let result = sys::die_with_parent()
@@ -271,7 +273,7 @@ fn end_descendants() {
     }
 }
 
-fn become_spawner(privileged: bool) -> Result<(), String> {
+fn become_spawner(privileged: bool) -> Result<(), SetupError> {
     if privileged {
         sys::clear_groups().step("leaving all groups")?;
         sys::set_ids(0, 0).step("becoming the spawner's user")?;

@@ -11,8 +11,9 @@ use landlock::{
 };
 
 use crate::directories;
+use crate::error::{SetupError, StepContext};
 use crate::message::FORKS;
-use crate::sys::{self, StepContext};
+use crate::sys;
 
 /// The minimum version for sessions (Linux 5.19): before it, no file can be renamed into another
 /// directory.
@@ -44,21 +45,20 @@ pub fn landlock_version() -> Option<u32> {
 const OWN: [&str; 4] = ["/tmp", "/dev/shm", "/workspace", FORKS];
 
 /// Refuses a host whose Landlock is too old or off.
-pub(crate) fn check_host() -> Result<(), String> {
+pub(crate) fn check_host() -> Result<(), SetupError> {
     match landlock_version() {
         Some(version) if version >= LANDLOCK_FLOOR => Ok(()),
-        Some(version) => Err(format!(
-            "this kernel has version {version} of Landlock, but {LANDLOCK_FLOOR} is needed (Linux 5.19 or later)"
-        )),
-        None => {
-            Err("this kernel has no Landlock, or it is disabled (see `lsm=` of the kernel command line)".into())
-        }
+        Some(version) => Err(SetupError::OldLandlock {
+            version,
+            floor: LANDLOCK_FLOOR,
+        }),
+        None => Err(SetupError::NoLandlock),
     }
 }
 
 /// The rules of a session, seen from inside its mounts. Whoever gets the descriptor can put itself
 /// under them.
-pub(crate) fn ruleset() -> Result<OwnedFd, String> {
+pub(crate) fn ruleset() -> Result<OwnedFd, SetupError> {
     rules(
         &["/"],
         &OWN,
@@ -69,7 +69,7 @@ pub(crate) fn ruleset() -> Result<OwnedFd, String> {
 
 /// The rules of its commands. They can signal the session's other processes, as a shell must: what
 /// is outside of its pid namespace they can't name.
-pub(crate) fn command_ruleset() -> Result<OwnedFd, String> {
+pub(crate) fn command_ruleset() -> Result<OwnedFd, SetupError> {
     rules(
         &["/"],
         &OWN,
@@ -92,7 +92,7 @@ pub(crate) fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
 /// The rules that a fork of a session puts itself under in addition: it reaches the files of its
 /// own fork slot, which contains the slots of its own forks, but those of no other fork nor of its
 /// parent session.
-pub(crate) fn fork_ruleset(slot: &str) -> Result<OwnedFd, String> {
+pub(crate) fn fork_ruleset(slot: &str) -> Result<OwnedFd, SetupError> {
     let entries = fs::read_dir("/").step("reading the root")?;
     let readable: Vec<String> = entries
         .filter_map(|entry| Some(format!("/{}", entry.ok()?.file_name().to_str()?)))
@@ -113,7 +113,7 @@ fn rules(
     own_paths: &[&str],
     host_paths: &[String],
     scope: BitFlags<Scope>,
-) -> Result<OwnedFd, String> {
+) -> Result<OwnedFd, SetupError> {
     let everything = AccessFs::from_all(NEWEST);
     let reading = AccessFs::from_read(NEWEST);
     // Devices are not made by sessions; of those that there are, seccomp decides what is asked.
@@ -123,11 +123,14 @@ fn rules(
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)
+        .map_err(io::Error::other)
         .step("Landlock's rights")?
         // Signals and abstract sockets stay among the session's processes.
         .scope(scope)
+        .map_err(io::Error::other)
         .step("Landlock's scopes")?
         .create()
+        .map_err(io::Error::other)
         .step("making Landlock's rules")?;
     // What is left on the host is plain files: no link that leads a user of the host elsewhere, no socket, no pipe.
     let files = own & !(AccessFs::MakeSym | AccessFs::MakeSock | AccessFs::MakeFifo);
@@ -135,10 +138,12 @@ fn rules(
     let own = own_paths.iter().map(|path| (*path, own));
     let host = host_paths.iter().map(|path| (path.as_str(), files));
     for (path, access) in readable.chain([("/dev", devices)]).chain(own).chain(host) {
-        let directory = PathFd::new(path).step("opening a directory for Landlock")?;
+        let directory = PathFd::new(path).map_err(io::Error::other);
+        let directory = directory.step("opening a directory for Landlock")?;
         rules = rules
             .add_rule(PathBeneath::new(directory, access))
+            .map_err(io::Error::other)
             .step("adding a rule to Landlock")?;
     }
-    Option::<OwnedFd>::from(rules).ok_or_else(|| "this kernel has no Landlock".into())
+    Option::<OwnedFd>::from(rules).ok_or(SetupError::Process("this kernel has no Landlock"))
 }

@@ -20,6 +20,7 @@ mod command_message;
 mod commands;
 mod computation;
 mod directories;
+mod error;
 mod holder;
 mod identity;
 mod init;
@@ -44,6 +45,7 @@ pub use command_message::{
 };
 pub use computation::{ComputationLimits, ConfineError, compute_confined};
 pub use directories::{DIRECTORIES, open_directory};
+pub use error::SetupError;
 pub use identity::{SessionIds, session_ids};
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{COVERS_EMPTYING, LANDLOCK_FLOOR, landlock_version};

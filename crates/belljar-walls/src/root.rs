@@ -16,8 +16,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 
 use crate::directories;
+use crate::error::{SetupError, StepContext};
 use crate::message::{FORKS, ForkSlotRequest, InitRequest, MOST_FORKS};
-use crate::sys::{self, StepContext};
+use crate::sys;
 
 /// What the root holds beside the host's system directories.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -91,7 +92,7 @@ pub(crate) const MOUNT_ATTR_NODEV: u64 = 0x4;
 const MOUNT_ATTR_NOEXEC: u64 = 0x8;
 
 /// Builds the root at `at` in this process's own mount namespace and moves into it.
-pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
+pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), SetupError> {
     sys::make_mounts_private().step("making the mounts private")?;
     sys::mount_new(
         c"tmpfs",
@@ -101,7 +102,7 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
     )
     .step("mounting the root")?;
     for name in SYSTEM {
-        show_system_directory(at, name).step(&format!("showing /{name}"))?;
+        show_system_directory(at, name).step(format!("showing /{name}"))?;
     }
     for directory in [
         "proc",
@@ -128,7 +129,7 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         // A device can be written on a read-only mount; its times, which the whole host sees, can't.
         let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
         show(&source, &at.join("dev").join(device), attributes)
-            .step(&format!("showing {}", source.display()))?;
+            .step(format!("showing {}", source.display()))?;
     }
     for (link, target) in [
         ("fd", "/proc/self/fd"),
@@ -143,8 +144,7 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
         if path.exists() {
             // A link such as /etc/localtime is shown as the file it means.
             let source = path.canonicalize().step("resolving a link")?;
-            show(&source, &inside(at, path), sealed)
-                .step(&format!("showing {}", path.display()))?;
+            show(&source, &inside(at, path), sealed).step(format!("showing {}", path.display()))?;
         }
     }
     let mut shown: Vec<&Path> = vec![Path::new("/usr")];
@@ -152,17 +152,17 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
     read_only.sort_unstable();
     for path in read_only {
         if !shown.iter().any(|above| path.starts_with(above)) {
-            show(path, &inside(at, path), sealed).step(&format!("showing {}", path.display()))?;
+            show(path, &inside(at, path), sealed).step(format!("showing {}", path.display()))?;
             shown.push(path);
         }
     }
     for (source, target) in &spec.mounts {
-        show(source, &inside(at, target), sealed).step(&format!("showing {}", target.display()))?;
+        show(source, &inside(at, target), sealed).step(format!("showing {}", target.display()))?;
     }
     for (path, contents) in &spec.files {
         let path = inside(at, path);
         make_parent(&path).step("making a directory")?;
-        fs::write(&path, contents).step(&format!("writing {}", path.display()))?;
+        fs::write(&path, contents).step(format!("writing {}", path.display()))?;
     }
     // Not where the host has an environment there, or in a directory above.
     let data = Path::new(DATA);
@@ -179,7 +179,7 @@ pub(crate) fn enter(spec: &RootSpec, at: &Path) -> Result<(), String> {
 }
 
 /// Moves into a root directory that is empty and stays so, in this process's own mount namespace.
-pub(crate) fn enter_empty() -> Result<(), String> {
+pub(crate) fn enter_empty() -> Result<(), SetupError> {
     // The one directory that every host has.
     let at = Path::new("/proc");
     sys::make_mounts_private().step("making the mounts private")?;
@@ -283,7 +283,7 @@ pub(crate) fn show_proc(proc: &OwnedFd) -> io::Result<()> {
 
 /// Makes a mount namespace that holds nothing. A session's processes are in it, with their root in the session's
 /// own: of the mounts of a namespace `/proc/*/mountinfo` lists those alone that are below the process's root.
-pub(crate) fn empty_namespace() -> Result<OwnedFd, String> {
+pub(crate) fn empty_namespace() -> Result<OwnedFd, SetupError> {
     let this = || {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         open("/proc/self/ns/mnt", flags, Mode::empty())
@@ -322,7 +322,7 @@ pub(crate) fn hide(directory: &Path) -> io::Result<()> {
 pub(crate) fn mount_private_directories(
     request: &InitRequest,
     spec: &RootSpec,
-) -> Result<(), String> {
+) -> Result<(), SetupError> {
     // An environment may live under one of these; it must stay visible above the new mount.
     let mut kept = Vec::new();
     for path in &spec.read_only {
@@ -334,7 +334,7 @@ pub(crate) fn mount_private_directories(
                     | OpenTreeFlags::OPEN_TREE_CLOEXEC
                     | OpenTreeFlags::AT_RECURSIVE,
             )
-            .step(&format!("keeping {}", path.display()))?;
+            .step(format!("keeping {}", path.display()))?;
             kept.push((path, tree));
         }
     }
@@ -357,7 +357,7 @@ pub(crate) fn mount_private_directories(
         } else {
             fs::create_dir_all(path)
         };
-        made.step(&format!("keeping {}", path.display()))?;
+        made.step(format!("keeping {}", path.display()))?;
         move_mount(
             &tree,
             "",
@@ -365,7 +365,7 @@ pub(crate) fn mount_private_directories(
             path.as_path(),
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
         )
-        .step(&format!("keeping {}", path.display()))?;
+        .step(format!("keeping {}", path.display()))?;
     }
     Ok(())
 }
@@ -376,14 +376,14 @@ fn mount_private(
     inodes: u64,
     mode: u32,
     owner: u32,
-) -> Result<(), String> {
+) -> Result<(), SetupError> {
     sys::mount_new(
         c"tmpfs",
         path,
         libc::MS_NOSUID | libc::MS_NODEV,
         &format!("size={bytes},nr_inodes={inodes},mode={mode:o},uid={owner},gid={owner}"),
     )
-    .step(&format!("mounting {}", path.display()))
+    .step(format!("mounting {}", path.display()))
 }
 
 /// The directory of the fork slot with this number; the slots of a fork's own forks are in its
@@ -404,7 +404,7 @@ fn make_slot_directories(inside: &Path) -> io::Result<()> {
 
 /// Mounts a fork slot, in the mount namespace of the parent session: a read-only directory with its
 /// workspace, and with directories for the slots of its own forks.
-pub(crate) fn mount_slot(request: &ForkSlotRequest) -> Result<(), String> {
+pub(crate) fn mount_slot(request: &ForkSlotRequest) -> Result<(), SetupError> {
     let slot = &request.slot;
     let options = format!("mode=0755,size=4k,nr_inodes={}", MOST_FORKS + 8);
     sys::mount_new(c"tmpfs", slot, libc::MS_NOSUID | libc::MS_NODEV, &options)

@@ -12,17 +12,18 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::channel::Channel;
 use crate::commands;
+use crate::error::{SetupError, StepContext};
 use crate::init;
 use crate::landlock;
 use crate::message::{ForkSlotRequest, InitRequest, Report, Request};
 use crate::process::Process;
 use crate::root::{self, RootSpec};
-use crate::sys::{self, Forked, StepContext};
+use crate::sys::{self, Forked};
 use crate::writer;
 
 /// Runs as process 1 of the outer pid namespace; returns when the host is gone.
 /// Without a root there are no walls: it starts templates as ordinary processes, and no inits.
-pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String> {
+pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), SetupError> {
     let _ = sys::set_name(c"belljar-spawner");
     let mut empty = None;
     if root.is_some() {
@@ -41,7 +42,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
         ];
         match poll(&mut watched, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(format!("waiting for work: {error}")),
+            Err(error) => return Err(error).step("waiting for work"),
         }
         let (work, ended) = (
             !watched[0].revents().is_empty(),
@@ -63,7 +64,7 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                 Request::Ping => host.send(&Report::Pong, &[]).step("answering the host")?,
                 Request::ForkSlot(request) => {
                     let id = request.id;
-                    let fail = |error| host.send(&Report::InitFailed { id, error }, &[]);
+                    let fail = |error: SetupError| report_failure(id, &error, host);
                     let work = || {
                         if let Err(error) = make_slot(&request, host) {
                             let _ = fail(error);
@@ -91,26 +92,28 @@ pub(crate) fn run(root: Option<&RootSpec>, host: &Channel) -> Result<(), String>
                         helpers.insert(pid);
                     }
                 }
-                Request::Init(request) => match start_init(&request, root, host, &descriptors) {
-                    Ok((pid, mapper)) => {
-                        inits.insert(pid, request.id);
-                        helpers.extend(mapper);
+                Request::Init(request) => {
+                    let started = start_init(&request, root, host, &descriptors);
+                    match started.step("making the session's namespaces") {
+                        Ok((pid, mapper)) => {
+                            inits.insert(pid, request.id);
+                            helpers.extend(mapper);
+                        }
+                        Err(error) => {
+                            let sent = report_failure(request.id, &error, host);
+                            sent.step("reporting a failure")?;
+                        }
                     }
-                    Err(error) => {
-                        let error = format!("making the session's namespaces: {error}");
-                        host.send(
-                            &Report::InitFailed {
-                                id: request.id,
-                                error,
-                            },
-                            &[],
-                        )
-                        .step("reporting a failure")?;
-                    }
-                },
+                }
             }
         }
     }
+}
+
+/// An init could not prepare its session, or a fork slot could not be made.
+fn report_failure(id: u64, error: &SetupError, host: &Channel) -> io::Result<()> {
+    let error = error.to_string();
+    host.send(&Report::InitFailed { id, error }, &[])
 }
 
 /// Starts init, and the process that maps its ids. If that one can't be started, init reports it.
@@ -146,8 +149,9 @@ fn start_writer(descriptors: Vec<OwnedFd>, source: bool) -> io::Result<libc::pid
 }
 
 /// Works in the mount namespace that came with a request, in a process of its own.
-fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
-    let mounts = descriptors.first().ok_or("the request has no mounts")?;
+fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), SetupError> {
+    let mounts = descriptors.first();
+    let mounts = mounts.ok_or(SetupError::Process("the request has no mounts"))?;
     match sys::clone_process(0).step("starting a process")? {
         Forked::Child => {
             let kind = Some(LinkNameSpaceType::Mount);
@@ -159,12 +163,12 @@ fn inside(descriptors: &[OwnedFd], work: impl FnOnce()) -> Result<(), String> {
         }
         Forked::Parent(pid) => match sys::wait(pid).step("waiting for a process")? {
             (_, 0) => Ok(()),
-            _ => Err("its mounts could not be joined".into()),
+            _ => Err(SetupError::Process("its mounts could not be joined")),
         },
     }
 }
 
-fn make_slot(request: &ForkSlotRequest, host: &Channel) -> Result<(), String> {
+fn make_slot(request: &ForkSlotRequest, host: &Channel) -> Result<(), SetupError> {
     root::mount_slot(request)?;
     let workspace =
         File::open(root::slot_workspace(&request.slot)).step("opening the workspace")?;

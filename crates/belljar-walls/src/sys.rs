@@ -20,17 +20,6 @@ pub(crate) fn c_path(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
-/// Adds the failed step to an error.
-pub(crate) trait StepContext<T> {
-    fn step(self, what: &str) -> Result<T, String>;
-}
-
-impl<T, E: std::fmt::Display> StepContext<T> for Result<T, E> {
-    fn step(self, what: &str) -> Result<T, String> {
-        self.map_err(|error| format!("{what}: {error}"))
-    }
-}
-
 /// What `clone` returned.
 pub(crate) enum Forked {
     Parent(libc::pid_t),

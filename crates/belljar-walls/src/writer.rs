@@ -20,7 +20,8 @@ use crate::beneath::{
     Beneath, BeneathError, NewFile, check, from_errno, io_error, temporary_beside,
 };
 use crate::cgroup::SessionCgroup;
-use crate::sys::{self, StepContext};
+use crate::error::{SetupError, StepContext};
+use crate::sys;
 
 /// What a frame is: one of these, the length of what follows, and that.
 const DIRECTORY: u8 = 1;
@@ -317,7 +318,7 @@ pub(crate) fn run(descriptors: Vec<OwnedFd>, has_source: bool) -> ! {
     let source = if has_source { descriptors.next() } else { None };
     let done = match prepare(&workspace, descriptors.next()) {
         Ok(()) => answer(&socket, None).and_then(|()| serve(socket, &workspace, source)),
-        Err(step) => answer(&socket, Some((Errno::PERM, &step))),
+        Err(error) => answer(&socket, Some((Errno::PERM, &error.to_string()))),
     };
     sys::exit_now(i32::from(done.is_err()));
 }
@@ -341,7 +342,7 @@ fn take_descriptors(descriptors: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     Ok(owned.collect())
 }
 
-fn prepare(workspace: &Beneath, join: Option<OwnedFd>) -> Result<(), String> {
+fn prepare(workspace: &Beneath, join: Option<OwnedFd>) -> Result<(), SetupError> {
     let _ = sys::set_name(c"belljar-writer");
     if let Some(join) = join {
         rustix::io::write(&join, b"0").step("joining the session's memory")?;

@@ -114,7 +114,11 @@ impl SettingsFile {
         for (name, (table, line)) in tables {
             let spec = serde_json::from_value(Value::Object(table));
             let spec = spec.map_err(|error| error.to_string());
-            let spec = spec.and_then(|spec: ServerSpec| spec.check(name).map(|()| spec));
+            let check = |spec: ServerSpec| match spec.check(name) {
+                Ok(()) => Ok(spec),
+                Err(error) => Err(error.to_string()),
+            };
+            let spec = spec.and_then(check);
             let spec = spec.map_err(|why| {
                 anyhow::anyhow!("{}:{line}: [mcp.{name}]: {why}", self.path.display())
             })?;
@@ -201,7 +205,7 @@ impl Reading<'_> {
             return self.own_name(&["providers"], &name.provider);
         }
         if parts == ["mcp"] {
-            return ServerSpec::check_name(key);
+            return ServerSpec::check_name(key).map_err(|error| error.to_string());
         }
         if Profile::BUILT_IN.contains(&key) {
             Ok(())

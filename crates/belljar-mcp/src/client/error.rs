@@ -1,6 +1,99 @@
 //! Errors of connections to servers.
 
+use std::io;
 use std::path::PathBuf;
+
+/// The longest name of a server.
+pub(super) const MAX_NAME: usize = 24;
+
+/// What is wrong with the settings of a server. No value of them is in it: that may be a key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// Its name is not one.
+    #[error(
+        "a server's name has at most {MAX_NAME} lower-case letters and digits, and begins with a letter"
+    )]
+    Name,
+    /// It has both a command and a URL.
+    #[error("give either a `command` or a `url`")]
+    CommandOrUrl,
+    /// It has neither.
+    #[error("there is no `command`")]
+    NoCommand,
+    /// Environment variables for a server that is not started.
+    #[error("`env` is for a server with a `command`")]
+    EnvOfUrl,
+    /// Headers for a server that is started.
+    #[error("`headers` are for a server with a `url`")]
+    HeadersOfCommand,
+    /// The program is named by a path from where we stand.
+    #[error(
+        "the program of `command` must be a name in `PATH`, or a path that begins with `/` or `~/`"
+    )]
+    Program,
+    /// Not the name of an environment variable.
+    #[error("`{0}` is not a valid name of an environment variable")]
+    Variable(String),
+    /// The timeout is out of range.
+    #[error("`timeout` must be from 1 to 86400 seconds (a day)")]
+    Timeout,
+    /// Not a URL of a server.
+    #[error("`url` must look like `https://host/mcp`, without user name and password")]
+    Url,
+    /// Keys would be sent in the open to this host.
+    #[error("the `headers` would be sent unencrypted to `{0}`: use https")]
+    Unencrypted(String),
+    /// The protocol itself sets this header.
+    #[error("`headers.{0}`: this header cannot be set")]
+    Header(String),
+    /// A header can't have this value.
+    #[error("`headers.{0}`: the value has characters that a header cannot have")]
+    HeaderValue(String),
+    /// A path from where we stand.
+    #[error("a path begins with `/` or `~/`")]
+    Path,
+    /// A value without its source.
+    #[error("write \"variable:NAME\", \"file:PATH\" or \"text:…\"")]
+    Source,
+    /// The same of a header.
+    #[error(
+        "write \"variable:NAME\" or \"file:PATH\", or the same after \"Bearer \"; \
+         a key itself does not belong in the settings"
+    )]
+    HeaderSource,
+    /// A value can't be read from its source.
+    #[error("`{field}`: {error}")]
+    Value {
+        /// The setting.
+        field: String,
+        /// Why.
+        error: ValueError,
+    },
+}
+
+/// Why a value can't be read from its source.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// The environment variable is not set, or empty.
+    #[error("the variable `{0}` is not set")]
+    NotSet(String),
+    /// The file can't be read.
+    #[error("`{}`: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// What is there is not a key.
+    #[error("{0}")]
+    Key(String),
+    /// A key in the settings.
+    #[error("a key itself does not belong in the settings")]
+    KeyInSettings,
+}
 
 /// Why there is no connection to a server.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +104,7 @@ pub enum ClientError {
         /// Its name.
         server: String,
         /// What is wrong.
-        why: String,
+        why: SpecError,
     },
     /// Its program did not start, or ended.
     #[error(

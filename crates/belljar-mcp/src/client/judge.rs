@@ -7,7 +7,7 @@ use belljar_agent::ToolEffects;
 use belljar_protocol::visible;
 use rmcp::model::Tool;
 
-use super::offer::{Offer, words};
+use super::offer::{Offer, OfferError, words};
 use super::pins::Pins;
 use super::spec::ServerSpec;
 
@@ -28,7 +28,7 @@ pub enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withheld {
     /// It can't be offered to code.
-    Unusable(String),
+    Unusable(OfferError),
     /// The settings name other tools of the server.
     NotWanted,
     /// It differs from what was accepted.
@@ -42,7 +42,7 @@ pub enum Withheld {
 impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unusable(why) => f.write_str(why),
+            Self::Unusable(why) => why.fmt(f),
             Self::NotWanted => f.write_str("the settings name other tools"),
             Self::Changed(parts) => {
                 let parts = parts.iter().map(|part| match part {
@@ -99,10 +99,8 @@ pub(super) fn judge(
         let withheld = match (offer, accepted.changes(tool)) {
             (Err(why), _) => Some(Withheld::Unusable(why.clone())),
             (Ok(offer), _) if names[offer.python.identifier()] > 1 => {
-                let name = offer.python.identifier();
-                Some(Withheld::Unusable(format!(
-                    "more than one tool would be `tools.{name}`"
-                )))
+                let name = offer.python.identifier().to_owned();
+                Some(Withheld::Unusable(OfferError::SameName(name)))
             }
             (Ok(_), _) if !wanted(&tool.name) => Some(Withheld::NotWanted),
             (Ok(_), None) => Some(Withheld::New),

@@ -25,9 +25,10 @@ use belljar_agent::HostTool;
 use rmcp::service::ClientCacheConfig;
 
 use calls::Calls;
-pub use error::ClientError;
+pub use error::{ClientError, SpecError, ValueError};
 use judge::judge;
 pub use judge::{OfferedTool, Part, Withheld};
+pub use offer::OfferError;
 use offer::{Offer, words};
 use pins::Pins;
 use process::Process;

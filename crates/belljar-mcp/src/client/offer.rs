@@ -20,6 +20,30 @@ const MAX_BYTES: usize = 64 << 10;
 const MAX_DESCRIPTION: usize = 2000;
 const MAX_PART: usize = 500;
 
+/// Why a tool of a server can't be offered to code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OfferError {
+    /// Its name is too long, or has other characters.
+    #[error("a name has 1 to {MAX_NAME} of the characters `A-Z a-z 0-9 _ - . /`")]
+    Name,
+    /// Another tool of the server would have the same name in Python.
+    #[error("more than one tool would be `tools.{0}`")]
+    SameName(String),
+    /// Its description is too long.
+    #[error("its description has more than {MAX_BYTES} bytes")]
+    LongDescription,
+    /// One of its schemas is too long.
+    #[error("one of its schemas has more than {MAX_BYTES} bytes")]
+    LongSchema,
+    /// One of its schemas shows other text than it has.
+    #[error("one of its schemas has invisible characters: {0}")]
+    Invisible(String),
+    /// Python can't call it.
+    #[error("{0}")]
+    Python(String),
+}
+
 /// A tool that can be granted.
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
@@ -31,16 +55,14 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    pub(super) fn new(server: &str, trusted: bool, tool: &Tool) -> Result<Self, String> {
+    pub(super) fn new(server: &str, trusted: bool, tool: &Tool) -> Result<Self, OfferError> {
         let name = &*tool.name;
         if !is_name(name) {
-            return Err(format!(
-                "a name has 1 to {MAX_NAME} of the characters `A-Z a-z 0-9 _ - . /`"
-            ));
+            return Err(OfferError::Name);
         }
         let description = tool.description.as_deref().unwrap_or_default();
         if description.len() > MAX_BYTES {
-            return Err(format!("its description has more than {MAX_BYTES} bytes"));
+            return Err(OfferError::LongDescription);
         }
         let parameters = schema(&tool.input_schema)?;
         let result = tool.output_schema.as_deref().map(schema).transpose()?;
@@ -52,7 +74,8 @@ impl Offer {
         };
         Ok(Self {
             tool: name.to_owned(),
-            python: ToolSignature::new(&stub).map_err(|error| error.to_string())?,
+            python: ToolSignature::new(&stub)
+                .map_err(|error| OfferError::Python(error.to_string()))?,
             effects: effects(trusted, tool.annotations.as_ref()),
             stub,
         })
@@ -97,19 +120,17 @@ pub(super) fn words(text: &str, most: usize) -> String {
     words
 }
 
-fn schema(schema: &Map<String, Value>) -> Result<Value, String> {
+fn schema(schema: &Map<String, Value>) -> Result<Value, OfferError> {
     let mut schema = Value::Object(schema.clone());
     if schema.to_string().len() > MAX_BYTES {
-        return Err(format!(
-            "one of its schemas has more than {MAX_BYTES} bytes"
-        ));
+        return Err(OfferError::LongSchema);
     }
     clean(&mut schema)?;
     Ok(schema)
 }
 
 /// Makes the texts in a schema plain, and checks that the rest is.
-fn clean(value: &mut Value) -> Result<(), String> {
+fn clean(value: &mut Value) -> Result<(), OfferError> {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
@@ -131,15 +152,12 @@ fn clean(value: &mut Value) -> Result<(), String> {
     }
 }
 
-fn check_plain(text: &str) -> Result<(), String> {
+fn check_plain(text: &str) -> Result<(), OfferError> {
     let shown = visible(text);
     if shown == text {
         return Ok(());
     }
-    let shown = words(&shown, 100);
-    Err(format!(
-        "one of its schemas has invisible characters: {shown}"
-    ))
+    Err(OfferError::Invisible(words(&shown, 100)))
 }
 
 #[cfg(test)]
@@ -148,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    fn offer(trusted: bool, tool: Value) -> Result<Offer, String> {
+    fn offer(trusted: bool, tool: Value) -> Result<Offer, OfferError> {
         let tool: Tool = serde_json::from_value(tool).unwrap();
         Offer::new("files", trusted, &tool)
     }
@@ -211,7 +229,7 @@ mod tests {
             &"a".repeat(65),
         ] {
             let why = offer(true, named(name)).unwrap_err();
-            assert!(why.starts_with("a name has"), "{name}: {why}");
+            assert_eq!(why, OfferError::Name, "{name}");
         }
         // No name of the bridge or of ours: the server's stands before it.
         for name in [
@@ -250,11 +268,11 @@ mod tests {
             (json!({"x": "y".repeat(MAX_BYTES)}), "more than 65536 bytes"),
         ] {
             let why = offer(true, json!({"name": "x", "inputSchema": schema})).unwrap_err();
-            assert!(why.contains(part), "{why}");
+            assert!(why.to_string().contains(part), "{why}");
         }
         let long =
             json!({"name": "x", "description": "y".repeat(MAX_BYTES + 1), "inputSchema": {}});
-        assert!(offer(true, long).unwrap_err().contains("its description"));
+        assert_eq!(offer(true, long).unwrap_err(), OfferError::LongDescription);
         let lines = json!({"properties": {"a": {"default": "\r\n\t"}}});
         offer(true, json!({"name": "x", "inputSchema": lines})).unwrap();
     }

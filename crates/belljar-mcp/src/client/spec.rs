@@ -10,13 +10,11 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
+use super::error::{MAX_NAME, SpecError, ValueError};
 use super::secrets::Secrets;
 
 /// Default timeout of a call, in seconds.
 const TIMEOUT: u32 = 60;
-
-/// The longest name of a server.
-const MAX_NAME: usize = 24;
 
 /// A server: a command to start, or a URL.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -71,25 +69,23 @@ pub struct Header {
 }
 
 impl TryFrom<String> for Source {
-    type Error = String;
+    type Error = SpecError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, SpecError> {
         match text.split_once(':') {
             Some(("variable", name)) if is_variable(name) => Ok(Self::Variable(name.into())),
-            Some(("file", path)) => absolute(path)
-                .map(Self::File)
-                .ok_or_else(|| "a path begins with `/` or `~/`".into()),
+            Some(("file", path)) => absolute(path).map(Self::File).ok_or(SpecError::Path),
             Some(("text", text)) => Ok(Self::Text(text.into())),
             // What was written is not repeated: it may be a key.
-            _ => Err("write \"variable:NAME\", \"file:PATH\" or \"text:…\"".into()),
+            _ => Err(SpecError::Source),
         }
     }
 }
 
 impl TryFrom<String> for Header {
-    type Error = String;
+    type Error = SpecError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, SpecError> {
         let (bearer, rest) = match text.strip_prefix("Bearer ") {
             Some(rest) => (true, rest),
             None => (false, text.as_str()),
@@ -97,11 +93,7 @@ impl TryFrom<String> for Header {
         match Source::try_from(rest.to_owned()) {
             Ok(source @ (Source::Variable(_) | Source::File(_))) => Ok(Self { bearer, source }),
             // What was written is not repeated: it may be a key.
-            _ => Err(
-                "write \"variable:NAME\" or \"file:PATH\", or the same after \"Bearer \"; \
-                 a key itself does not belong in the settings"
-                    .into(),
-            ),
+            _ => Err(SpecError::HeaderSource),
         }
     }
 }
@@ -124,69 +116,62 @@ impl ServerSpec {
     ///
     /// It has no `_` and nothing but ASCII: so the first `_` of `tools.server_tool` ends the server's
     /// name, and no two servers can have one name for two tools, nor names that look alike.
-    pub fn check_name(name: &str) -> Result<(), String> {
+    pub fn check_name(name: &str) -> Result<(), SpecError> {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
         if begins && name.len() <= MAX_NAME && name.bytes().all(fits) {
             return Ok(());
         }
-        Err(format!(
-            "a server's name has at most {MAX_NAME} lower-case letters and digits, and begins with a letter"
-        ))
+        Err(SpecError::Name)
     }
 
     /// Checks the settings; secrets are not read for that.
-    pub fn check(&self, name: &str) -> Result<(), String> {
+    pub fn check(&self, name: &str) -> Result<(), SpecError> {
         Self::check_name(name)?;
         match (&self.command[..], &self.url) {
-            ([], None) | ([_, ..], Some(_)) => {
-                return Err("give either a `command` or a `url`".into());
-            }
-            ([], Some(_)) if !self.env.is_empty() => {
-                return Err("`env` is for a server with a `command`".into());
-            }
+            ([], None) | ([_, ..], Some(_)) => return Err(SpecError::CommandOrUrl),
+            ([], Some(_)) if !self.env.is_empty() => return Err(SpecError::EnvOfUrl),
             ([], Some(url)) => {
                 self.address(url)?;
             }
             ([program, ..], None) => {
                 find_program(program)?;
                 if !self.headers.is_empty() {
-                    return Err("`headers` are for a server with a `url`".into());
+                    return Err(SpecError::HeadersOfCommand);
                 }
             }
         }
         if let Some(name) = self.env.keys().find(|name| !is_variable(name)) {
-            return Err(format!(
-                "`{name}` is not a valid name of an environment variable"
-            ));
+            return Err(SpecError::Variable(name.clone()));
         }
         if self
             .timeout
             .is_some_and(|seconds| !(1..=86_400).contains(&seconds))
         {
-            return Err("`timeout` must be from 1 to 86400 seconds (a day)".into());
+            return Err(SpecError::Timeout);
         }
         Ok(())
     }
 
     /// How the server is reached, with the secrets that it takes.
-    pub(super) fn transport(&self) -> Result<ServerTransport, String> {
+    pub(super) fn transport(&self) -> Result<ServerTransport, SpecError> {
         if let Some(url) = &self.url {
             return Ok(ServerTransport::Address {
                 url: self.address(url)?,
                 headers: self.header_map()?,
             });
         }
-        let (program, arguments) = self.command.split_first().ok_or("there is no `command`")?;
+        let (program, arguments) = self.command.split_first().ok_or(SpecError::NoCommand)?;
         // Nothing else of ours: there may be keys among it.
         let mut environment: Vec<(String, OsString)> = ["PATH", "HOME", "LANG", "TMPDIR"]
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), std::env::var_os(name)?)))
             .collect();
         for (name, source) in &self.env {
-            let value = source
-                .read()
-                .map_err(|why| format!("`env.{name}`: {why}"))?;
+            let value = source.read().map_err(|error| SpecError::Value {
+                field: format!("env.{name}"),
+                error,
+            })?;
             environment.push((name.clone(), value));
         }
         Ok(ServerTransport::Start {
@@ -210,17 +195,15 @@ impl ServerSpec {
         Duration::from_secs(self.timeout.unwrap_or(TIMEOUT).into())
     }
 
-    fn address(&self, text: &str) -> Result<Url, String> {
+    fn address(&self, text: &str) -> Result<Url, SpecError> {
         let url = Url::parse(text)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .filter(|url| url.username().is_empty() && url.password().is_none())
-            .ok_or("`url` must look like `https://host/mcp`, without user name and password")?;
+            .ok_or(SpecError::Url)?;
         if !self.headers.is_empty() && url.scheme() == "http" && !is_loopback(&url) {
             let host = url.host_str().unwrap_or_default();
-            return Err(format!(
-                "the `headers` would be sent unencrypted to `{host}`: use https"
-            ));
+            return Err(SpecError::Unencrypted(host.to_owned()));
         }
         for name in self.headers.keys() {
             header_name(name)?;
@@ -228,20 +211,20 @@ impl ServerSpec {
         Ok(url)
     }
 
-    fn header_map(&self) -> Result<HeaderMap, String> {
+    fn header_map(&self) -> Result<HeaderMap, SpecError> {
         let mut map = HeaderMap::new();
         for (name, header) in &self.headers {
-            let key = header
-                .read()
-                .map_err(|why| format!("`headers.{name}`: {why}"))?;
+            let key = header.read().map_err(|error| SpecError::Value {
+                field: format!("headers.{name}"),
+                error,
+            })?;
             let text = if header.bearer {
                 format!("Bearer {}", key.expose())
             } else {
                 key.expose().to_owned()
             };
-            let mut value = HeaderValue::from_str(&text).map_err(|_| {
-                format!("`headers.{name}`: the value has characters that a header cannot have")
-            })?;
+            let value = HeaderValue::from_str(&text);
+            let mut value = value.map_err(|_| SpecError::HeaderValue(name.clone()))?;
             value.set_sensitive(true);
             map.insert(header_name(name)?, value);
         }
@@ -250,26 +233,30 @@ impl ServerSpec {
 }
 
 impl Source {
-    fn read(&self) -> Result<OsString, String> {
+    fn read(&self) -> Result<OsString, ValueError> {
         match self {
             Self::Variable(name) => std::env::var_os(name)
                 .filter(|value| !value.is_empty())
-                .ok_or_else(|| format!("the variable `{name}` is not set")),
+                .ok_or_else(|| ValueError::NotSet(name.clone())),
             Self::File(path) => std::fs::read_to_string(path)
                 .map(|text| text.trim().into())
-                .map_err(|error| format!("`{}`: {error}", path.display())),
+                .map_err(|error| ValueError::File {
+                    path: path.clone(),
+                    error,
+                }),
             Self::Text(text) => Ok(text.into()),
         }
     }
 }
 
 impl Header {
-    fn read(&self) -> Result<ApiKey, String> {
+    fn read(&self) -> Result<ApiKey, ValueError> {
         match &self.source {
-            Source::Variable(name) => ApiKey::from_variable(name)?
-                .ok_or_else(|| format!("the variable `{name}` is not set")),
-            Source::File(path) => ApiKey::from_file(path),
-            Source::Text(_) => Err("a key itself does not belong in the settings".into()),
+            Source::Variable(name) => ApiKey::from_variable(name)
+                .map_err(ValueError::Key)?
+                .ok_or_else(|| ValueError::NotSet(name.clone())),
+            Source::File(path) => ApiKey::from_file(path).map_err(ValueError::Key),
+            Source::Text(_) => Err(ValueError::KeyInSettings),
         }
     }
 }
@@ -280,7 +267,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// Headers that the protocol itself sets can't be set by the user.
-fn header_name(name: &str) -> Result<HeaderName, String> {
+fn header_name(name: &str) -> Result<HeaderName, SpecError> {
     let own = [
         "accept",
         "content-type",
@@ -291,19 +278,17 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
     HeaderName::try_from(name)
         .ok()
         .filter(|name| !own.contains(&name.as_str()) && !name.as_str().starts_with("mcp-"))
-        .ok_or_else(|| format!("`headers.{name}`: this header cannot be set"))
+        .ok_or_else(|| SpecError::Header(name.to_owned()))
 }
 
-fn find_program(program: &str) -> Result<PathBuf, String> {
+fn find_program(program: &str) -> Result<PathBuf, SpecError> {
     let found = if program.contains('/') {
         // A path from where we stand would be a file of the project that we stand in.
         absolute(program)
     } else {
         Some(PathBuf::from(program)).filter(|_| !program.is_empty())
     };
-    found.ok_or_else(|| {
-        "the program of `command` must be a name in `PATH`, or a path that begins with `/` or `~/`".into()
-    })
+    found.ok_or(SpecError::Program)
 }
 
 /// A path that is the same wherever we were started.
@@ -322,7 +307,7 @@ mod tests {
 
     fn fault(name: &str, spec: Value) -> String {
         match serde_json::from_value::<ServerSpec>(spec) {
-            Ok(spec) => spec.check(name).unwrap_err(),
+            Ok(spec) => spec.check(name).unwrap_err().to_string(),
             Err(error) => error.to_string(),
         }
     }
@@ -409,7 +394,17 @@ mod tests {
         let mut spec: ServerSpec = serde_json::from_value(spec).unwrap();
         spec.check("host").unwrap();
         let why = spec.transport().err().unwrap();
-        assert_eq!(why, "`env.C`: the variable `NOT_SET_ANYWHERE` is not set");
+        assert!(matches!(
+            &why,
+            SpecError::Value {
+                error: ValueError::NotSet(_),
+                ..
+            }
+        ));
+        assert_eq!(
+            why.to_string(),
+            "`env.C`: the variable `NOT_SET_ANYWHERE` is not set"
+        );
         spec.env.remove("C");
         let Ok(ServerTransport::Start { environment, .. }) = spec.transport() else {
             panic!("no command");

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use belljar_walls::{
-    Channel, InitEvent, InitTask, MOST_FORKS, Process, SessionCgroup, slot_path, slot_workspace,
+    Channel, InitEvent, InitTask, MOST_FORKS, Process, SessionCgroup, SetupError, slot_path,
+    slot_workspace,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::oneshot;
@@ -186,15 +187,19 @@ impl Orphans {
 
     /// Moves the process with this id in the session's pid namespace into cgroups. Init does it,
     /// since the descriptors for it must not get into the hands of the session's code.
-    pub(crate) async fn move_into(&self, pid: i32, cgroup: &SessionCgroup) -> Result<(), String> {
+    pub(crate) async fn move_into(
+        &self,
+        pid: i32,
+        cgroup: &SessionCgroup,
+    ) -> Result<(), SetupError> {
         let (sender, moved) = oneshot::channel();
         lock(&self.waiting).moves.insert(pid, sender);
         let sent = self.ask_for_move(pid, cgroup).await;
-        sent.map_err(|error| error.to_string())?;
+        sent.map_err(SetupError::System)?;
         match moved.await {
             Ok(None) => Ok(()),
-            Ok(Some(error)) => Err(error),
-            Err(_) => Err("its init is gone".into()),
+            Ok(Some(error)) => Err(SetupError::Reported(error)),
+            Err(_) => Err(SetupError::Process("its init is gone")),
         }
     }
 

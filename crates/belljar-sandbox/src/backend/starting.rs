@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use belljar_walls::{Cgroups, Process, SessionCgroup};
+use belljar_walls::{Cgroups, Process, SessionCgroup, SetupError};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
@@ -74,12 +74,12 @@ impl WarmBackend {
             }
             match started {
                 Err(Error::Session(why)) if template.is_dead() => {
-                    tracing::debug!(why, "the template died while a session started");
+                    tracing::debug!(%why, "the template died while a session started");
                 }
                 result => return result,
             }
         }
-        Err(Error::Session("the template died twice".into()))
+        Err(failed("the template died twice"))
     }
 
     async fn start_behind_walls(
@@ -108,20 +108,20 @@ impl WarmBackend {
         let mut offer = match tokio::time::timeout(PATIENCE, offer).await {
             Ok(Ok(Ok(offer))) => offer.into_iter(),
             Ok(Ok(Err(error))) => return Err(Error::Session(error)),
-            Ok(Err(_)) => return Err(Error::Session("the spawner died".into())),
-            Err(_) => return Err(Error::Session("its init did not answer".into())),
+            Ok(Err(_)) => return Err(failed("the spawner died")),
+            Err(_) => return Err(failed("its init did not answer")),
         };
         let (Some(init), Some(workspace), Some(watches)) =
             (offer.next(), offer.next(), offer.next())
         else {
-            return Err(Error::Session("its init sent too little".into()));
+            return Err(failed("its init sent too little"));
         };
         starting.watches = Some(watches);
         let mut walls: Vec<OwnedFd> = offer.collect();
         // After pid and user.
         let mounts = walls.get(2).map(OwnedFd::try_clone);
         let Some(Ok(mounts)) = mounts else {
-            return Err(Error::Session("its init sent too little".into()));
+            return Err(failed("its init sent too little"));
         };
         starting.init = Some((Process::new(init), mounts));
         if let Network::Allow(_) = options.network {
@@ -173,11 +173,16 @@ impl WarmBackend {
         let (pid, interpreter) = match tokio::time::timeout(PATIENCE, fork).await {
             Ok(Ok(forked)) => forked,
             Ok(Err(error)) => return Err(Error::Session(error)),
-            Err(_) => return Err(Error::Session("the template did not answer".into())),
+            Err(_) => return Err(failed("the template did not answer")),
         };
         self.set_interpreter(id, pid);
         Ok(Process::new(interpreter))
     }
+}
+
+/// A process that a session needs is gone, or does not answer.
+fn failed(why: &'static str) -> Error {
+    Error::Session(SetupError::Process(why))
 }
 
 /// A session that is being started. If a step fails, or the caller goes away, its resources are

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use belljar_walls::{GUEST_ID, Process, ProcessLimits};
+use belljar_walls::{GUEST_ID, Process, ProcessLimits, SetupError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -94,7 +94,7 @@ impl<T: Into<String>> From<T> for ColdTemplate {
     }
 }
 
-type Fork = Result<(i32, OwnedFd), String>;
+type Fork = Result<(i32, OwnedFd), SetupError>;
 
 /// A template's process, which is killed with this value: one that hangs does not notice that its
 /// channel is closed.
@@ -241,7 +241,7 @@ impl Template {
         }
         receiver
             .await
-            .unwrap_or_else(|_| Err("the template died".into()))
+            .unwrap_or(Err(SetupError::Process("the template died")))
     }
 
     /// Forks a child that makes namespaces and mounts and then writes one byte: the reference for
@@ -287,7 +287,7 @@ impl Template {
                 }
                 Event::ForkFailed { id, error } => {
                     if let Some(fork) = self.waiting().remove(&id) {
-                        let _ = fork.send(Err(error));
+                        let _ = fork.send(Err(SetupError::Reported(error)));
                     }
                 }
                 Event::Exited { id, status } => exited(id, status),

@@ -3,16 +3,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
-use belljar_walls::Report;
+use belljar_walls::{Report, SetupError};
 use tokio::sync::oneshot;
 
 /// Pending answers from behind the walls.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    pub(super) up: Option<oneshot::Sender<Result<(), String>>>,
+    pub(super) up: Option<oneshot::Sender<Result<(), SetupError>>>,
     /// In the order of the requests, which is the order of the answers.
     pub(super) templates: VecDeque<oneshot::Sender<OwnedFd>>,
-    pub(super) inits: HashMap<u64, oneshot::Sender<Result<Vec<OwnedFd>, String>>>,
+    pub(super) inits: HashMap<u64, oneshot::Sender<Result<Vec<OwnedFd>, SetupError>>>,
     pub(super) exits: HashMap<u64, Exit>,
     /// Set once the spawner is gone, and everything with it; or does not answer, so that nothing
     /// can be started.
@@ -54,7 +54,7 @@ impl Waits {
             Report::Failed { error } => {
                 tracing::error!(error, "a process behind the walls failed");
                 if let Some(up) = self.up.take() {
-                    let _ = up.send(Err(error));
+                    let _ = up.send(Err(SetupError::Reported(error)));
                 }
             }
             Report::Template => {
@@ -72,12 +72,12 @@ impl Waits {
             }
             Report::InitFailed { id, error } => {
                 if let Some(init) = self.inits.remove(&id) {
-                    let _ = init.send(Err(error));
+                    let _ = init.send(Err(SetupError::Reported(error)));
                 }
             }
             Report::InitExited { id } => {
                 if let Some(init) = self.inits.remove(&id) {
-                    let _ = init.send(Err("its init died".into()));
+                    let _ = init.send(Err(SetupError::Process("its init died")));
                 }
             }
             // An interpreter whose template is gone, which would have reported its status.
@@ -96,4 +96,4 @@ pub(super) struct Exit {
 }
 
 /// What an init offers: itself, the workspace, namespaces, Landlock's rules.
-pub(crate) type Offer = oneshot::Receiver<Result<Vec<OwnedFd>, String>>;
+pub(crate) type Offer = oneshot::Receiver<Result<Vec<OwnedFd>, SetupError>>;

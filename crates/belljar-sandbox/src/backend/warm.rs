@@ -13,7 +13,7 @@ use belljar_protocol::Walls;
 use belljar_walls::{
     Beneath, Cgroups, Channel, CommandServerRequest, DirectoryMount, FileWriter, ForkSlotRequest,
     InitRequest, Keeper, KeeperPlan, Process, Report, Request, RootSpec, SessionCgroup, SessionIds,
-    WallsSpec, open_directory, remove_tree, session_ids,
+    SetupError, WallsSpec, open_directory, remove_tree, session_ids,
 };
 use tokio::sync::oneshot;
 
@@ -158,13 +158,16 @@ impl WarmBackend {
 
     async fn wait_until_up(
         self: &Arc<Self>,
-        is_up: oneshot::Receiver<Result<(), String>>,
+        is_up: oneshot::Receiver<Result<(), SetupError>>,
     ) -> Result<(), Error> {
         match tokio::time::timeout(PATIENCE, is_up).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => return Err(Error::Walls(error)),
-            Ok(Err(_)) => return Err(Error::Walls(self.keeper_log())),
-            Err(_) => return Err(Error::Walls("the keeper did not answer".into())),
+            Ok(Err(_)) => return Err(Error::Walls(SetupError::Reported(self.keeper_log()))),
+            Err(_) => {
+                let silent = SetupError::Process("the keeper did not answer");
+                return Err(Error::Walls(silent));
+            }
         }
         match self.backend {
             Backend::Warm => self.template(&None).await.map(drop),
@@ -334,7 +337,7 @@ impl WarmBackend {
         let (sender, exit) = oneshot::channel();
         let mut waits = self.waits();
         if waits.down {
-            return Err(Error::Session("the walls are down".into()));
+            return Err(Error::Session(SetupError::Process("the walls are down")));
         }
         waits.inits.insert(id, init);
         waits.exits.insert(id, Exit { pid: None, sender });
@@ -406,10 +409,11 @@ impl WarmBackend {
                 let path = directory.path().to_owned();
                 let open = move || open_directory(&path, ids.first + owner, writable);
                 let tree = tokio::task::spawn_blocking(open).await;
-                let tree = tree.unwrap_or_else(|error| Err(error.to_string()));
+                let tree =
+                    tree.unwrap_or_else(|error| Err(SetupError::Reported(error.to_string())));
                 let why = |why| DirectoryError::NotMounted {
                     name: name.clone(),
-                    why,
+                    why: Box::new(why),
                 };
                 opened.push(tree.map_err(why)?);
             }

@@ -216,15 +216,24 @@ fn check(mut report: Report, interpreter: &Path) -> Result<Report, EnvironmentEr
     Ok(report)
 }
 
+/// Why there is no report in the output of an interpreter.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error("it did not answer like a Python")]
+    Missing,
+    #[error("its answer cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+}
+
 /// The report in the output of an interpreter; start-up files may have written lines of their own.
-fn parse(stdout: &[u8]) -> Result<Report, String> {
+fn parse(stdout: &[u8]) -> Result<Report, ReportError> {
     let text = String::from_utf8_lossy(stdout);
     let line = text
         .lines()
         .rev()
         .find_map(|line| line.strip_prefix(MARK))
-        .ok_or("it did not answer like a Python")?;
-    serde_json::from_str(line).map_err(|error| format!("its answer cannot be read: {error}"))
+        .ok_or(ReportError::Missing)?;
+    Ok(serde_json::from_str(line)?)
 }
 
 /// The stderr of an interpreter, as the end of a sentence.

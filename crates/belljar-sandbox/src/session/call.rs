@@ -132,7 +132,7 @@ impl Session {
 
     fn put_result(&self, call: CallId, value: &Value) -> Result<String, Error> {
         let path = format!("{RESULTS}/{}-{}.json", call.cell, call.number);
-        let json = serde_json::to_vec(value).map_err(|error| Error::Session(error.to_string()))?;
+        let json = serde_json::to_vec(value).map_err(Error::session)?;
         self.put(&path, &json)?;
         Ok(path)
     }

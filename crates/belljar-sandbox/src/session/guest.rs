@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::backend::meter::Meter;
 use crate::buffers::{self, Share};
 use crate::error::Error;
+use crate::session::guest_error::{GuestError, ProtocolError};
 use crate::session::packages::Layer;
 use crate::state::checkpoint_set::CheckpointSet;
 use crate::variables::Scrubber;
@@ -33,21 +34,6 @@ pub(crate) const READ_BYTES: usize = 16 << 10;
 /// How much a guest may send while it should answer: displays of threads.
 const MAX_HELD: usize = 64;
 const MAX_HELD_BYTES: usize = 32 << 20;
-
-/// Why communication with a guest failed.
-#[derive(Debug)]
-pub(crate) enum GuestError {
-    /// Its end is closed.
-    Gone,
-    /// What it sent is not an answer.
-    Protocol(String),
-}
-
-impl From<io::Error> for GuestError {
-    fn from(_: io::Error) -> Self {
-        Self::Gone
-    }
-}
 
 /// The exit status of the interpreter, once it has ended.
 #[derive(Debug)]
@@ -98,7 +84,7 @@ pub(crate) struct Guest {
     /// Frames that arrived while another was awaited.
     held: VecDeque<RawFrame>,
     /// The protocol error of a frame between two cells.
-    broken: Option<String>,
+    broken: Option<ProtocolError>,
 }
 
 impl Guest {
@@ -168,7 +154,7 @@ impl Guest {
 
     /// Handles frames that have arrived and answer nothing. Their protocol errors are returned
     /// again by the next read.
-    pub(crate) fn absorb(&mut self, meter: &Meter) -> Result<(), String> {
+    pub(crate) fn absorb(&mut self, meter: &Meter) -> Result<(), ProtocolError> {
         self.read_some();
         while let Some(frame) = self.next_frame()? {
             match GuestFrame::parse(&frame) {
@@ -177,8 +163,8 @@ impl Guest {
                     let taken = self.checkpoint_set.take_up(meter, checkpoint, self.cells);
                     self.broken = taken.err();
                 }
-                Ok(_) => self.broken = Some("an unsolicited answer".into()),
-                Err(why) => self.broken = Some(why),
+                Ok(_) => self.broken = Some(ProtocolError::UnsolicitedAnswer),
+                Err(why) => self.broken = Some(ProtocolError::Header(why)),
             }
         }
         Ok(())
@@ -204,17 +190,15 @@ impl Guest {
             GuestFrame::Checkpointed => Err(Error::NotCheckpointed(
                 "the session has reached its process limit".into(),
             )),
-            _ => Err(Error::Ended(
-                "it broke the protocol: an answer to another request".into(),
-            )),
+            _ => Err(ProtocolError::OtherAnswer.into()),
         }
     }
 
     /// The next frame.
     pub(crate) async fn frame(&mut self) -> Result<(GuestFrame, RawFrame), GuestError> {
         loop {
-            if let Some(frame) = self.next_frame().map_err(GuestError::Protocol)? {
-                let parsed = GuestFrame::parse(&frame).map_err(GuestError::Protocol)?;
+            if let Some(frame) = self.next_frame()? {
+                let parsed = GuestFrame::parse(&frame).map_err(ProtocolError::Header)?;
                 return Ok((parsed, frame));
             }
             if self.reserve_buffer() {
@@ -241,7 +225,7 @@ impl Guest {
             if held.len() > MAX_HELD
                 || held.iter().map(|f| f.blob.len()).sum::<usize>() > MAX_HELD_BYTES
             {
-                return Err(GuestError::Protocol("too much data at once".into()));
+                return Err(ProtocolError::TooManyFrames.into());
             }
         };
         self.held = held;
@@ -257,12 +241,10 @@ impl Guest {
             match self.frame().await? {
                 (GuestFrame::Ready, _) => self.ready = true,
                 (GuestFrame::Kept(checkpoint), _) => {
-                    let taken = self.checkpoint_set.take_up(meter, checkpoint, self.cells);
-                    taken.map_err(GuestError::Protocol)?;
+                    self.checkpoint_set.take_up(meter, checkpoint, self.cells)?;
                 }
-                // Only our own code, before it is ready, can report a fault of the host.
                 (GuestFrame::Fault { .. }, _) if self.ready => {
-                    return Err(GuestError::Protocol("a fault after its start".into()));
+                    return Err(ProtocolError::LateFault.into());
                 }
                 answer => return Ok(answer),
             }
@@ -313,7 +295,7 @@ impl Guest {
     }
 
     /// The next frame that has arrived whole.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<RawFrame>, String> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<RawFrame>, ProtocolError> {
         if let Some(why) = &self.broken {
             return Err(why.clone());
         }
@@ -323,8 +305,7 @@ impl Guest {
         let frame = self.decoder.next_frame();
         // Less than before, so it is never refused.
         self.buffers.hold(self.decoder.buffered());
-        let frame = frame.map_err(|error| error.to_string())?;
-        Ok(frame.map(|frame| RawFrame {
+        Ok(frame?.map(|frame| RawFrame {
             header: self.scrubber.json(frame.header).into_owned(),
             ..frame
         }))
@@ -342,18 +323,15 @@ impl Guest {
         ) {
             self.checkpoint_set.note_change();
         }
-        let request = encode_frame(question, &[]).map_err(|e| Error::Session(e.to_string()))?;
+        let request = encode_frame(question, &[]).map_err(Error::session)?;
         let answer = async {
             self.control.write_all(&request).await?;
             Ok(self.answer(meter).await?.0)
         };
         match tokio::time::timeout(ANSWER_TIME, answer).await {
-            Ok(Ok(GuestFrame::Fault { detail })) => Err(Error::Session(detail)),
+            Ok(Ok(GuestFrame::Fault { detail })) => Err(Error::session(detail)),
             Ok(Ok(frame)) => Ok(frame),
-            Ok(Err(GuestError::Gone)) => Err(Error::Ended("its process is gone".into())),
-            Ok(Err(GuestError::Protocol(detail))) => {
-                Err(Error::Ended(format!("it broke the protocol: {detail}")))
-            }
+            Ok(Err(error)) => Err(GuestError::into(error)),
             Err(_) => Err(Error::Unresponsive),
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod commands;
 pub(crate) mod connections;
 pub(crate) mod files;
 pub(crate) mod guest;
+pub(crate) mod guest_error;
 pub(crate) mod handle;
 pub(crate) mod namespace_list;
 pub(crate) mod namespaces;
@@ -19,6 +20,7 @@ pub(crate) mod port_error;
 pub(crate) mod ports;
 pub(crate) mod start;
 pub(crate) mod tools;
+pub(crate) mod tools_error;
 pub(crate) mod watch;
 pub(crate) mod watches;
 

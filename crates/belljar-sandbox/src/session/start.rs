@@ -132,7 +132,7 @@ async fn grant(awake: &AwakeSession) -> Result<(), Error> {
     let meter = &awake.handle.meter;
     match guest.ask(&HostFrame::Grant { tools, calls }, meter).await {
         Ok(GuestFrame::Granted) => Ok(()),
-        Ok(_) => Err(Error::Session("it did not accept its tools".into())),
+        Ok(_) => Err(Error::session("it did not accept its tools")),
         Err(error) => Err(error),
     }
 }

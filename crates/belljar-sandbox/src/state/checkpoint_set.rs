@@ -12,6 +12,7 @@ use crate::backend::meter::Meter;
 use crate::backend::namespace_group::Orphans;
 use crate::backend::process::is_gone;
 use crate::options::Checkpoints;
+use crate::session::guest_error::ProtocolError;
 use crate::state::checkpoint::CheckpointRef;
 
 /// The most checkpoints without a name; older ones are removed.
@@ -187,17 +188,14 @@ impl CheckpointSet {
         meter: &Meter,
         told: KeptCheckpoint,
         last: u32,
-    ) -> Result<(), String> {
-        let nobody_asked = || "an unsolicited checkpoint".to_owned();
+    ) -> Result<(), ProtocolError> {
         let Asked { id, cell, name } = if told.asked {
-            let asked = self.asked.pop_front().ok_or_else(nobody_asked)?;
-            if told.cell != asked.cell {
-                return Err(nobody_asked());
-            }
-            asked
+            let asked = self.asked.pop_front();
+            let asked = asked.filter(|asked| asked.cell == told.cell);
+            asked.ok_or(ProtocolError::UnsolicitedCheckpoint)?
         } else {
             if !self.unasked || told.cell <= self.newest || told.cell > last {
-                return Err(nobody_asked());
+                return Err(ProtocolError::UnsolicitedCheckpoint);
             }
             self.allowed = false;
             self.newest = told.cell;

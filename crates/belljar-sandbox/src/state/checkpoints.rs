@@ -40,9 +40,8 @@ pub(crate) async fn absorb_checkpoints(
     guest: &mut Guest,
 ) -> Result<(), Error> {
     let meter = &handle.meter;
-    if let Err(detail) = guest.absorb(meter) {
-        let why = format!("it broke the protocol: {detail}");
-        return Err(handle.fail(Error::Ended(why)));
+    if let Err(error) = guest.absorb(meter) {
+        return Err(handle.fail(error.into()));
     }
     // The session was restored just now.
     if guest.checkpoint_set.is_expecting() && !guest.wait_for_checkpoint(meter).await {

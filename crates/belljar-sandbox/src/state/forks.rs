@@ -22,7 +22,8 @@ use crate::error::Error;
 use crate::lock::lock;
 use crate::session::commands::list::Commands;
 use crate::session::connections::Connections;
-use crate::session::guest::{Guest, GuestError, WaitingCall};
+use crate::session::guest::{Guest, WaitingCall};
+use crate::session::guest_error::{GuestError, ProtocolError};
 use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::network::Proxy;
 use crate::session::nonce::nonce;
@@ -65,12 +66,9 @@ pub(crate) async fn make_forks(
     match tokio::time::timeout(FORK_TIME, hand_over(guest, &beginnings, &withheld)).await {
         Ok(Ok(_)) => {}
         // Its next answer would be misread.
-        failed => {
-            let why = match failed {
-                Ok(Err(GuestError::Protocol(why))) => format!("it broke the protocol: {why}"),
-                Ok(_) => "its process is gone".into(),
-                Err(_) => "it did not make its forks in time".into(),
-            };
+        Ok(Err(error)) => return Err(handle.fail(error.into())),
+        Err(_) => {
+            let why = "it did not make its forks in time".into();
             return Err(handle.fail(Error::Ended(why)));
         }
     }
@@ -92,7 +90,7 @@ async fn hand_over(
 ) -> Result<u32, GuestError> {
     let count = u32::try_from(beginnings.len()).unwrap_or(u32::MAX);
     let request = encode_frame(&HostFrame::Fork { count, withheld }, &[])
-        .map_err(|error| GuestError::Protocol(error.to_string()))?;
+        .map_err(|error| ProtocolError::Unwritable(error.to_string()))?;
     guest.control.write_all(&request).await?;
     let is_forking = |frame: &GuestFrame| matches!(frame, GuestFrame::Forking).then_some(());
     guest.expect(is_forking).await?;
@@ -185,7 +183,7 @@ impl Beginning {
         self.cgroup = Some(cgroups.beside(parent, &self.id.to_string(), limits)?);
         let pipes = Pipes::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
-            Ok(Ok(offer)) => offer.map_err(Error::Fork)?,
+            Ok(Ok(offer)) => offer.map_err(|error| Error::Fork(error.to_string()))?,
             _ => return Err(Error::Fork("its fork slot was not made".into())),
         };
         let Ok([workspace, rules]) = <[OwnedFd; 2]>::try_from(offer) else {

@@ -122,7 +122,10 @@ async fn what_cannot_be_shown_is_refused() {
     let directory = directory();
     for name in ["", ".", "..", ".hidden", "a/b", "a b", "é", &"x".repeat(65)] {
         let refused = HostDirectory::new(name, directory.path());
-        assert_eq!(refused, Err(DirectoryError::Name(name.to_owned())));
+        assert!(
+            matches!(&refused, Err(DirectoryError::Name(given)) if given == name),
+            "{refused:?}"
+        );
     }
     for path in [
         directory.path().join("table.csv"),

@@ -5,6 +5,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::Deserialize;
 
+use crate::problem::OutOfSpace;
+
 /// The longest problem.
 const MAX_PROBLEM: usize = 64 << 10;
 
@@ -15,6 +17,9 @@ pub(super) struct Told {
     pub(super) title: String,
     pub(super) detail: String,
     pub(super) retry: bool,
+    /// Whether it is for want of space or memory.
+    #[serde(skip)]
+    pub(super) out_of_space: bool,
 }
 
 /// Writes a response again if it is a problem. Its other headers stay.
@@ -28,9 +33,10 @@ pub(super) async fn render(
     }
     let (mut parts, body) = response.into_parts();
     let body = to_bytes(body, MAX_PROBLEM).await.unwrap_or_default();
-    let Ok(told) = serde_json::from_slice::<Told>(&body) else {
+    let Ok(mut told) = serde_json::from_slice::<Told>(&body) else {
         return Response::from_parts(parts, Body::from(body));
     };
+    told.out_of_space = parts.extensions.get::<OutOfSpace>().is_some();
     let (status, kind, body) = write(&told, parts.status);
     parts.status = status;
     let kind = HeaderValue::from_static(kind);

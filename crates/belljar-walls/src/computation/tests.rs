@@ -1,6 +1,7 @@
 //! Code that has taken the computing process over tries what such code would try, by the kernel's own
 //! interface. It is this test's binary started again, turned hostile before `main`, while it has one thread.
 
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 

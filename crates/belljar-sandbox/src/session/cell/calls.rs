@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::error::Error;
 use crate::lock::lock;
 use crate::session::guest::WaitingCall;
+use crate::session::guest_error::ProtocolError;
 use crate::session::handle::{AwakeSession, CallRequest};
 use crate::state::forks::make_forks;
 use crate::variables::SecretGrant;
@@ -132,11 +133,12 @@ impl Calls {
 }
 
 impl CellDriver<'_> {
-    pub(super) fn take_call(&mut self, call: Call, arguments: &[u8]) -> Result<(), String> {
+    pub(super) fn take_call(&mut self, call: Call, arguments: &[u8]) -> Result<(), ProtocolError> {
         let calls = &mut self.calls;
         let number = call.number;
         if number <= calls.made || number > self.handle.limits.calls {
-            return Err(format!("call {number} after call {}", calls.made));
+            let last = calls.made;
+            return Err(ProtocolError::CallNumber { number, last });
         }
         calls.made = number;
         let id = CallId {
@@ -169,7 +171,7 @@ impl CellDriver<'_> {
         calls.unanswered_bytes += arguments.len();
         if calls.unanswered.len() > MAX_UNANSWERED || calls.unanswered_bytes > MAX_UNANSWERED_BYTES
         {
-            return Err("too many calls at once".into());
+            return Err(ProtocolError::TooManyCalls);
         }
         let blocks = call.blocks;
         calls.open.insert(number, Open::Tool { blocks });
@@ -185,16 +187,17 @@ impl CellDriver<'_> {
         Ok(())
     }
 
-    pub(super) fn take_question(&mut self, question: Question) -> Result<(), String> {
+    pub(super) fn take_question(&mut self, question: Question) -> Result<(), ProtocolError> {
         let calls = &mut self.calls;
         let number = question.number;
         if number <= calls.made {
-            return Err(format!("question {number} after call {}", calls.made));
+            let last = calls.made;
+            return Err(ProtocolError::QuestionNumber { number, last });
         }
         calls.made = number;
         calls.questions += 1;
         if calls.questions > MAX_QUESTIONS || question.prompt.len() > MAX_PROMPT {
-            return Err("too many questions, or one that is too long".into());
+            return Err(ProtocolError::TooManyQuestions);
         }
         if !calls.input {
             // A fork that was made in a call has another caller than its cell began with.
@@ -202,7 +205,7 @@ impl CellDriver<'_> {
             return self.send(&HostFrame::Answer { number, answer });
         }
         if calls.question_since.is_some() {
-            return Err("two questions at once".into());
+            return Err(ProtocolError::TwoQuestions);
         }
         calls.question_since = Some(Instant::now());
         calls.open.insert(number, Open::Question);

@@ -5,6 +5,7 @@ use belljar_protocol::{Display, DisplayData, DisplayPart, GuestDisplay};
 use std::sync::Arc;
 
 use crate::buffers::Share;
+use crate::session::guest_error::ProtocolError;
 use crate::variables::Scrubber;
 
 /// The most displays taken from one cell, and their bytes; the guest's own limits are lower, so
@@ -54,7 +55,7 @@ impl Displays {
         display: GuestDisplay,
         blob: &[u8],
         scrubber: &Arc<Scrubber>,
-    ) -> Result<Option<Display>, String> {
+    ) -> Result<Option<Display>, ProtocolError> {
         let display = parse(display, blob, scrubber)?;
         let length = size(&display);
         self.count_change(length)?;
@@ -67,7 +68,7 @@ impl Displays {
         let bytes = self.bytes - freed + length;
         let count = self.taken.len() + self.lost;
         if (replaced.is_none() && count >= MAX_DISPLAYS) || bytes > MAX_DISPLAY_BYTES {
-            return Err("too many displays".into());
+            return Err(ProtocolError::TooManyDisplays);
         }
         if !self.buffers.keep(bytes) {
             self.lost += 1;
@@ -98,11 +99,11 @@ impl Displays {
     ///
     /// # Errors
     /// If there were too many.
-    pub(super) fn count_change(&mut self, bytes: usize) -> Result<(), String> {
+    pub(super) fn count_change(&mut self, bytes: usize) -> Result<(), ProtocolError> {
         self.changes += 1;
         self.changed_bytes += bytes;
         if self.changes > MAX_CHANGES || self.changed_bytes > MAX_CHANGED_BYTES {
-            return Err("too many displays".into());
+            return Err(ProtocolError::TooManyDisplays);
         }
         Ok(())
     }
@@ -126,14 +127,18 @@ fn size(display: &Display) -> usize {
     display.parts.iter().map(|part| part.data.len()).sum()
 }
 
-fn parse(display: GuestDisplay, blob: &[u8], scrubber: &Arc<Scrubber>) -> Result<Display, String> {
+fn parse(
+    display: GuestDisplay,
+    blob: &[u8],
+    scrubber: &Arc<Scrubber>,
+) -> Result<Display, ProtocolError> {
     let is_long = |text: &Option<String>, limit| text.as_ref().is_some_and(|one| one.len() > limit);
     if is_long(&display.id, MAX_ID) || is_long(&display.metadata, MAX_METADATA) {
-        return Err("a display whose id or metadata is too long".into());
+        return Err(ProtocolError::LongDisplay);
     }
     let metadata = display.metadata.as_deref().map(serde_json::from_str);
     let metadata = metadata.transpose();
-    let metadata = metadata.map_err(|_| "a display whose metadata is no JSON object")?;
+    let metadata = metadata.map_err(|_| ProtocolError::DisplayMetadata)?;
     let (parts, mut rest): (Vec<DisplayPart>, _) = (display.parts, blob);
     let mut display = Display {
         parts: Vec::new(),
@@ -145,7 +150,7 @@ fn parse(display: GuestDisplay, blob: &[u8], scrubber: &Arc<Scrubber>) -> Result
     for part in parts.iter().take(16) {
         let fits_mime = part.mime.len() <= 100 && part.mime.bytes().all(|b| b.is_ascii_graphic());
         let Some((data, after)) = rest.split_at_checked(part.len).filter(|_| fits_mime) else {
-            return Err("a display whose parts do not match".into());
+            return Err(ProtocolError::DisplayParts);
         };
         rest = after;
         display.parts.push(DisplayData {

@@ -22,7 +22,8 @@ use crate::buffers;
 use crate::error::Error;
 use crate::options::Checkpoints;
 use crate::session::capture::Capture;
-use crate::session::guest::{ANSWER_TIME, Guest, GuestError, READ_BYTES, WaitingCall, exited};
+use crate::session::guest::{ANSWER_TIME, Guest, READ_BYTES, WaitingCall, exited};
+use crate::session::guest_error::{GuestError, ProtocolError};
 use crate::session::handle::SessionHandle;
 use crate::session::nonce::nonce;
 use crate::session::packages;
@@ -69,7 +70,7 @@ enum End {
     Report(Box<CellReport>),
     /// The guest's process is gone, or was killed by the host.
     Died,
-    Protocol(String),
+    Protocol(ProtocolError),
     /// The guest never became ready: a fault of the host, not of the program.
     Fault(String),
 }
@@ -197,7 +198,7 @@ impl<'a> CellDriver<'a> {
             cell_variables: GuestVariables(variables.as_map()),
             namespace,
         })
-        .map_err(Error::Session)?;
+        .map_err(Error::session)?;
         self.perform().await
     }
 
@@ -208,8 +209,9 @@ impl<'a> CellDriver<'a> {
     }
 
     /// Queues a frame, which is sent as the guest reads.
-    fn send(&mut self, frame: &HostFrame<'_>) -> Result<(), String> {
-        let frame = encode_frame(frame, &[]).map_err(|error| error.to_string())?;
+    fn send(&mut self, frame: &HostFrame<'_>) -> Result<(), ProtocolError> {
+        let frame = encode_frame(frame, &[]);
+        let frame = frame.map_err(|error| ProtocolError::Unwritable(error.to_string()))?;
         self.outgoing.extend(frame);
         Ok(())
     }
@@ -279,14 +281,16 @@ impl<'a> CellDriver<'a> {
         let peak = meter.peak_bytes();
         match end {
             End::Report(report) => Ok(self.reported(*report, &death, durations, peak)),
-            End::Protocol(detail) => Ok(self.ended(
+            End::Protocol(error) => Ok(self.ended(
                 Status::Crashed,
-                Cause::Protocol { detail },
+                Cause::Protocol {
+                    detail: error.to_string(),
+                },
                 &death,
                 durations,
                 peak,
             )),
-            End::Fault(detail) => Err(Error::Session(detail)),
+            End::Fault(detail) => Err(Error::session(detail)),
             End::Died => {
                 let by_memory = meter.memory_kills() > memory_kills_before;
                 self.died(death, by_memory, durations, peak)
@@ -309,11 +313,11 @@ impl<'a> CellDriver<'a> {
                     Ok(Some(frame)) => match self.take_frame(&frame) {
                         Ok(None) => {}
                         Ok(Some(end)) => return end,
-                        Err(detail) => return End::Protocol(detail),
+                        Err(error) => return End::Protocol(error),
                     },
                     Ok(None) if gone => return End::Died,
                     Ok(None) => break,
-                    Err(detail) => return End::Protocol(detail),
+                    Err(error) => return End::Protocol(error),
                 }
             }
             let waits = self.calls.pause_clock() && self.stop.is_none();
@@ -339,7 +343,7 @@ impl<'a> CellDriver<'a> {
                     match read.map_err(GuestError::from).and_then(|()| guest.read()) {
                         Ok(()) => {}
                         Err(GuestError::Gone) => return End::Died,
-                        Err(GuestError::Protocol(detail)) => return End::Protocol(detail),
+                        Err(GuestError::Protocol(error)) => return End::Protocol(error),
                     }
                 }
                 _ = guest.stdout.readable(), if !guest.stdout_ended => self.read_output(Stream::Stdout),
@@ -417,8 +421,8 @@ impl<'a> CellDriver<'a> {
     }
 
     /// A frame from the guest: the end if it is one, or the protocol error.
-    fn take_frame(&mut self, frame: &RawFrame) -> Result<Option<End>, String> {
-        match GuestFrame::parse(frame)? {
+    fn take_frame(&mut self, frame: &RawFrame) -> Result<Option<End>, ProtocolError> {
+        match GuestFrame::parse(frame).map_err(ProtocolError::Header)? {
             GuestFrame::Ready => {
                 self.guest.ready = true;
                 Ok(None)
@@ -498,18 +502,18 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::SavedPart
             | GuestFrame::Saved(_)
             | GuestFrame::Loading
-            | GuestFrame::Loaded { .. } => Err("an unsolicited answer".into()),
+            | GuestFrame::Loaded { .. } => Err(ProtocolError::UnsolicitedAnswer),
         }
     }
 
-    fn expect(&self, cell: u32, nonce: &str) -> Result<(), String> {
+    fn expect(&self, cell: u32, nonce: &str) -> Result<(), ProtocolError> {
         if cell == self.cell && nonce == self.nonce {
             Ok(())
         } else {
-            Err(format!(
-                "a report about cell {cell} while cell {} runs",
-                self.cell
-            ))
+            Err(ProtocolError::OtherCell {
+                reported: cell,
+                running: self.cell,
+            })
         }
     }
 

@@ -136,7 +136,8 @@ async fn begin(
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<Prepared, Error> {
     for _ in 0..3 {
-        let mut prepared = server.take(terminal).await.map_err(Error::Command)?;
+        let prepared = server.take(terminal).await;
+        let mut prepared = prepared.map_err(|error| Error::Command(error.to_string()))?;
         let begun = send(&mut prepared.control, message, descriptors);
         match tokio::time::timeout(PATIENCE, begun).await {
             Ok(Ok(answer)) => match answer.split_first() {

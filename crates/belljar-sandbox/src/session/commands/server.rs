@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use belljar_walls::{
-    Channel, CommandEvent, CommandRequest, CommandServerRequest, Process, SessionCgroup,
+    Channel, CommandEvent, CommandRequest, CommandServerRequest, Process, SessionCgroup, SetupError,
 };
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
@@ -49,7 +49,7 @@ pub(super) struct CommandServer {
 
 #[derive(Debug, Default)]
 struct Pending {
-    prepared: HashMap<u64, oneshot::Sender<Result<Made, String>>>,
+    prepared: HashMap<u64, oneshot::Sender<Result<Made, SetupError>>>,
     exits: HashMap<i32, oneshot::Sender<i32>>,
 }
 
@@ -116,7 +116,7 @@ impl CommandServer {
     }
 
     /// A process for a command.
-    pub(super) async fn take(&self, terminal: bool) -> Result<Prepared, String> {
+    pub(super) async fn take(&self, terminal: bool) -> Result<Prepared, SetupError> {
         let spare = if terminal {
             None
         } else {
@@ -137,8 +137,8 @@ impl CommandServer {
         }
     }
 
-    async fn prepare(&self, terminal: bool) -> Result<Prepared, String> {
-        let (control, theirs) = control_pair().map_err(|error| error.to_string())?;
+    async fn prepare(&self, terminal: bool) -> Result<Prepared, SetupError> {
+        let (control, theirs) = control_pair().map_err(SetupError::System)?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, made) = oneshot::channel();
         lock(&self.pending).prepared.insert(id, sender);
@@ -149,8 +149,8 @@ impl CommandServer {
         }
         let made = match tokio::time::timeout(PATIENCE, made).await {
             Ok(Ok(made)) => made?,
-            Ok(Err(_)) => return Err("its command server is gone".into()),
-            Err(_) => return Err("its command server did not answer".into()),
+            Ok(Err(_)) => return Err(SetupError::Process("its command server is gone")),
+            Err(_) => return Err(SetupError::Process("its command server did not answer")),
         };
         Ok(Prepared {
             control,
@@ -188,7 +188,7 @@ async fn listen(channel: Arc<AsyncChannel>, pending: Arc<Mutex<Pending>>, gone: 
             }
             CommandEvent::NotPrepared { id, error } => {
                 if let Some(waiting) = lock(&pending).prepared.remove(&id) {
-                    let _ = waiting.send(Err(error));
+                    let _ = waiting.send(Err(SetupError::Reported(error)));
                 }
             }
             CommandEvent::Exited { pid, status } => {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::lock::lock;
+use crate::session::tools_error::ToolsError;
 
 pub use signature::ToolSignature;
 
@@ -51,17 +52,21 @@ impl Toolset {
         let mut names: HashMap<String, &str> = HashMap::new();
         let bytes = |tool| serde_json::to_vec(tool).map_or(0, |json| json.len());
         if tools.len() > MAX_TOOLS || tools.iter().map(bytes).sum::<usize>() > MAX_BYTES {
-            return Err(Error::Tools(format!(
-                "more than {MAX_TOOLS} of them, or more than {MAX_BYTES} bytes of descriptions"
-            )));
+            return Err(ToolsError::TooMany {
+                tools: MAX_TOOLS,
+                bytes: MAX_BYTES,
+            }
+            .into());
         }
         for tool in tools {
-            let stub = python::stub(tool).map_err(Error::Tools)?;
+            let stub = python::stub(tool)?;
             if let Some(other) = names.insert(stub.identifier.clone(), &tool.name) {
-                return Err(Error::Tools(format!(
-                    "`{other}` and `{}` would both be `tools.{}`; rename one",
-                    tool.name, stub.identifier
-                )));
+                return Err(ToolsError::SameName {
+                    one: other.to_owned(),
+                    other: tool.name.clone(),
+                    identifier: stub.identifier,
+                }
+                .into());
             }
             toolset
                 .schemas

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use belljar_protocol::{GuestParameter, GuestTool, ToolStub};
 use serde_json::Value;
 
+use crate::session::tools_error::ToolsError;
+
 /// Names in the module `tools` that are no tools.
 pub(super) const RESERVED: [&str; 4] = ["ToolError", "ToolDenied", "Kept", "ResultFile"];
 
@@ -22,21 +24,20 @@ const DEPTH: usize = 3;
 const MAX_LISTED: usize = 12;
 
 /// The definition of a tool for the guest, or why it can't be granted.
-pub(super) fn stub(tool: &ToolStub) -> Result<GuestTool, String> {
+pub(super) fn stub(tool: &ToolStub) -> Result<GuestTool, ToolsError> {
     let name = &tool.name;
-    let identifier =
-        identifier(name).ok_or_else(|| format!("Python has no name for `{}`", shown(name)))?;
+    let identifier = identifier(name).ok_or_else(|| ToolsError::NoName(shown(name)))?;
     if RESERVED.contains(&identifier.as_str()) {
-        return Err(format!("`{identifier}` is a name of the bridge itself"));
+        return Err(ToolsError::Reserved(identifier));
     }
     let schema = &tool.parameters;
     if schema
         .get("type")
         .is_some_and(|of| of.as_str() != Some("object"))
     {
-        return Err(format!("the arguments of `{name}` are not an object"));
+        return Err(ToolsError::NotObject(name.clone()));
     }
-    let parameters = parameters(schema).map_err(|why| format!("`{name}`: {why}"))?;
+    let parameters = parameters(name, schema)?;
     let open = match schema.get("additionalProperties") {
         None => parameters.is_empty() && schema.get("properties").is_none(),
         Some(more) => *more != Value::Bool(false),
@@ -56,7 +57,7 @@ pub(super) fn stub(tool: &ToolStub) -> Result<GuestTool, String> {
     })
 }
 
-fn parameters(schema: &Value) -> Result<Vec<GuestParameter>, String> {
+fn parameters(tool: &str, schema: &Value) -> Result<Vec<GuestParameter>, ToolsError> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let required: HashSet<&str> = schema
         .get("required")
@@ -66,10 +67,14 @@ fn parameters(schema: &Value) -> Result<Vec<GuestParameter>, String> {
     let mut seen = HashSet::new();
     let mut parameters = Vec::new();
     for (name, schema) in properties.into_iter().flatten() {
-        let identifier = identifier(name)
-            .ok_or_else(|| format!("Python has no name for the parameter `{}`", shown(name)))?;
+        let no_name = || ToolsError::NoParameterName {
+            tool: tool.to_owned(),
+            parameter: shown(name),
+        };
+        let identifier = identifier(name).ok_or_else(no_name)?;
         if !seen.insert(identifier.clone()) {
-            return Err(format!("two parameters would both be `{identifier}`"));
+            let tool = tool.to_owned();
+            return Err(ToolsError::SameParameter { tool, identifier });
         }
         let annotation = annotation(schema, DEPTH);
         parameters.push(GuestParameter {
@@ -235,10 +240,20 @@ mod tests {
         ] {
             assert_eq!(identifier(name).as_deref(), expected, "{name}");
         }
-        assert!(stub(&tool("ToolError", json!({}))).is_err());
-        let twice = json!({"properties": {"a-b": {}, "a_b": {}}});
-        assert!(stub(&tool("x", twice)).is_err());
-        assert!(stub(&tool("x", json!({"type": "array"}))).is_err());
+        let refused = |name, schema| stub(&tool(name, schema)).unwrap_err();
+        assert_eq!(
+            refused("ToolError", json!({})),
+            ToolsError::Reserved("ToolError".into())
+        );
+        let twice = refused("x", json!({"properties": {"a-b": {}, "a_b": {}}}));
+        assert!(
+            matches!(&twice, ToolsError::SameParameter { identifier, .. } if identifier == "a_b")
+        );
+        assert_eq!(twice.to_string(), "`x`: two parameters would both be `a_b`");
+        assert_eq!(
+            refused("x", json!({"type": "array"})),
+            ToolsError::NotObject("x".into())
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl ToolSignature {
     /// # Errors
     /// [`Error::Tools`] if Python can't call it; no session can be granted such a tool.
     pub fn new(stub: &ToolStub) -> Result<Self, Error> {
-        let tool = python::stub(stub).map_err(Error::Tools)?;
+        let tool = python::stub(stub)?;
         let schema = stub.parameters.clone();
         Ok(Self { tool, schema })
     }

@@ -29,7 +29,8 @@ use crate::environment::Environment;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
-use crate::session::guest::{Guest, GuestError};
+use crate::session::guest::Guest;
+use crate::session::guest_error::{GuestError, ProtocolError};
 use crate::session::handle::{AwakeSession, SessionHandle};
 use crate::session::namespace_list::Namespaces;
 use crate::session::packages;
@@ -368,14 +369,13 @@ impl<'a> Talk<'a> {
         let patience = silence.min(deadline.saturating_duration_since(Instant::now()));
         match tokio::time::timeout(patience, action).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(GuestError::Gone)) => Err(Error::Ended("its process is gone".into())),
-            Ok(Err(GuestError::Protocol(detail))) => Err(broken(&detail)),
+            Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Error::Unresponsive),
         }
     }
 
     async fn send(&mut self, request: &HostFrame<'_>, blob: &[u8]) -> Result<(), Error> {
-        let request = encode_frame(request, blob).map_err(|e| Error::Session(e.to_string()))?;
+        let request = encode_frame(request, blob).map_err(Error::session)?;
         let control = &mut self.guest.control;
         let sending = async { Ok(control.write_all(&request).await?) };
         // The guest may be busy with names that it has; only the whole has a limit.
@@ -385,14 +385,10 @@ impl<'a> Talk<'a> {
     async fn receive(&mut self) -> Result<(GuestFrame, RawFrame), Error> {
         let receiving = self.guest.answer(self.meter);
         match Self::in_time(self.silence, self.deadline, receiving).await? {
-            (GuestFrame::Fault { detail }, _) => Err(Error::Session(detail)),
+            (GuestFrame::Fault { detail }, _) => Err(Error::session(detail)),
             answer => Ok(answer),
         }
     }
-}
-
-fn broken(detail: &str) -> Error {
-    Error::Ended(format!("it broke the protocol: {detail}"))
 }
 
 /// What was saved, and the sources of the cells.
@@ -428,11 +424,11 @@ async fn save(
                 total += frame.blob.len() as u64;
                 // The names' headers are small beside their values, which the guest counts.
                 if total > limit_bytes + limit_bytes / 2 {
-                    return Err(broken("a snapshot over its limit"));
+                    return Err(ProtocolError::LongSnapshot.into());
                 }
                 // The guest leaves out what holds one, if it is not lying.
                 if search.finds_secret(&frame.blob) {
-                    return Err(broken("a snapshot with a secret"));
+                    return Err(ProtocolError::SecretInSnapshot.into());
                 }
                 let _ = parts.send(frame.blob).await;
             }
@@ -442,13 +438,13 @@ async fn save(
                     .iter()
                     .filter_map(|name| name.namespace.as_ref());
                 if !found.all(|namespace| names.contains(namespace)) {
-                    return Err(broken("names of another namespace"));
+                    return Err(ProtocolError::OtherNamespace.into());
                 }
                 let sources = serde_json::from_slice(&scrubber.json(frame.blob))
-                    .map_err(|_| broken("sources that can't be read"))?;
+                    .map_err(|_| ProtocolError::Sources)?;
                 return Ok((saved, sources));
             }
-            _ => return Err(broken("an answer to another request")),
+            _ => return Err(ProtocolError::OtherAnswer.into()),
         }
     }
 }
@@ -491,7 +487,7 @@ async fn open(
         match talk.receive().await? {
             (GuestFrame::Loading, _) => {}
             (GuestFrame::Loaded { names, why }, _) => return Ok((names, why)),
-            _ => return Err(broken("an answer to another request")),
+            _ => return Err(ProtocolError::OtherAnswer.into()),
         }
     }
 }

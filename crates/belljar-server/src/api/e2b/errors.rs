@@ -68,13 +68,7 @@ pub(super) async fn as_connect(request: Request, next: Next) -> Response {
 fn translated(told: &Told, status: StatusCode) -> StatusCode {
     match told.code.as_str() {
         "environment_not_offered" | "session_ended" => StatusCode::NOT_FOUND,
-        "file_refused"
-            if ["full", "memory"]
-                .iter()
-                .any(|word| told.detail.contains(word)) =>
-        {
-            StatusCode::INSUFFICIENT_STORAGE
-        }
+        "file_refused" if told.out_of_space => StatusCode::INSUFFICIENT_STORAGE,
         "namespace_refused" | "file_refused" | "not_regular" | "file_exists" | "file_too_large" => {
             StatusCode::BAD_REQUEST
         }
@@ -110,4 +104,31 @@ fn connect_code(told: &Told, status: StatusCode) -> (&'static str, StatusCode) {
         _ => StatusCode::BAD_REQUEST,
     };
     (code, status)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error as IoError, ErrorKind};
+
+    use axum::response::IntoResponse;
+    use belljar_sandbox::{BeneathError, Error};
+
+    use super::*;
+
+    /// A path may have any words in it.
+    #[tokio::test]
+    async fn only_a_full_workspace_is_out_of_space() {
+        for (kind, expected) in [
+            (ErrorKind::DirectoryNotEmpty, StatusCode::BAD_REQUEST),
+            (ErrorKind::StorageFull, StatusCode::INSUFFICIENT_STORAGE),
+        ] {
+            let error = BeneathError::Io {
+                path: "full of memory".into(),
+                source: IoError::from(kind),
+            };
+            let problem = Problem::from(Error::File(error));
+            let response = as_status(problem.into_response()).await;
+            assert_eq!(response.status(), expected, "{kind}");
+        }
+    }
 }
