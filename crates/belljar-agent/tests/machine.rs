@@ -7,8 +7,8 @@
 
 use belljar_agent::{
     Approvals, Budget, COMPUTE, CallResult, Decision, Dialect, Effect, Finish, Message,
-    ModelRequest, PLAN, Parent, Part, Policy, Raise, Reply, Run, RunEvent, Start, Timing, ToolCall,
-    Usage, estimate_request_tokens,
+    ModelRequest, PLAN, Parent, Part, Policy, Raise, Reply, Run, RunEvent, Start, TaskFile, Timing,
+    ToolCall, Usage, estimate_request_tokens,
 };
 use belljar_journal::BlobRef;
 use belljar_protocol::Language;
@@ -484,4 +484,25 @@ fn a_run_goes_on_from_another() {
         matches!(run.effect(), Effect::Perform { .. }),
         "x is defined"
     );
+}
+
+/// A directory can have thousands.
+#[test]
+fn a_task_names_some_of_many_files() {
+    let mut start = start(Dialect::FencedCode, Language::English);
+    let file = |number| TaskFile {
+        name: format!("data/{number:04}.csv"),
+        bytes: 8,
+        head: "day,sum".into(),
+        contents: blob(),
+    };
+    start.files = (0..5000).map(file).collect();
+    let run = Run::fold(&[RunEvent::Started(Box::new(start))]).unwrap();
+    let Effect::AskModel { request, .. } = run.effect() else {
+        panic!("{:?}", run.effect());
+    };
+    let request = serde_json::to_string(&request).unwrap();
+    assert_eq!(request.matches(".csv").count(), 100);
+    assert_eq!(request.matches("day,sum").count(), 20);
+    assert!(request.contains("(4900 more files)"), "{request}");
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{Error, directory, failpoint};
+
+/// How much of a file is read at once.
+const CHUNK: usize = 128 << 10;
 
 /// A file that was being written this long ago belongs to a process that died.
 const ABANDONED: Duration = Duration::from_hours(24);
@@ -108,7 +111,7 @@ pub struct Blobs {
 
 impl Blobs {
     /// Opens `blobs` in a directory; both are made if missing. Blobs of more than `limit` bytes are
-    /// neither stored nor read.
+    /// never held in memory: [`put`](Self::put) and [`get`](Self::get) refuse them.
     pub async fn open(directory: &Path, limit: u64) -> Result<Self, Error> {
         let blobs = Self {
             directory: directory.join("blobs").into(),
@@ -149,6 +152,60 @@ impl Blobs {
                 bytes: bytes.len() as u64,
                 media_type,
             })
+        })
+        .await
+    }
+
+    /// Stores the contents of a file of any size, piece by piece. When this returns, they survive a
+    /// crash of the machine.
+    pub async fn put_file(
+        &self,
+        from: &Path,
+        media_type: impl Into<String>,
+    ) -> Result<BlobRef, Error> {
+        let media_type = media_type.into();
+        let (blobs, from) = (self.clone(), from.to_owned());
+        directory::in_background(move || {
+            let unreadable = |error| Error::io(&from, error);
+            let mut source = File::open(&from).map_err(unreadable)?;
+            let incoming = blobs.incoming();
+            let fault = |error| Error::io(&incoming, error);
+            failpoint::fail("blobs.put").map_err(fault)?;
+            let mut file = tempfile::NamedTempFile::new_in(&incoming).map_err(fault)?;
+            let write = |chunk: &[u8]| file.write_all(chunk).map_err(fault);
+            let (hash, bytes) = read_hashed(&mut source, unreadable, write)?;
+            let path = blobs.path(hash);
+            let folder = path.parent().unwrap_or(&blobs.directory);
+            if !is_good(&path, hash) {
+                directory::make(folder)?;
+                keep(file, &path)?;
+            }
+            directory::sync(folder)?;
+            directory::sync(&blobs.directory)?;
+            Ok(BlobRef {
+                hash,
+                bytes,
+                media_type,
+            })
+        })
+        .await
+    }
+
+    /// A blob of any size as an open file, at its beginning. Its contents are those that were put.
+    pub async fn get_file(&self, blob: &BlobRef) -> Result<File, Error> {
+        let (hash, path) = (blob.hash, self.path(blob.hash));
+        directory::in_background(move || {
+            let fault = |error: io::Error| match error.kind() {
+                io::ErrorKind::NotFound => Error::UnknownBlob(hash),
+                _ => Error::io(&path, error),
+            };
+            let mut file = File::open(&path).map_err(fault)?;
+            let (found, _) = read_hashed(&mut file, fault, |_| Ok(()))?;
+            if found != hash {
+                return Err(Error::CorruptBlob(hash));
+            }
+            file.rewind().map_err(fault)?;
+            Ok(file)
         })
         .await
     }
@@ -227,15 +284,44 @@ impl Blobs {
 }
 
 fn is_good(path: &Path, hash: BlobHash) -> bool {
-    fs::read(path).is_ok_and(|bytes| BlobHash::from_contents(&bytes) == hash)
+    let fault = |error| Error::io(path, error);
+    let read = |mut file| read_hashed(&mut file, fault, |_| Ok(()));
+    let found = File::open(path).map_err(fault).and_then(read);
+    found.is_ok_and(|(found, _)| found == hash)
 }
 
-/// The bytes are on the disk before the file gets the name by which it is found.
+/// Reads a file to its end, piece by piece; its hash and its size.
+fn read_hashed(
+    source: &mut File,
+    unreadable: impl Fn(io::Error) -> Error,
+    mut each: impl FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(BlobHash, u64), Error> {
+    let (mut chunk, mut hasher, mut bytes) = (vec![0; CHUNK], Sha256::new(), 0);
+    loop {
+        let read = match source.read(&mut chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(&unreadable)?,
+        };
+        if read == 0 {
+            return Ok((BlobHash(hasher.finalize().into()), bytes));
+        }
+        hasher.update(&chunk[..read]);
+        each(&chunk[..read])?;
+        bytes += read as u64;
+    }
+}
+
 fn write(incoming: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let fault = |error| Error::io(path, error);
     failpoint::fail("blobs.put").map_err(fault)?;
     let mut file = tempfile::NamedTempFile::new_in(incoming).map_err(fault)?;
     file.write_all(bytes).map_err(fault)?;
+    keep(file, path)
+}
+
+/// The bytes are on the disk before the file gets the name by which it is found.
+fn keep(file: tempfile::NamedTempFile, path: &Path) -> Result<(), Error> {
+    let fault = |error| Error::io(path, error);
     file.as_file().sync_all().map_err(fault)?;
     file.persist(path).map_err(|error| fault(error.error))?;
     Ok(())

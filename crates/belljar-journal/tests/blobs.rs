@@ -6,6 +6,7 @@
 )]
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -45,6 +46,42 @@ async fn what_is_put_comes_back_under_the_hash_of_its_bytes() {
 
     let empty = blobs.put(Vec::new(), "").await.unwrap();
     assert_eq!(blobs.get(&empty).await.unwrap(), b"");
+}
+
+/// One that is larger than what may be held in memory.
+#[tokio::test]
+async fn a_file_of_any_size_is_put_and_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let blobs = open(directory.path()).await;
+    let from = directory.path().join("large");
+    let contents: Vec<u8> = (0..3 << 20).map(|n: u32| n.to_le_bytes()[0]).collect();
+    fs::write(&from, &contents).unwrap();
+    let blob = blobs.put_file(&from, "a/b").await.unwrap();
+    assert_eq!(blob.bytes, 3 << 20);
+    let mut read = Vec::new();
+    let mut file = blobs.get_file(&blob).await.unwrap();
+    file.read_to_end(&mut read).unwrap();
+    assert_eq!(read, contents);
+    let refused = blobs.get(&blob).await.unwrap_err();
+    assert!(matches!(refused, Error::BlobTooLarge { .. }), "{refused:?}");
+
+    // The same by bytes, a second time, and damaged.
+    fs::write(&from, b"abc").unwrap();
+    let blob = blobs.put_file(&from, "a/b").await.unwrap();
+    assert_eq!(blobs.put(b"abc".to_vec(), "a/b").await.unwrap(), blob);
+    assert_eq!(blobs.put_file(&from, "a/b").await.unwrap(), blob);
+    assert_eq!(files(directory.path()).len(), 2);
+    let path = files(directory.path());
+    let path = path.iter().find(|path| fs::read(path).unwrap() == b"abc");
+    fs::write(path.unwrap(), b"abd").unwrap();
+    let error = blobs.get_file(&blob).await.unwrap_err();
+    assert!(matches!(error, Error::CorruptBlob(_)), "{error:?}");
+    fs::remove_file(path.unwrap()).unwrap();
+    let error = blobs.get_file(&blob).await.unwrap_err();
+    assert!(matches!(error, Error::UnknownBlob(_)), "{error:?}");
+    fs::remove_file(&from).unwrap();
+    let error = blobs.put_file(&from, "a/b").await.unwrap_err();
+    assert!(error.to_string().contains("large"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

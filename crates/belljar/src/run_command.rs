@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use belljar_agent::{
-    Agent, Branches, Control, Evaluator, ExitReason, FILE_BYTES, LiveRun, ModelName, Profile,
-    Progress, Provider, Run, RunEvent, Start, Surface, TaskFile, Tool, tools_on,
+    Agent, Branches, Control, Evaluator, ExitReason, LiveRun, ModelName, Profile, Progress,
+    Provider, Run, RunEvent, Start, Surface, TaskFile, Tool, tools_on,
 };
 use belljar_journal::RunId;
 use belljar_sandbox::protocol::Language;
@@ -19,7 +19,7 @@ use crate::mcp_servers::mcp_tools;
 use crate::run_screen::{RunScreen, StatusLine};
 use crate::settings::{Settings, SettingsArgs};
 use crate::start::SessionArgs;
-use crate::transfer::{FileArgs, Input};
+use crate::transfer::{FileArgs, Input, unlimited};
 use crate::variable_args::VariableArgs;
 use crate::{runs_find, show};
 
@@ -141,7 +141,7 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         ..start_of(&settings, &model, &profile)
     };
     let provider = Provider::new(profile, &model.model)?;
-    let files = read_files(&args.files, language)?;
+    let inputs = args.files.inputs()?;
     // Their servers live as long as the run.
     let (tools, _servers) = mcp_tools(&settings).await?;
     let engine = args.session.engine().await?;
@@ -150,11 +150,11 @@ pub(crate) async fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         .await?
         .session_options(
             args.variables
-                .give(args.session.options_with_checkpoints()?)?,
+                .give(unlimited(args.session.options_with_checkpoints()?))?,
         )
         .tools(tools);
-    for (name, contents) in files {
-        start.files.push(agent.file(&name, contents).await?);
+    for Input { name, path } in &inputs {
+        start.files.push(agent.file_at(name, path).await?);
     }
     let live = match parent {
         None => agent.start(start).await?,
@@ -190,20 +190,6 @@ async fn find_parent(settings: &Settings, begins: &str) -> anyhow::Result<(RunId
         Some(start) => Ok((id, start.clone())),
         None => bail!(settings.language.texts().run.no_first_event),
     }
-}
-
-/// The files that a run gets. They are kept with it, so they are not as large as a session's may be.
-fn read_files(files: &FileArgs, language: Language) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let texts = &language.texts().run;
-    let read = |Input { name, path }| {
-        let unreadable =
-            |error: std::io::Error| anyhow!(texts.file_unreadable(&path.display(), &error));
-        if std::fs::metadata(&path).map_err(unreadable)?.len() > FILE_BYTES {
-            bail!(texts.file_too_large(&path.display(), FILE_BYTES >> 20));
-        }
-        Ok((name, std::fs::read(&path).map_err(unreadable)?))
-    };
-    files.inputs()?.into_iter().map(read).collect()
 }
 
 /// Drives a run, and shows it.

@@ -20,7 +20,7 @@ use crate::run_screen::RunScreen;
 use crate::runs_find::{find, find_id, ids, open};
 use crate::settings::Settings;
 use crate::start::SessionArgs;
-use crate::transfer::FileArgs;
+use crate::transfer::{FileArgs, unlimited};
 use crate::variable_args::VariableArgs;
 use crate::{runs_timing, settings, show, table, words};
 
@@ -211,7 +211,7 @@ async fn resume(
         .await?
         .session_options(
             args.variables
-                .give(args.session.options_with_checkpoints()?)?,
+                .give(unlimited(args.session.options_with_checkpoints()?))?,
         )
         .tools(tools);
     let mut live = agent.resume(id).await?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use belljar_journal::{BlobHash, Blobs, Journal, RunId, Timestamp, failpoint};
@@ -188,6 +188,25 @@ impl Agent {
             bytes: contents.len() as u64,
             head: head(&contents),
             contents: self.blobs.put(contents, "application/octet-stream").await?,
+        })
+    }
+
+    /// Puts a file of this machine beside the journal, of any size, and reads its beginning.
+    pub async fn file_at(&self, name: &str, path: &Path) -> Result<TaskFile, RunError> {
+        let mut start = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut start))
+            .map_err(|source| RunError::File {
+                path: path.to_owned(),
+                source,
+            })?;
+        let media_type = "application/octet-stream";
+        let contents = self.blobs.put_file(path, media_type).await?;
+        Ok(TaskFile {
+            name: name.to_owned(),
+            bytes: contents.bytes,
+            head: head(&start),
+            contents,
         })
     }
 

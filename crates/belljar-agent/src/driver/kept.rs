@@ -40,7 +40,7 @@ impl LiveRun {
                 continue;
             }
             let name = file_name(marker, &blob.media_type);
-            match keep_file(&self.artifacts().join(&name), &data) {
+            match keep_file(&self.artifacts().join(&name), &mut &data[..]) {
                 Ok(()) => {
                     *answer = answer.replace(marker.as_str(), &name);
                     ending.artifacts.push(Artifact {

@@ -30,7 +30,7 @@ pub use error::RunError;
 use session::{RunSession, sync_artifacts};
 pub use trace::{CONTENT_TARGET, METRIC_TARGET};
 
-/// The largest file that a run starts with, or leaves behind, and the largest value of an event.
+/// The largest value of an event, which is held in memory. Files of a run are copied piece by piece.
 pub const FILE_BYTES: u64 = 256 << 20;
 
 /// How much is kept of the answer of a run whose last event is too large.

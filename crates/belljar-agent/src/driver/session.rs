@@ -2,7 +2,7 @@
 //! run resumes.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -144,8 +144,8 @@ impl RunSession {
     ) -> Result<(), RunError> {
         let files = run.start().map_or(&[][..], |start| &start.files);
         for file in files.iter().filter(|file| is_wanted(file)) {
-            let contents = self.blobs.get(&file.contents).await?;
-            session.put(&file.name, &contents)?;
+            let contents = self.blobs.get_file(&file.contents).await?;
+            session.put_file(&file.name, &contents)?;
         }
         Ok(())
     }
@@ -397,7 +397,7 @@ async fn keep_artifact(
     let path = below(root, name)?;
     let (session, name) = (Arc::clone(session), name.to_owned());
     let copied = tokio::task::spawn_blocking(move || {
-        let contents = match session.get(&name) {
+        let contents = match session.open(&name) {
             Ok(contents) => contents,
             Err(Error::File(BeneathError::NotFound(_))) => return Ok(false),
             Err(Error::File(BeneathError::NotRegular(_))) => {
@@ -410,7 +410,9 @@ async fn keep_artifact(
                 return Err("it could not be read");
             }
         };
-        keep_file(&path, &contents).map(|()| true)
+        // Code that still runs can make it larger meanwhile.
+        let bytes = contents.metadata().map_or(0, |file| file.len());
+        keep_file(&path, &mut contents.take(bytes)).map(|()| true)
     });
     copied.await.unwrap_or(Err("it could not be read"))
 }
@@ -436,14 +438,14 @@ pub(super) async fn sync_artifacts(root: PathBuf, ending: &mut Ending) {
 }
 
 /// Writes an artifact, completely or not at all; returns the reason if not.
-pub(super) fn keep_file(path: &Path, contents: &[u8]) -> Result<(), &'static str> {
-    let write = || {
+pub(super) fn keep_file(path: &Path, contents: &mut dyn Read) -> Result<(), &'static str> {
+    let mut write = || {
         if let Some(parent) = path.parent() {
             make_directory(parent)?;
         }
         failpoint::fail("runs.artifact")?;
         let mut file = fs::File::create(path)?;
-        let written = file.write_all(contents);
+        let written = io::copy(contents, &mut file).map(drop);
         if written.is_err() {
             let _ = fs::remove_file(path);
         }

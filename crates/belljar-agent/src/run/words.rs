@@ -43,18 +43,26 @@ pub(crate) fn example(language: Language) -> [&'static str; 4] {
     ]
 }
 
+/// Files that the task names, and those of them whose beginning is shown: a directory has many, and the model can
+/// list it.
+const MOST_NAMED: usize = 100;
+const MOST_HEADS: usize = 20;
+
 /// The task, and the files that come with it.
 pub(crate) fn task(start: &Start) -> String {
     let texts = start.language.prompts();
     let mut text = texts.task(&start.task);
     if !start.files.is_empty() {
         text.push_str(texts.files);
-        for file in &start.files {
+        for (number, file) in start.files.iter().take(MOST_NAMED).enumerate() {
             let _ = write!(text, "\n- {} ({} bytes)", file.name, file.bytes);
-            if !file.head.is_empty() {
+            if number < MOST_HEADS && !file.head.is_empty() {
                 text.push_str(texts.file_begins);
                 text.push_str(file.head.trim_end());
             }
+        }
+        if let Some(more @ 1..) = start.files.len().checked_sub(MOST_NAMED) {
+            let _ = write!(text, "\n- … ({more} more files)");
         }
     }
     if let Some(parent) = &start.parent {

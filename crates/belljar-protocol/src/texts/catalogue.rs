@@ -444,7 +444,6 @@ texts! {
         check(error: &dyn Display);
         file_unreadable(path: &dyn Display, error: &dyn Display);
         file_not_regular(path: &dyn Display);
-        file_too_large(path: &dyn Display, mebibytes: u64);
         file_name_invalid(path: &dyn Display);
         file_name_twice(path: &dyn Display);
         out_exists(path: &str, files: usize);

@@ -543,12 +543,6 @@ pub(super) static TEXTS: Texts = Texts {
         file_not_regular: |path| {
             format!("`--put {path}`: neither a regular file nor a directory of regular files")
         },
-        file_too_large: |path, mebibytes| {
-            format!(
-                "`--put {path}`: a run takes files of at most {mebibytes} MiB\nhint: `belljar exec` and `belljar repl` \
-                 take larger ones"
-            )
-        },
         file_name_invalid: |path| format!("`--put {path}`: the file name is not valid UTF-8"),
         file_name_twice: |path| {
             format!("`--put {path}`: another file has the same name\nhint: rename one of them")

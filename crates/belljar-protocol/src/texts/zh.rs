@@ -442,11 +442,6 @@ pub(super) static TEXTS: Texts = Texts {
         file_not_regular: |path| {
             format!("`--put {path}`：既不是普通文件，也不是只含普通文件的目录")
         },
-        file_too_large: |path, mebibytes| {
-            format!(
-                "`--put {path}`：任务的文件不得超过 {mebibytes} MiB\n提示：`belljar exec` 和 `belljar repl` 可用更大的文件"
-            )
-        },
         file_name_invalid: |path| format!("`--put {path}`：文件名不是有效的 UTF-8"),
         file_name_twice: |path| format!("`--put {path}`：已有同名文件\n提示：请重命名其中一个"),
         out_exists: |path, files| {

@@ -115,6 +115,28 @@ fn heavy_exec_takes_a_large_file_in_and_out() {
     assert_eq!(size, 300 << 20);
 }
 
+/// The same for a run, which keeps its files.
+#[test]
+fn heavy_run_takes_a_large_file_in_and_out() {
+    let scratch = Scratch::new();
+    let large = File::create(scratch.path("large")).unwrap();
+    large.set_len(300 << 20).unwrap();
+    let model = ScriptedModel::start([
+        code(
+            "import os, shutil\nshutil.move('large', 'renamed')\nprint(os.path.getsize('renamed') >> 20)",
+        ),
+        Scripted::text("FINAL: 300"),
+    ])
+    .unwrap();
+    let task = "How many MiB does the file have? Rename it.";
+    let arguments = ["--memory", "1G", "--put", "large", "--out", "out", task];
+    run(&scratch, &model, &arguments)
+        .exits_with(0)
+        .prints("300\n");
+    let size = fs::metadata(scratch.path("out/renamed")).unwrap().len();
+    assert_eq!(size, 300 << 20);
+}
+
 #[test]
 fn a_file_name_is_not_taken_for_code() {
     let scratch = Scratch::new();
