@@ -41,6 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         approvals: Approvals::default(),
         branches: None,
         parent: None,
+        environment: None,
         client: None,
     };
     let run = agent.start(start).await?.drive(&mut |_| ()).await?;

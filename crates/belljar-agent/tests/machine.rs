@@ -38,6 +38,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         approvals: Approvals::default(),
         branches: None,
         parent: None,
+        environment: None,
         client: None,
     }
 }

@@ -158,6 +158,8 @@ pub(crate) struct AskAgent {
     /// The session whose files these are, and that gets the files that the agent makes. Leave it out
     /// for the default session.
     pub(crate) session_id: Option<String>,
+    /// The environment that the agent works in: Python and its packages. Leave it out for the default one.
+    pub(crate) environment: Option<String>,
     /// The most turns of the agent's model; never more than the user's settings allow.
     #[schemars(range(min = 1))]
     pub(crate) max_steps: Option<u32>,

@@ -144,6 +144,7 @@ impl Runs {
         let mut start = Start {
             task: args.task.clone(),
             approvals,
+            environment: args.environment.clone(),
             ..self.start.clone()
         };
         let most = start.budget.steps;

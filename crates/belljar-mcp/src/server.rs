@@ -214,6 +214,8 @@ impl Server {
         let Some(runs) = &self.runs else {
             return Err(CallError::NoAgent);
         };
+        self.sessions
+            .check_environment(args.environment.as_deref())?;
         let permit = self.call_permit()?;
         let entry = match &args.session_id {
             Some(id) => Some(self.sessions.find(id)?),

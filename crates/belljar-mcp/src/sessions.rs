@@ -111,6 +111,11 @@ impl Sessions {
         entry.ok_or_else(|| CallError::Limit("No more sessions can be started.".into()))
     }
 
+    /// Refuses an environment that is not offered.
+    pub(crate) fn check_environment(&self, environment: Option<&str>) -> Result<(), String> {
+        self.engine(environment).map(drop)
+    }
+
     /// The engine of an environment; the default one without a name.
     fn engine(&self, environment: Option<&str>) -> Result<&Engine, CallError> {
         let name = |engine: &Engine| engine.environment().name().to_owned();

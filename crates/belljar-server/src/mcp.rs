@@ -213,6 +213,7 @@ pub(crate) async fn server(
             branches: None,
             approvals: options.approvals.clone(),
             parent: None,
+            environment: None,
             client: None,
         };
         server = server.runs(Runs::new(agent, start).for_tenants());

@@ -89,13 +89,15 @@ async fn runs(
     options: SessionOptions,
     engines: &[Engine],
 ) -> anyhow::Result<Option<Runs>> {
-    let (Some(_), Some(engine)) = (&settings.model, engines.first()) else {
+    let (Some(_), [engine, others @ ..]) = (&settings.model, engines) else {
         return Ok(None);
     };
     let (model, profile) = settings.required_model()?;
     let start = start_of(settings, &model, &profile);
     let provider = Provider::new(profile, &model.model)?;
     let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, None).await?;
-    let agent = agent.session_options(options);
+    let agent = agent
+        .environments(others.iter().cloned())
+        .session_options(options);
     Ok(Some(Runs::new(agent, start)))
 }

@@ -114,6 +114,7 @@ pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile
         approvals: settings.approvals.clone(),
         branches: None,
         parent: None,
+        environment: None,
         client: None,
     }
 }

@@ -84,6 +84,9 @@ def environment(client: Belljar) -> None:
     with pytest.raises(BelljarError, match="it offers default") as refused:
         client.session(environment="math")
     assert refused.value.code == "environment_not_offered"
+    with pytest.raises(BelljarError) as refused:
+        client.run("x", environment="math")
+    assert refused.value.code == "environment_not_offered"
 
 
 def checkpoints(client: Belljar) -> None:

@@ -49,6 +49,8 @@ export interface RunOptions extends RequestOptions {
   files?: Record<string, Contents>;
   /** One of the models that the service offers. */
   model?: string;
+  /** One of the environments that the service offers. */
+  environment?: string;
   language?: models.Language;
   budget?: Budget;
   /** Which code and tool calls need approval. */

@@ -33,6 +33,7 @@ test('environment and directories of the host', async (t) => {
   assert.deepEqual([view.environment, view.mounts], ['default', ['system']]);
   assert.equal((await session.run("import os; os.listdir('/data')")).value, "['system']");
   await assert.rejects(client.session({ environment: 'math' }), { code: 'environment_not_offered' });
+  await assert.rejects(client.run('x', { environment: 'math' }), { code: 'environment_not_offered' });
   await assert.rejects(client.session({ mounts: ['other'] }), { code: 'mount_not_offered' });
 });
 

@@ -44,6 +44,7 @@ impl Watched {
             },
             branches: None,
             parent: None,
+            environment: None,
             client: None,
         };
         assert_eq!(

@@ -109,7 +109,8 @@ pub struct Agent {
     pub(super) journal: Journal,
     pub(super) blobs: Blobs,
     pub(super) directory: PathBuf,
-    pub(super) engine: Engine,
+    /// One for each environment, the default first.
+    pub(super) engines: Vec<Engine>,
     pub(super) provider: Provider,
     pub(super) evaluator: Option<Evaluator>,
     pub(super) session: SessionOptions,
@@ -145,12 +146,29 @@ impl Agent {
                 checkpoints: Checkpoints::Every,
                 ..SessionOptions::default()
             },
-            engine,
+            engines: vec![engine],
             provider,
             evaluator,
             tools: Vec::new(),
             keeps_sessions: false,
         }
+    }
+
+    /// Engines of further environments, which a run can choose by name.
+    #[must_use]
+    pub fn environments(mut self, engines: impl IntoIterator<Item = Engine>) -> Self {
+        self.engines.extend(engines);
+        self
+    }
+
+    /// The engine of an environment; the default one without a name.
+    fn engine(&self, environment: Option<&str>) -> Result<&Engine, RunError> {
+        let mut engines = self.engines.iter();
+        let found = match environment {
+            None => engines.next(),
+            Some(name) => engines.find(|engine| engine.environment().name() == name),
+        };
+        found.ok_or_else(|| RunError::NoEnvironment(environment.unwrap_or_default().to_owned()))
     }
 
     /// Saves the session of an ended run as a file, so that another run can continue it at once.
@@ -271,6 +289,8 @@ impl Agent {
         seq: u64,
         start: Option<&Start>,
     ) -> Result<LiveRun, RunError> {
+        let environment = start.and_then(|start| start.environment.as_deref());
+        let engine = self.engine(environment)?.clone();
         let directory = run_directory(&self.directory, &id);
         let lock = hold(&directory, &id)?;
         let mut options = self.session.clone();
@@ -289,7 +309,7 @@ impl Agent {
             }
         }
         let (control, decisions) = Control::new();
-        let session = RunSession::new(self.engine.clone(), options, self.blobs.clone(), directory);
+        let session = RunSession::new(engine, options, self.blobs.clone(), directory);
         Ok(LiveRun {
             session,
             agent: self.clone(),

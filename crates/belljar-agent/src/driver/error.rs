@@ -41,6 +41,9 @@ pub enum RunError {
     /// The run may try alternatives, and a tool of the host has the name of the tool for that.
     #[error("a run with branches cannot have a tool of the name `{BRANCH}`")]
     ToolNamedBranch,
+    /// The environment that the run chose is not offered.
+    #[error("there is no environment `{0}`")]
+    NoEnvironment(String),
     /// The run has no such step, or it is not completed.
     #[error("the run has no completed step {0}")]
     NoStep(u32),

@@ -232,6 +232,9 @@ pub struct Start {
     /// The run that it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Box<Parent>>,
+    /// The environment of its session, by its name; by default the agent's first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
     /// The program that a person gave the task in, and decides in, if it named itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<RunClient>,

@@ -100,12 +100,18 @@ async fn fenced_code(language: Language) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fenced_code_with_an_error_and_a_file() {
-    check("fenced_code", &fenced_code(Language::English).await);
+    check(
+        "fenced_code",
+        &Box::pin(fenced_code(Language::English)).await,
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fenced_code_in_chinese() {
-    check("fenced_code_chinese", &fenced_code(Language::Chinese).await);
+    check(
+        "fenced_code_chinese",
+        &Box::pin(fenced_code(Language::Chinese)).await,
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -121,6 +121,7 @@ pub(crate) fn start(task: &str) -> Start {
         approvals: Approvals::default(),
         branches: None,
         parent: None,
+        environment: None,
         client: None,
     }
 }

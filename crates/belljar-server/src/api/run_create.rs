@@ -51,6 +51,8 @@ pub(super) struct CreateRun {
     files: Vec<FileGiven>,
     /// One of the models that the service offers.
     model: Option<String>,
+    /// One of the environments that the service offers.
+    environment: Option<String>,
     /// Language of prompts and messages.
     #[schema(schema_with = language_schema)]
     language: Option<Language>,
@@ -165,6 +167,7 @@ pub(super) async fn create(
         response.headers_mut().insert("idempotency-replayed", yes);
         return Ok(response);
     }
+    service.engine(asked.environment.as_deref())?;
     let model = runs.model(asked.model.as_deref())?;
     check_task(&asked.task)?;
     let mut budget = runs.options().budget.clone();
@@ -181,6 +184,7 @@ pub(super) async fn create(
     let tools = tools_on(Surface::Http).map(Tool::name);
     let tools = tools.filter(|name| asked.tools.contains(&ToolAsked(name)));
     let mut start = new_start(runs.options(), model, asked.task, budget)?;
+    start.environment = asked.environment;
     start.language = asked.language.unwrap_or(start.language);
     start.tools = tools.map(str::to_owned).collect();
     start.approvals.policy = policy.unwrap_or(start.approvals.policy);
@@ -240,6 +244,7 @@ pub(super) fn new_start(
         granted: Vec::new(),
         branches: None,
         parent: None,
+        environment: None,
         client: None,
         approvals: options.approvals.clone(),
     })

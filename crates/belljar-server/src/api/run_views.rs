@@ -15,6 +15,9 @@ use crate::runs::{Recorded, fault};
 pub(super) struct RunView {
     #[serde(flatten)]
     brief: RunBrief,
+    /// Chosen environment; without it, the default one of the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<String>,
     #[schema(schema_with = language_schema)]
     language: Language,
     /// Budget.
@@ -213,6 +216,7 @@ impl RunView {
                 model: start.model,
                 parent: start.parent.map(ParentView::from),
             },
+            environment: start.environment,
             language: start.language,
             budget: run.budget().clone(),
             approvals: run.approvals().policy,

@@ -41,7 +41,8 @@ const NOT_ASKED: &str = "the request to the model failed; the log of the service
 pub(crate) struct Runs {
     directory: PathBuf,
     node: String,
-    engine: Engine,
+    /// Of the default environment, and of the others.
+    engines: (Engine, Vec<Engine>),
     session: SessionOptions,
     options: RunsOptions,
     admission: Arc<Admission>,
@@ -84,7 +85,7 @@ impl Runs {
         Arc::new(Self {
             directory,
             node,
-            engine,
+            engines: (engine, options.environments.clone()),
             session: SessionOptions {
                 // Going back when it goes in circles needs a copy of each cell.
                 checkpoints: Checkpoints::Every,
@@ -204,8 +205,10 @@ impl Runs {
         directory: &RunsDirectory,
         model: &OfferedModel,
     ) -> Agent {
-        let engine = self.engine.clone();
-        let agent = Agent::new(directory.clone(), engine, model.provider.clone(), None);
+        let (first, others) = &self.engines;
+        let (directory, provider) = (directory.clone(), model.provider.clone());
+        let agent = Agent::new(directory, first.clone(), provider, None);
+        let agent = agent.environments(others.iter().cloned());
         agent.keep_sessions().session_options(SessionOptions {
             // Tenants never share a template.
             tenant: Some(tenant.as_str().to_owned()),
@@ -278,6 +281,7 @@ pub(crate) fn for_clients(event: &mut RunEvent) {
 pub(crate) fn fault(error: RunError) -> Problem {
     match error {
         RunError::Session(error) => error.into(),
+        RunError::NoEnvironment(_) => Problem::new(Code::EnvironmentNotOffered, error.to_string()),
         RunError::NoStep(_) => Problem::new(Code::StepNotFound, error.to_string()),
         error => {
             let fault = error.storage_fault();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{Budget, Dialect, Profile, Provider};
+use belljar_sandbox::{Engine, Environment};
 use belljar_server::{OfferedModel, Scope, ServerOptions};
 use belljar_test_model::{Recorded, Scripted, ScriptedModel};
 use reqwest::RequestBuilder;
@@ -588,6 +589,59 @@ async fn runs_belong_to_their_tenant() {
         .post("/v1/runs", body)
         .problem(404, "session_not_found")
         .await;
+    world.ends().await;
+}
+
+/// A run has the chosen environment, also after the service was started again and in a follow-up.
+#[tokio::test]
+async fn runs_choose_an_environment() {
+    let which = "import sys\nprint(42 if sys.prefix == '/usr' else 41)";
+    let model = ScriptedModel::start([
+        code(which),
+        answer("It is 42."),
+        code(which),
+        answer("It is 42."),
+        code("x = 6 * 7"),
+        code("print(x)").slow_first_byte(Duration::from_secs(20)),
+        code("import sys\nprint(x if sys.prefix == '/usr' else 41)"),
+        answer("It is 42."),
+    ])
+    .unwrap();
+    let other = || Environment::from_python("/usr/bin/python3".as_ref()).unwrap();
+    let name = other().name().to_owned();
+    let offering = || ServerOptions {
+        environments: vec![Engine::builder(other()).build()],
+        ..offering(&model)
+    };
+    let world = world_with(offering()).await;
+    let client = client(&world, "a").await;
+    let none = json!({"task": "Which Python?", "environment": "none"});
+    let refused = client.post("/v1/runs", none);
+    refused.problem(400, "environment_not_offered").await;
+
+    let first = client
+        .start(json!({"task": "Which Python?", "environment": name}))
+        .await;
+    let ended = client.until(&first, "answered").await;
+    assert_eq!(ended["environment"], name, "{ended:#}");
+    let again = client.post(
+        &format!("{first}/follow-up"),
+        json!({"task": "Which Python?"}),
+    );
+    let again = again.json_with(202).await;
+    assert_eq!(again["environment"], name, "{again:#}");
+    let again = format!("/v1/runs/{}", again["id"].as_str().unwrap());
+    client.until(&again, "answered").await;
+
+    let last = client
+        .start(json!({"task": "Multiply 6 by 7. Which Python?", "environment": name}))
+        .await;
+    soon(async || model.requests().len() == 6).await;
+    let data = world.ends().await;
+    let world = world_in(data, offering()).await;
+    let client = self::client(&world, "a").await;
+    let ended = client.until(&last, "answered").await;
+    assert_eq!(ended["environment"], name, "{ended:#}");
     world.ends().await;
 }
 

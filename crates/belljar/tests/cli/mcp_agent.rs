@@ -104,6 +104,10 @@ fn an_agent_answers_with_files_of_the_session() {
             "There is no session with this id",
         ),
         (
+            json!({"task": "x", "environment": "math"}),
+            "There is no such environment",
+        ),
+        (
             json!({"task": "x", "tools": ["all"]}),
             "unknown field `tools`",
         ),

@@ -117,6 +117,7 @@ class Belljar:
         *,
         files: Sequence[_core.RunFile] = (),
         model: str | None = None,
+        environment: str | None = None,
         language: models.Language | None = None,
         budget: _core.Budget | None = None,
         approvals: _core.Policy | None = None,
@@ -125,7 +126,14 @@ class Belljar:
         """Starts a run: an agent works on a task, with these files. It continues without this client. Omitted options
         have the service's defaults."""
         body = _core.new_run(
-            task, files, model=model, language=language, budget=budget, approvals=approvals, tools=tools
+            task,
+            files,
+            model=model,
+            environment=environment,
+            language=language,
+            budget=budget,
+            approvals=approvals,
+            tools=tools,
         )
         return Run(self, self._ask(models.RunView, Call.change("POST", "/v1/runs", json=body)))
 

@@ -1399,6 +1399,9 @@ class RunView(RunBrief):
 
     budget: Budget
 
+    environment: str | None = None
+    """Chosen environment; without it, the default one of the service."""
+
     events: int
     """Number of events."""
 

@@ -539,6 +539,8 @@ export interface components {
             approvals?: components["schemas"]["PolicyAsked"] | null;
             /** @description Budget, at most the service's maximum. */
             budget?: components["schemas"]["BudgetAsked"];
+            /** @description One of the environments that the service offers. */
+            environment?: string | null;
             /** @description Files for the workspace. */
             files?: components["schemas"]["FileGiven"][];
             language?: components["schemas"]["Language"];
@@ -1872,6 +1874,8 @@ export interface components {
             approvals: components["schemas"]["Policy"];
             artifacts: components["schemas"]["Artifact"][];
             budget: components["schemas"]["Budget"];
+            /** @description Chosen environment; without it, the default one of the service. */
+            environment?: string | null;
             /**
              * Format: int64
              * @description Number of events.
@@ -2145,6 +2149,8 @@ export interface components {
             branches?: components["schemas"]["Branches"] | null;
             /** @description The run that it continues. */
             parent?: components["schemas"]["Parent"] | null;
+            /** @description The environment of its session, by its name; by default the agent's first. */
+            environment?: string | null;
             /** @description The program that a person gave the task in, and decides in, if it named itself. */
             client?: components["schemas"]["RunClient"] | null;
         };
