@@ -112,7 +112,7 @@ impl Sessions {
     }
 
     /// Refuses an environment that is not offered.
-    pub(crate) fn check_environment(&self, environment: Option<&str>) -> Result<(), String> {
+    pub(crate) fn check_environment(&self, environment: Option<&str>) -> Result<(), CallError> {
         self.engine(environment).map(drop)
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn task(start: &Start) -> String {
             }
         }
         if let Some(more @ 1..) = start.files.len().checked_sub(MOST_NAMED) {
-            let _ = write!(text, "\n- … ({more} more files)");
+            let _ = write!(text, "\n- … (+{more})");
         }
     }
     if let Some(parent) = &start.parent {
