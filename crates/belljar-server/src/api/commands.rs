@@ -468,12 +468,14 @@ mod tests {
     #[test]
     fn a_command_has_the_time_limit_of_the_page() {
         let minutes = FOREGROUND_TIMEOUT.as_secs() / 60;
-        let page = include_str!("../../../../docs/commands.md");
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let read = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
+        let page = read("commands.md");
         let limit = format!(
             "The default is {minutes} minutes in the foreground, and none in the background"
         );
         assert!(page.contains(&limit), "docs/commands.md lacks: {limit}");
-        let schema = include_str!("../../../../docs/openapi.json");
+        let schema = read("openapi.json");
         let limit =
             format!("[default: {minutes} minutes in the foreground, none in the background]");
         assert!(schema.contains(&limit), "docs/openapi.json lacks: {limit}");
