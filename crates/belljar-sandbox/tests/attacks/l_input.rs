@@ -112,8 +112,10 @@ async fn l14a_a_cell_asks_for_ever() {
         }
     };
     assert_eq!(asked, 1000);
-    let limit_ms = u64::from(2000 * Stopwatch::slowness());
-    assert_eq!(outcome.cause, Cause::WallTime { limit_ms });
+    assert!(
+        matches!(outcome.cause, Cause::WallTime { .. }),
+        "{outcome:?}"
+    );
     assert_eq!(outcome.state, Fate::Lost);
     let late = session
         .answer_input(last.unwrap(), Some("late".into()))
