@@ -180,7 +180,8 @@ def attacks(results):
         cases = [line.split("\t") for line in path.read_text().splitlines()]
         failed = [case for case in cases if case[1] != "held"]
         rows.append([row, name, str(len(cases)), str(len(cases) - len(failed))])
-        failures += [f"- {row}, `{case}`: {REASONS.get(case, "".join(detail))}\n" for case, _, _, *detail in failed]
+        for case, _, _, *detail in failed:
+            failures.append(f"- {row}, `{case}`: {REASONS.get(case, ''.join(detail))}\n")
     if not rows:
         return ""
     text = "\n## Attack suite\n\nThe cases of [security-tests.md](security-tests.md) that attack a session, run as root.\n\n"
