@@ -14,7 +14,7 @@ await page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').waitFo
 /** Runs a cell of the notebook by its keys. */
 async function run(index) {
   const cell = cells.nth(index);
-  await cell.scrollIntoViewIfNeeded();
+  // A click finds the cell again if JupyterLab draws it anew meanwhile; other actions fail then.
   await cell.locator('.cm-content').click();
   await page.keyboard.press('Control+Enter');
   return cell;

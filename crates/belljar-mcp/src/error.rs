@@ -89,6 +89,12 @@ pub enum CallError {
     Panicked(#[from] JoinError),
 }
 
+impl CallError {
+    pub(crate) fn argument(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::Argument(why.into())
+    }
+}
+
 fn live(ids: &[String]) -> String {
     match ids {
         [] => "there are no sessions now".to_owned(),

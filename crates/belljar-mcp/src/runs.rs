@@ -1,6 +1,5 @@
 //! Runs of an agent for a client: a task in, an answer with evidence and files out.
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -124,16 +123,18 @@ impl Runs {
         permits: &dyn Permits,
     ) -> Result<Begun, CallError> {
         if args.task.trim().is_empty() {
-            return Err(argument("task is empty: say what is to be done."));
+            return Err(CallError::argument(
+                "task is empty: say what is to be done.",
+            ));
         }
         if args.task.len() > MAX_TASK {
-            return Err(argument(format!(
+            return Err(CallError::argument(format!(
                 "task may have {MAX_TASK} bytes: put what is longer into a file, and name it in \
                  session_files."
             )));
         }
         if args.max_steps == Some(0) {
-            return Err(argument("max_steps must be 1 or more."));
+            return Err(CallError::argument("max_steps must be 1 or more."));
         }
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| {
@@ -174,14 +175,14 @@ impl Runs {
         entry: Option<&SessionEntry>,
     ) -> Result<Vec<TaskFile>, CallError> {
         if paths.len() > MOST_FILES {
-            return Err(argument(format!(
+            return Err(CallError::argument(format!(
                 "session_files may name {MOST_FILES} files."
             )));
         }
         let mut given: Vec<TaskFile> = Vec::new();
         for path in paths {
             let shown = visible(path);
-            let none = || argument("session_files needs a session: there is none yet.");
+            let none = || CallError::argument("session_files needs a session: there is none yet.");
             let entry = entry.ok_or_else(none)?;
             let read = files::contents(entry, path).await;
             let (name, contents) = read.map_err(|error| CallError::File {
@@ -189,7 +190,9 @@ impl Runs {
                 error,
             })?;
             if given.iter().any(|file| file.name == name) {
-                return Err(argument(format!("session_files names {shown} twice.")));
+                return Err(CallError::argument(format!(
+                    "session_files names {shown} twice."
+                )));
             }
             given.push(
                 self.agent
@@ -200,10 +203,6 @@ impl Runs {
         }
         Ok(given)
     }
-}
-
-fn argument(why: impl Into<Cow<'static, str>>) -> CallError {
-    CallError::Argument(why.into())
 }
 
 /// Drives a run to its end. A stopped run ends with the best answer so far. Progress goes to

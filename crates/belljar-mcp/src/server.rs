@@ -305,7 +305,7 @@ impl Server {
     ) -> ToolResponse {
         if !(1..=MOST_FORKS).contains(&args.count) {
             let why = format!("count must be from 1 to {MOST_FORKS}.");
-            return Err(CallError::Argument(why.into()));
+            return Err(CallError::argument(why));
         }
         let entry = self.session(args.session_id.as_deref()).await?;
         let _turn = entry.turn(stop).await.ok_or(CallError::Cancelled)?;
@@ -477,7 +477,7 @@ impl ServerHandler for Server {
 fn check_name(name: &str) -> Result<&str, CallError> {
     if name.is_empty() || name.len() > MAX_NAME {
         let why = "name must have from 1 to 100 characters.";
-        return Err(CallError::Argument(why.into()));
+        return Err(CallError::argument(why));
     }
     Ok(name)
 }

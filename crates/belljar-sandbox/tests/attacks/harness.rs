@@ -18,8 +18,8 @@ use crate::oracle::{self, Baseline, Kernel, Latencies};
 use crate::record::Record;
 pub(crate) use crate::record::Severity;
 use crate::support::{
-    Stopwatch, bare_environment, eventually, good, printed, processes_below, seconds, timed,
-    without_checkpoints,
+    Stopwatch, bare_environment, eventually, good, is_possible, printed, processes_below, seconds,
+    timed, without_checkpoints,
 };
 
 /// The environment variable that holds a canary.
@@ -73,7 +73,8 @@ pub(crate) fn parent_id() -> u32 {
 /// The lines of a posture. A fork differs in one of them: its cgroup is beside the one that its cgroup namespace
 /// starts at.
 pub(crate) fn posture(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && is_possible(line));
     let lines = lines.map(|line| match line.strip_prefix("cgroup /../") {
         Some(_) if is_on_forks() => "cgroup",
         _ => line,

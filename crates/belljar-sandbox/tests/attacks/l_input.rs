@@ -91,7 +91,7 @@ async fn l14a_a_cell_asks_for_ever() {
     )
     .await;
     let limits = Limits {
-        wall_time: seconds(2.0) * Stopwatch::slowness(),
+        wall_time: seconds(2.0),
         grace: seconds(0.5),
         ..Limits::default()
     };
@@ -112,10 +112,7 @@ async fn l14a_a_cell_asks_for_ever() {
         }
     };
     assert_eq!(asked, 1000);
-    assert!(
-        matches!(outcome.cause, Cause::WallTime { .. }),
-        "{outcome:?}"
-    );
+    assert_eq!(outcome.cause, Cause::WallTime { limit_ms: 2000 });
     assert_eq!(outcome.state, Fate::Lost);
     let late = session
         .answer_input(last.unwrap(), Some("late".into()))

@@ -6,20 +6,16 @@ use std::collections::BTreeSet;
 use belljar_sandbox::protocol::Fate;
 use belljar_sandbox::{Checkpoints, Command, Session, SessionOptions, TerminalSize};
 
-use crate::support::{data_engine, engine, good, inits, printed};
+use crate::support::{data_engine, engine, good, inits, is_possible, printed};
 
-const POSTURE: &str = include_str!("posture.py");
-const GOLDEN: &str = include_str!("posture.golden");
+pub(crate) const POSTURE: &str = include_str!("posture.py");
+pub(crate) const GOLDEN: &str = include_str!("posture.golden");
 /// The mounts, which a session does not see the list of.
 const MOUNTS: &str = include_str!("mounts.golden");
 
 /// The lines that this host can have: one kernel has files in `/proc` that another has not.
-fn lines(text: &str) -> BTreeSet<&str> {
-    let possible = |line: &&str| {
-        let path = line.split(' ').find(|word| word.starts_with("/proc/"));
-        path.is_none_or(|path| path.starts_with("/proc/self") || std::fs::exists(path).unwrap())
-    };
-    text.lines().filter(possible).collect()
+pub(crate) fn lines(text: &str) -> BTreeSet<&str> {
+    text.lines().filter(|line| is_possible(line)).collect()
 }
 
 /// The mounts of this process's sessions, as the host sees them. One line a kind of mount: how many files of the host

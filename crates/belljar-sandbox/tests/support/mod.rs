@@ -25,6 +25,12 @@ pub(crate) fn data_environment() -> Environment {
     })
 }
 
+/// Whether a line of a posture can be true on this host: one kernel has files in `/proc` that another has not.
+pub(crate) fn is_possible(line: &str) -> bool {
+    let path = line.split(' ').find(|word| word.starts_with("/proc/"));
+    path.is_none_or(|path| path.starts_with("/proc/self") || std::fs::exists(path).unwrap())
+}
+
 /// A Python without packages, for what needs none: its template is warm at once.
 pub(crate) fn bare_environment() -> Environment {
     static BARE: std::sync::OnceLock<Environment> = std::sync::OnceLock::new();

@@ -327,8 +327,12 @@ for name, target in {'link': '/home/user/real', 'far': '/tmp/x', 'gone': 'nothin
     assert_eq!(seen["entry"]["type"], "FILE_TYPE_SYMLINK");
     assert_eq!(seen["entry"]["symlinkTarget"], "/home/user/real");
     sandbox.call(stat, json!({"path": "gone"}), 404).await;
-    // What is removed is the link.
     let remove = "filesystem.Filesystem/Remove";
+    sandbox
+        .call(remove, json!({"path": "link/below"}), 200)
+        .await;
+    sandbox.call(stat, json!({"path": "real/below"}), 404).await;
+    // What is removed is the link.
     sandbox.call(remove, json!({"path": "link"}), 200).await;
     assert_eq!(read("real/file").await, "new");
     world.ends().await;

@@ -72,12 +72,12 @@ pub(super) struct EntryView {
 }
 
 impl EntryView {
-    /// What is at a path, which may be a link.
-    fn look(session: &Session, path: &str) -> Result<Self, Error> {
-        let own = resolve_parent(session, path);
-        let mut view = Self::new(path, &session.stat(&own)?);
-        if session.read_link(&own)?.is_some() {
-            view.symlink_target = Some(absolute(&resolve(session, path)));
+    /// What is at a path, which may be a link. `own` is the same path with all links before its last name followed.
+    fn look(session: &Session, path: &str, own: &str) -> Result<Self, Error> {
+        let status = session.stat(own)?;
+        let mut view = Self::new(path, &status);
+        if status.kind == EntryKind::Other && session.read_link(own)?.is_some() {
+            view.symlink_target = Some(absolute(&resolve(session, own)));
         }
         Ok(view)
     }
@@ -142,7 +142,8 @@ pub(super) async fn stat(
         EntryView::new(&path, &status)
     } else {
         with_files(&entry, move |session| {
-            EntryView::look(session, &relative(&path))
+            let path = relative(&path);
+            EntryView::look(session, &path, &resolve_parent(session, &path))
         })
         .await?
     };
@@ -168,7 +169,7 @@ pub(super) async fn list(
         let paths = listing.entries.into_iter().map(|entry| entry.path);
         // It may be gone meanwhile.
         let views = paths.filter(near);
-        let views = views.filter_map(|path| EntryView::look(session, &path).ok());
+        let views = views.filter_map(|path| EntryView::look(session, &path, &path).ok());
         Ok((views.collect(), listing.truncated))
     });
     match found.await? {

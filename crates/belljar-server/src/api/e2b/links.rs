@@ -24,7 +24,7 @@ pub(super) fn resolve(session: &Session, path: &str) -> String {
 pub(super) fn resolve_parent(session: &Session, path: &str) -> String {
     let whole = path.trim_end_matches('/');
     match whole.rsplit_once('/') {
-        Some((parent, name)) if root(parent).is_some() => {
+        Some((parent, name)) if !parent.is_empty() => {
             format!("{}/{name}", resolve(session, parent))
         }
         _ => whole.to_owned(),
