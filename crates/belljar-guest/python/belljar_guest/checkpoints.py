@@ -40,6 +40,8 @@ _SIG_SETMASK = _signal.SIG_SETMASK
 _ALL = _signal.valid_signals()
 _WAKE = frozenset((_signal.SIGUSR2,))
 _SI_USER = 0
+# Of a session in a container, so that the kernel ends it before its checkpoints and the steward.
+MEMORY_SCORE = b"500"
 _modules = sys.modules
 
 
@@ -141,16 +143,30 @@ def _is_connection(fd):
 
 
 def _wait_as_checkpoint(randomness):
+    if STATE.steward:
+        _set_memory_score(b"0")  # of an interpreter and its checkpoints the kernel ends the interpreter
     while True:
-        # From outside of the pid namespace, by kill: nobody in here can send such a one.
+        # From outside of the pid namespace, by kill: nobody in here can send such a one. Nor can
+        # any code of a container's session be process 1.
         signal = _sigwaitinfo(_WAKE)
-        if signal.si_pid == 0 and signal.si_code == _SI_USER:
+        if signal.si_code == _SI_USER and (signal.si_pid == 0 or STATE.steward and signal.si_pid == 1):
             break
+    if STATE.steward:
+        _set_memory_score(MEMORY_SCORE)
     take_over()
     # What the host had said to the one before, and that did not read to the end of it.
     _drain(STATE.control)
     if randomness is not None:
         _modules["random"].setstate(randomness)
+
+
+def _set_memory_score(score):
+    try:
+        file = _open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        _write(file, score)
+        _close(file)
+    except OSError:
+        pass  # no descriptor is left
 
 
 def _reap(pid):

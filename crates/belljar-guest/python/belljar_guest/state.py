@@ -55,6 +55,7 @@ class State:
         "shielded",
         "timer",
         "checkpointing",
+        "steward",
         "notes",
         "displays",
         "display_bytes",
@@ -76,6 +77,7 @@ class State:
         self.shielded = None  # signals that `shield` blocked
         self.timer = None  # the user's timer, paused by `shield`
         self.checkpointing = False  # a checkpoint is being made
+        self.steward = False  # this session is a container's, and process 1 of it the steward
         self.early = 0  # a cell that was interrupted before its code could be
         self.value_limit = 0  # characters of an exception's value that the host asked for
         self.input = False  # whether the client answers questions of the cell

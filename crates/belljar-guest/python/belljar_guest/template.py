@@ -45,7 +45,10 @@ class Template:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         # To go back to after `setns`, so that no dead session's namespace is kept alive.
-        self.own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self.own_pid_namespace = None  # gVisor has none, and nobody asks for a fork there
 
     def serve(self):
         poll = select.poll()
@@ -71,6 +74,9 @@ class Template:
             operation = request["op"]
             if operation == "fork":
                 self._fork(request, fds)
+            elif operation == "become":
+                # In a container, which has one session: no template is left.
+                self._become_session(walls.inhabit, "/workspace", *fds, request)
             elif operation == "warm":
                 self._warm(request)
             elif operation == "ping":
@@ -161,7 +167,7 @@ class Template:
             walls.setns(self.own_pid_namespace, walls.CLONE_NEWPID)
 
     def _become_session(self, entrance, workspace, *entry):
-        """The child: never returns."""
+        """Never returns."""
         try:
             self.sock.detach()  # descriptor 3 gets another meaning; nobody may close it
             entrance(workspace, *entry)

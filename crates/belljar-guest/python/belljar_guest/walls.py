@@ -13,7 +13,9 @@ import os
 import resource
 import sys
 
+from belljar_guest.checkpoints import MEMORY_SCORE
 from belljar_guest.reseed import reseed
+from belljar_guest.state import STATE
 from belljar_guest.wire import frame_lengths, to_json
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -151,23 +153,8 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
         step = "join the user namespace"
         setns(*user)
 
-        # Before the change of user, which takes the right to do it.
-        step = "capability bounding set"
-        for capability in _CAPABILITIES:
-            check(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
-        step = "user and group"
-        uid, gid = request["uid"], request["gid"]
-        os.setresgid(gid, gid, gid)
-        os.setresuid(uid, uid, uid)
-
-        step = "limits"
-        _limit(request["limits"])
-
-        step = "capabilities"
-        check(_prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
-        check(_capset(_NO_CAPS_HEADER, _NO_CAPS))
-        check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-        check(_prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
+        for step in _give_up_rights(request["uid"], request["gid"], request["limits"]):
+            pass
 
         # After the last privileged call, before the descriptors are in their places: what follows
         # is already under both.
@@ -175,7 +162,7 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
             step = "Landlock"
             restrict(rules)
             step = "seccomp"
-            check(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _SECCOMP_ADDRESS, 0, 0))
+            _filter_calls()
 
         step = "process session"
         os.setsid()
@@ -186,6 +173,55 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
         _begin_in(workspace)
     except BaseException as error:
         fault(control, f"{step}: {type(error).__name__}: {error}")
+
+
+def inhabit(workspace, control, interrupts, stdout, stderr, request):
+    """Makes this process the session of a container, whose engine has built the other walls.
+
+    Any failure is reported on `control` and ends the process: never run with a wall missing.
+    """
+    step = "signals"
+    try:
+        _plain_signals()
+        STATE.steward = True
+        step = "memory score"
+        _write_file("/proc/self/oom_score_adj", MEMORY_SCORE)
+        step = "supplementary groups"
+        os.setgroups([])
+        for step in _give_up_rights(request["uid"], request["gid"], request["limits"]):
+            pass
+        if request["filters"]:
+            step = "seccomp"
+            _filter_calls()
+        step = "process session"
+        os.setsid()
+        step = "descriptors"
+        control = _settle(control, interrupts, stdout, stderr)
+        step = "workspace"
+        os.environ.update(request["variables"])
+        _begin_in(workspace)
+    except BaseException as error:
+        fault(control, f"{step}: {type(error).__name__}: {error}")
+
+
+def become_helper(channel, uid, gid, filters):
+    """Makes this process one that reaches files as the session's user does. Returns the new
+    `channel`, the only descriptor that it keeps. Raises where a wall can't be entered."""
+    _plain_signals()
+    # A file that there is no memory for costs this process, and not the session.
+    _write_file("/proc/self/oom_score_adj", b"1000")
+    # First of all, since code of the session is the same user: what it could ever reach into has
+    # nothing of the steward's.
+    null = os.open("/dev/null", os.O_RDWR)
+    channel = _settle(channel, null, null, null)
+    os.close(4)
+    os.setsid()
+    os.setgroups([])
+    for _ in _give_up_rights(uid, gid, limits=None, dumpable=0):
+        pass
+    if filters:
+        _filter_calls()
+    return channel
 
 
 def stay(workspace, control, interrupts, stdout, stderr, request):
@@ -199,6 +235,29 @@ def stay(workspace, control, interrupts, stdout, stderr, request):
         _begin_in(workspace)
     except BaseException as error:
         fault(control, f"{type(error).__name__}: {error}")
+
+
+def _give_up_rights(uid, gid, limits, dumpable=1):
+    """Another user, its limits, no capabilities. Yields the name of each step before it."""
+    # Before the change of user, which takes the right to do it.
+    yield "capability bounding set"
+    for capability in _CAPABILITIES:
+        check(_prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0))
+    yield "user and group"
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    yield "limits"
+    if limits is not None:
+        _limit(limits)
+    yield "capabilities"
+    check(_prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+    check(_capset(_NO_CAPS_HEADER, _NO_CAPS))
+    check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    check(_prctl(_PR_SET_DUMPABLE, dumpable, 0, 0, 0))
+
+
+def _filter_calls():
+    check(_prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _SECCOMP_ADDRESS, 0, 0))
 
 
 def restrict(rules):
@@ -232,7 +291,8 @@ def _settle(control, interrupts, stdout, stderr):
     os.dup2(stderr, 2)
     control = os.dup2(control, 3, False)
     os.dup2(interrupts, 4, False)
-    check(_syscall(_SYS_CLOSE_RANGE, 5, 0xFFFFFFFF, 0))
+    # The last is what gVisor takes at most, and more than the kernel ever has.
+    check(_syscall(_SYS_CLOSE_RANGE, 5, 0x7FFFFFFF, 0))
     os.umask(0o022)
     return control
 
@@ -242,6 +302,14 @@ def _begin_in(workspace):
     sys.path.insert(0, workspace)
     reseed()
     gc.enable()
+
+
+def _write_file(path, data):
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, data)
+    finally:
+        os.close(file)
 
 
 def fault(control, detail):

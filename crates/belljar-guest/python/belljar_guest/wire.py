@@ -26,7 +26,7 @@ _OUTQ = termios.TIOCOUTQ
 _sleep = time.sleep
 _now = time.monotonic
 frame_lengths = struct.Struct("<II").pack
-_unpack = struct.Struct("<II").unpack_from
+unpack_lengths = struct.Struct("<II").unpack_from
 _allocate_lock = _thread.allocate_lock
 _lock = _allocate_lock()
 
@@ -160,7 +160,7 @@ class Reader:
             if not self._buffer:
                 _exit(0)
         self._fill(8)
-        head, blob = _unpack(self._buffer)
+        head, blob = unpack_lengths(self._buffer)
         end = 8 + head + blob
         self._fill(end)
         request = from_json(self._buffer[8 : 8 + head])
