@@ -137,6 +137,9 @@ class Engine:
             ],
             "MaskedPaths": MASKED,
         }
+        if self.kind == "podman":
+            # Its own is above what a service without CAP_SYS_RESOURCE may set.
+            host["Ulimits"].append({"Name": "nproc", "Soft": 4096, "Hard": 4096})
         if self.runtime is not None:
             host["Runtime"] = self.runtime
         body = {

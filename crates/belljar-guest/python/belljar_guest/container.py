@@ -11,6 +11,7 @@ import sys
 
 _MOUNTS = ("/workspace", "/tmp", "/opt/belljar")
 _CGROUPS = "/sys/fs/cgroup"
+_PR_GET_NO_NEW_PRIVS = 39
 # Version 1 has a number for "none", which depends on the size of pages.
 _NO_LIMIT = 1 << 60
 # By what is counted or limited: its file in version 2, controller and file in version 1.
@@ -39,7 +40,7 @@ def attest(modules):
         "uid": os.getuid(),
         "capabilities": int(status.get("CapEff", "0"), 16),
         "bounding": int(status.get("CapBnd", "0"), 16),
-        "no_new_privileges": status.get("NoNewPrivs") == "1",
+        "no_new_privileges": _has_no_new_privileges(status),
         "seccomp": int(status.get("Seccomp", "0")),
         "interfaces": _interfaces(),
         "root_writable": any(_is_writable(path) for path in ("/", "/usr")),
@@ -142,6 +143,17 @@ def _status():
     with open("/proc/self/status") as file:
         lines = (line.partition(":") for line in file)
         return {name: value.strip() for name, _, value in lines}
+
+
+def _has_no_new_privileges(status):
+    if "NoNewPrivs" in status:
+        return status["NoNewPrivs"] == "1"
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None).prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1  # gVisor says it here only
+    except Exception:
+        return False
 
 
 def _interfaces():
