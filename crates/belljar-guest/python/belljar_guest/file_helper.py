@@ -240,6 +240,8 @@ class _Parent:
 
 
 def _parts(path):
+    if not isinstance(path, str):
+        raise TypeError("a path is text")
     data = path.encode()
     parts = data.split(b"/")
     if len(data) > _MAX_PATH or b"\0" in data or any(part in (b"", b".", b"..") for part in parts):

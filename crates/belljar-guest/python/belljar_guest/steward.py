@@ -212,7 +212,10 @@ class Steward:
         socket.send_fds(self.template, [data], fds)
 
     def _hear_template(self):
-        data = self.template.recv(_MAX_MESSAGE)
+        try:
+            data = self.template.recv(_MAX_MESSAGE)
+        except ConnectionError:
+            data = b""
         if not data:
             # It has ended, or it is the session now.
             self.template.close()
