@@ -24,6 +24,7 @@ _FILES = {
     "tasks limit": ("pids.max", "pids", "pids.max"),
     "cpu limit": ("cpu.max", "cpu", "cpu.cfs_quota_us"),
     "cpu period": (None, "cpu", "cpu.cfs_period_us"),
+    "memory stat": ("memory.stat", "memory", "memory.stat"),
 }
 
 
@@ -82,6 +83,30 @@ class Counts:
             return os.pread(self._files[name], 4096, 0).decode().strip() if name in self._files else ""
         except OSError:
             return ""
+
+
+class Room:
+    """How much memory is left in the container."""
+
+    def __init__(self):
+        self._limit = _limits()["memory"]
+        self._used, _ = _find("memory")
+        self._stat, version = _find("memory stat")
+        self._files = ("inactive_file", "active_file")  # pages of files on disk are let go where memory is short
+        if version == 1:
+            self._files = tuple("total_" + name for name in self._files)
+
+    def has(self, size):
+        """Whether so many bytes more can be used without the kernel ending a process for it."""
+        if None in (self._limit, self._used, self._stat):
+            return True
+        with open(self._used) as file:
+            over = int(file.read()) + size - self._limit
+        if over <= 0:
+            return True
+        with open(self._stat) as file:
+            text = file.read()
+        return over <= sum(_field(text, name) for name in self._files)
 
 
 def _field(text, name):

@@ -13,11 +13,11 @@ import socket
 import stat
 
 from belljar_guest import walls
+from belljar_guest.container import Room
 from belljar_guest.wire import frame_lengths, from_json, to_json, unpack_lengths
 
 _ROOTS = ("/workspace", "/tmp")
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_ANY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_PATH = 4000
 _MAX_READ = 1 << 20
@@ -57,6 +57,7 @@ class Helper:
     def __init__(self):
         self.new = None
         self.failed = 0  # why the last file that was begun can't be kept
+        self.room = Room()
 
     def answer(self, request, blob):
         """The header of the answer without its first fields, and its raw bytes."""
@@ -64,10 +65,8 @@ class Helper:
             operation = getattr(self, "do_" + request["op"], None)
             if operation is None or request.get("root", _ROOTS[0]) not in _ROOTS:
                 raise OSError(errno.EINVAL, "not understood")
-            if operation == self.do_data:
-                return self.do_data(blob) or {}, b""
-            found = operation(request) or {}
-            return found, found.pop("blob", b"")
+            found = operation(request, blob) if request["op"] == "data" else operation(request)
+            return found or {}, (found or {}).pop("blob", b"")
         except OSError as error:
             return {"errno": error.errno}, b""
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -102,7 +101,7 @@ class Helper:
     def do_read(self, request):
         with _Parent(request, "path") as (parent, name):
             try:
-                file = os.open(name, _FILE, dir_fd=parent)
+                file = os.open(name, _ANY, dir_fd=parent)
             except OSError as error:
                 # A socket.
                 raise OSError(errno.EINVAL if error.errno == errno.ENXIO else error.errno, "") from None
@@ -146,9 +145,11 @@ class Helper:
             self.failed = error.errno
             raise
 
-    def do_data(self, blob):
+    def do_data(self, request, blob):
         self._check()
         try:
+            if not self.room.has(len(blob) + self.new.reserve):
+                raise OSError(errno.ENOMEM, "no memory is left")
             self.new.write(blob)
         except OSError as error:
             self.do_abandon(None)
@@ -175,6 +176,7 @@ class _NewFile:
     """A file that is being written, under a name of its own beside its place."""
 
     def __init__(self, request):
+        self.reserve = int(request.get("reserve", 0))  # bytes of memory that are to be left
         self.parent, self.name = _open_parent(request, request["path"], True)
         # A name that code of the session can't have planted as a link.
         self.temporary = b".belljar-put-" + os.urandom(8).hex().encode()
@@ -250,7 +252,7 @@ def _parts(path):
 
 
 def _open_root(request):
-    return os.open(request.get("root", _ROOTS[0]), _DIRECTORY)
+    return _open_directory(request.get("root", _ROOTS[0]), None)
 
 
 def _open_parent(request, path, make=False):
@@ -259,11 +261,20 @@ def _open_parent(request, path, make=False):
     return (_make_directories if make else _open_directories)(root, parents), name
 
 
+def _open_directory(name, parent):
+    # Not with O_DIRECTORY: gVisor then follows a link, whatever else is said.
+    directory = os.open(name, _ANY, dir_fd=parent)
+    if not stat.S_ISDIR(os.fstat(directory).st_mode):
+        os.close(directory)
+        raise NotADirectoryError(errno.ENOTDIR, "not a directory")
+    return directory
+
+
 def _open_directories(directory, parts):
     """Takes the descriptor of a directory, and gives that of one beneath it."""
     for part in parts:
         try:
-            deeper = os.open(part, _DIRECTORY, dir_fd=directory)
+            deeper = _open_directory(part, directory)
         finally:
             os.close(directory)
         directory = deeper
@@ -293,7 +304,7 @@ def _list(request):
     """The entries beneath a directory, and whether there were more."""
     path, limit = request["path"], request["limit"]
     listing = _Listing(limit)
-    directory = _open_directories(_open_root(request), _parts(path) if path else [])
+    directory = _open_directories(_open_root(request), [] if path == "" else _parts(path))
     try:
         listing.add(directory, path, _MOST_LISTED_LEVELS)
     finally:
@@ -332,7 +343,7 @@ class _Listing:
                 self.more = True
                 return
             try:
-                inner = os.open(name, _DIRECTORY, dir_fd=directory)
+                inner = _open_directory(name, directory)
             except OSError:
                 continue  # removed meanwhile, replaced by a link, or closed to all
             try:
@@ -365,7 +376,7 @@ def _remove_tree(parent, name, levels, attempts):
             if error.errno != errno.ENOTEMPTY:
                 raise
         try:
-            directory = os.open(name, _DIRECTORY, dir_fd=parent)
+            directory = _open_directory(name, parent)
         except OSError as error:
             if error.errno in (errno.ENOENT, *_NO_DIRECTORY):
                 continue
