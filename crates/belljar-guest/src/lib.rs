@@ -84,7 +84,10 @@ mod tests {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("Ran 6 tests"), "{said}");
+        assert!(
+            output.status.success() && said.contains("Ran 6 tests"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -434,9 +434,15 @@ class CopyTests(Base):
         time.sleep(1)
         begun = time.monotonic()
         self.assertEqual(host.file("stat", path="")[0]["kind"], "directory")
-        host.interrupt(cell)
-        host.report("done", seconds=10, cell=cell)
         self.assertLess(time.monotonic() - begun, 5)
+        # More than one: Python drops an exception that falls into what `logging` does around a fork.
+        for _ in range(5):
+            host.interrupt(cell)
+            try:
+                host.report("done", seconds=2, cell=cell)
+                break
+            except AssertionError:
+                self.assertIn(b"Exception ignored in", host.printed("stderr"))
         self.assertEqual(host.value("print(x)"), "42\n")
 
 
