@@ -74,6 +74,22 @@ mod tests {
         assert_eq!(on_disk, embedded);
     }
 
+    /// Those of the steward that need no container; the others are in `tests/test_steward.py`.
+    #[test]
+    fn python_tests() {
+        let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+        let output = std::process::Command::new("python3")
+            .args(["-m", "unittest", "discover", "--start-directory", tests])
+            .args(["--pattern", "test_parts.py"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && said.contains("Ran 6 tests"),
+            "{said}"
+        );
+    }
+
     #[test]
     fn modules_use_the_private_builtins() {
         // `plots` runs as a part of matplotlib and is loaded by it, after user code may have run.

@@ -7,6 +7,7 @@ import os
 import _signal
 import select
 import socket
+import sys
 
 from belljar_guest.wire import unpack_lengths
 
@@ -67,6 +68,8 @@ class FileRequests:
                 from belljar_guest import file_helper
 
                 file_helper.run(theirs.detach(), *self.become)
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
             finally:
                 os._exit(70)
         theirs.close()

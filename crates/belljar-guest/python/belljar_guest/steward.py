@@ -13,7 +13,6 @@ import _signal
 import socket
 import sys
 import time
-import traceback
 
 from belljar_guest.container import Counts, attest
 from belljar_guest.file_requests import FileRequests
@@ -37,7 +36,7 @@ def main():
     try:
         Steward().serve()
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(70)
 
@@ -291,6 +290,8 @@ class Steward:
                 self._ended(pid, status)
 
     def _ended(self, pid, status):
+        if self.wires is not None and (pid == self.interpreter or pid in self.watched):
+            self.wires.drain()  # what it said before comes first
         if pid == self.interpreter:
             self.interpreter = 0
             if self.step is not None:
@@ -298,8 +299,6 @@ class Steward:
                 self._failed(step, f"the template ended with {os.waitstatus_to_exitcode(status)}")
         if pid in self.watched:
             self.watched.discard(pid)
-            if self.wires is not None:
-                self.wires.drain()  # what it said before comes first
             self.send({"type": "exited", "pid": pid, "status": status})
 
     def _end_all_but(self, pids):
