@@ -59,6 +59,12 @@ mod environment {
     }
 }
 
+mod backend {
+    pub(crate) mod workspace {
+        pub(crate) use belljar_walls::{Beneath as Files, Writing as FilesWriting};
+    }
+}
+
 mod session {
     pub(crate) mod namespace_list {
         #[derive(Debug, serde::Serialize, serde::Deserialize)]

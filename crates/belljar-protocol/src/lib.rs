@@ -14,6 +14,7 @@ mod network;
 mod outcome;
 mod plain;
 mod signal;
+mod steward;
 mod text;
 pub mod texts;
 mod tool;
@@ -36,5 +37,9 @@ pub use outcome::{
 };
 pub use plain::{PlainStream, plain, redrawn, unfinished, visible};
 pub use signal::{signal_name, signal_number};
+pub use steward::{
+    Attest, AttestedLimits, AttestedMount, Counts, FileAnswer, FileKind, FileRequest, FromSteward,
+    STEWARD_LIMITS, STEWARD_VERSION, STEWARD_WINDOW, StewardLimits, StewardSignal, ToSteward,
+};
 pub use texts::Language;
 pub use tool::{CallDenial, CallId, ToolError, ToolResult, ToolStub, marker};

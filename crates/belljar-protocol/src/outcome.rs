@@ -83,6 +83,8 @@ pub enum Walls {
     Full,
     /// All but seccomp and Landlock, to measure their cost.
     Unfiltered,
+    /// Those of a container: the kernel's, as far as a container engine and we inside of it raise them.
+    Container,
     /// None: the code ran as an ordinary process of the host's user.
     None,
 }

@@ -22,6 +22,10 @@ pub enum Capability {
     Directories,
     /// Connections to ports of the session.
     Ports,
+    /// Packages that are installed in a live session.
+    Packages,
+    /// Reports of changes in a directory of the session.
+    Watches,
 }
 
 impl fmt::Display for Capability {
@@ -33,6 +37,8 @@ impl fmt::Display for Capability {
             Self::Commands => "commands",
             Self::Directories => "directories of the host",
             Self::Ports => "ports",
+            Self::Packages => "packages that are installed in a session",
+            Self::Watches => "watching a directory",
             Self::ResourceLimits => "limits on memory, CPUs and processes",
         })
     }
@@ -40,7 +46,9 @@ impl fmt::Display for Capability {
 
 /// The refusal of something that the session's backend can't do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session's backend does not support {0}\nhint: use a session with walls")]
+#[error(
+    "the session's backend does not support {0}\nhint: use a session with the walls of this host"
+)]
 pub struct Unsupported(pub Capability);
 
 /// What the backend of an engine can do.
@@ -59,8 +67,11 @@ impl Capabilities {
                 Capability::Commands,
                 Capability::Directories,
                 Capability::Ports,
+                Capability::Packages,
+                Capability::Watches,
             ],
-            Walls::None => &[],
+            Walls::Container => &[Capability::Checkpoints, Capability::ResourceLimits],
+            Walls::None => &[Capability::Packages, Capability::Watches],
         })
     }
 

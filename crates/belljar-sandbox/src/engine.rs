@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use belljar_protocol::Walls;
 
+use crate::backend::running::RunningBackend;
 use crate::backend::spec::BackendSpec;
 use crate::backend::supervisor::Supervisor;
-use crate::backend::warm::WarmBackend;
 use crate::capabilities::{Capabilities, Capability};
 use crate::environment::Environment;
 use crate::error::Error;
@@ -117,13 +117,17 @@ impl EngineBuilder {
 
     /// Builds the engine. Nothing runs until the first session is requested, or [`Engine::warm`].
     pub fn build(self) -> Engine {
+        let walls = match self.environment.image() {
+            Some(_) => Walls::Container,
+            None => self.walls,
+        };
         let spec = BackendSpec {
             environment: self.environment,
             backend: self.backend,
             rotation: self.rotation,
             packages: self.packages.clone(),
             package_store: self.package_store,
-            walls: self.walls,
+            walls,
             directories: self.directories,
         };
         Engine(Arc::new(Inner {
@@ -174,7 +178,7 @@ impl Engine {
     /// Starts the template, which takes as long as importing its preload list, and fills the warm
     /// pool. Otherwise the first session does it.
     pub async fn warm(&self) -> Result<(), Error> {
-        self.behind_walls().await?;
+        self.running().await?;
         self.fill_pool().await
     }
 
@@ -231,9 +235,9 @@ impl Engine {
     ) -> Result<Session, Error> {
         let options = self.with_capabilities(options.into());
         let tools = Arc::new(Toolset::new(&options.tools)?);
-        let warm = self.behind_walls().await?;
+        let backend = self.running().await?;
         let supervisor = Arc::downgrade(&self.0.supervisor);
-        Session::attached(detached, options, tools, self.walls(), warm, supervisor)
+        Session::attached(detached, options, tools, self.walls(), backend, supervisor)
     }
 
     fn with_capabilities(&self, mut options: SessionOptions) -> SessionOptions {
@@ -255,12 +259,12 @@ impl Engine {
             Walls::Full if !filters => Walls::Unfiltered,
             walls => walls,
         };
-        let mut warm = self.behind_walls().await?;
-        let mut started = start(Arc::clone(&warm), &options, walls, Arc::clone(&tools)).await;
-        if started.is_err() && warm.is_lost() {
+        let mut backend = self.running().await?;
+        let mut started = start(backend.clone(), &options, walls, Arc::clone(&tools)).await;
+        if started.is_err() && backend.is_lost() {
             tracing::warn!("the walls went down while a session started; it gets new ones");
-            warm = self.behind_walls().await?;
-            started = start(warm, &options, walls, tools).await;
+            backend = self.running().await?;
+            started = start(backend, &options, walls, tools).await;
         }
         let supervisor = Arc::downgrade(&self.0.supervisor);
         Ok(Session::new(started?, options, supervisor))
@@ -308,7 +312,7 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn behind_walls(&self) -> Result<Arc<WarmBackend>, Error> {
+    pub(crate) async fn running(&self) -> Result<RunningBackend, Error> {
         self.0.supervisor.running().await
     }
 

@@ -8,6 +8,7 @@ use std::io;
 use belljar_protocol::CallId;
 use belljar_walls::{BeneathError, CgroupError, SetupError, StartError};
 
+use crate::backend::container::error::ContainerError;
 use crate::capabilities::Unsupported;
 use crate::host_directory::DirectoryError;
 use crate::session::archive_plan::ArchiveError;
@@ -143,6 +144,9 @@ pub enum Error {
     /// A file of the workspace could not be reached.
     #[error(transparent)]
     File(#[from] BeneathError),
+    /// A container could not be had.
+    #[error(transparent)]
+    Container(Box<ContainerError>),
     /// An archive can't be unpacked, or a directory not be packed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -186,6 +190,12 @@ impl Error {
 
     pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
+    }
+}
+
+impl From<ContainerError> for Error {
+    fn from(error: ContainerError) -> Self {
+        Self::Container(Box::new(error))
     }
 }
 

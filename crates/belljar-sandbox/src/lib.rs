@@ -61,6 +61,7 @@ mod session;
 mod state;
 mod variables;
 
+pub use backend::container::error::ContainerError;
 pub use backend::host_memory::HostMemory;
 pub use belljar_protocol as protocol;
 pub use belljar_walls::{BeneathError, Entry, EntryKind, FileStatus, SessionUse, SetupError};
@@ -68,7 +69,8 @@ pub use capabilities::{Capabilities, Capability, Unsupported};
 pub use disk::{DiskAllowance, DiskFull, DiskSpace};
 pub use engine::{Engine, EngineBuilder};
 pub use environment::{
-    Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, LockedPackage,
+    ContainerSpec, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Image,
+    LockedPackage,
 };
 pub use error::Error;
 pub use host_directory::{DirectoryError, HostDirectory, MAX_MOUNTS};
@@ -104,6 +106,11 @@ struct LibraryPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/checkpoints.md")]
 struct CheckpointsPage;
+
+/// The example of the page on images, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/images.md")]
+struct ImagesPage;
 
 /// The example of the page on packages, run as a test.
 #[cfg(doctest)]

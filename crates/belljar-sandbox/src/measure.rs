@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use crate::capabilities::Capability;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::Session;
@@ -11,7 +12,9 @@ impl Engine {
     /// Forks the template into new namespaces with the mounts of a session and nothing else, and
     /// returns how long that took: the least that any session start of this design must cost.
     pub async fn bare_fork(&self) -> Result<Duration, Error> {
-        let template = self.behind_walls().await?.template(&None).await?;
+        let backend = self.running().await?;
+        let warm = backend.warm(Capability::Forks)?;
+        let template = warm.template(&None).await?;
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|error| Error::io("a pipe")(error.into()))?;
         let started = Instant::now();

@@ -82,7 +82,7 @@ pub enum Checkpoints {
     Every,
 }
 
-/// Where the interpreter of a session comes from. The walls are the same.
+/// Where the interpreter of a session comes from, for an environment of this host. The walls are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// A fork of a warmed template: ready in milliseconds.

@@ -369,6 +369,7 @@ impl From<Error> for Problem {
             | Error::Start(_)
             | Error::Walls(_)
             | Error::Template { .. }
+            | Error::Container(_)
             | Error::Directory(_)
             | Error::Session(_) => {
                 tracing::error!(%error, "cannot start a session");
@@ -408,6 +409,9 @@ fn packages(error: &PackageError) -> Problem {
         PackageError::Off => {
             let detail = "the operator allows packages with `belljar serve --packages`";
             return Problem::new(Code::PackageNotAllowed, detail);
+        }
+        PackageError::Unsupported(error) => {
+            return Problem::new(Code::PackageNotAllowed, error.to_string());
         }
         PackageError::Requirement { .. }
         | PackageError::TooLarge { .. }

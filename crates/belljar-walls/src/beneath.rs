@@ -65,6 +65,14 @@ pub enum BeneathError {
 }
 
 impl BeneathError {
+    /// What an error of the kernel means for a path.
+    pub fn from_kernel(path: &str, error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(errno) => from_errno(path, errno),
+            None => io_error(path, error),
+        }
+    }
+
     /// The inverse of [`from_errno`], and the path.
     pub(crate) fn to_errno(&self) -> (Errno, &str) {
         match self {
@@ -181,7 +189,7 @@ impl Beneath {
     /// Begins a file, making the directories it needs. It has the name `temporary` until it is
     /// [kept](NewFile::keep), and is removed otherwise.
     pub(crate) fn create(&self, path: &str, temporary: &str) -> Result<NewFile, BeneathError> {
-        check(path)?;
+        check_path(path)?;
         let (parent, name) = match path.rsplit_once('/') {
             Some((parent, name)) => (self.make_directories(parent)?, name),
             None => (self.open_directory(".")?, path),
@@ -210,7 +218,7 @@ impl Beneath {
 
     /// Makes a directory and its missing parents.
     pub(crate) fn make_directory(&self, path: &str) -> Result<(), BeneathError> {
-        check(path)?;
+        check_path(path)?;
         self.make_directories(path)
             .map(drop)
             .map_err(|error| match error {
@@ -317,7 +325,7 @@ impl Beneath {
     /// Gives a file or a directory another name, replacing a file of that name, and makes the directories it needs.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), BeneathError> {
         let (from_parent, from_name) = self.open_parent(from)?;
-        check(to)?;
+        check_path(to)?;
         let (to_parent, to_name) = match to.rsplit_once('/') {
             Some((parent, name)) => (self.make_directories(parent)?, name),
             None => (self.open_directory(".")?, to),
@@ -352,14 +360,14 @@ impl Beneath {
     }
 
     fn open_parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), BeneathError> {
-        check(path)?;
+        check_path(path)?;
         let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
         Ok((self.open_directory(parent)?, name))
     }
 
     fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, BeneathError> {
         if path != "." {
-            check(path)?;
+            check_path(path)?;
         }
         openat2(
             &self.0,
@@ -461,7 +469,7 @@ const USUAL_PATH: usize = 256;
 
 /// Refuses early what can't be a path inside, so that the message can say why. The kernel's
 /// resolution is the wall; this is courtesy.
-pub(crate) fn check(path: &str) -> Result<(), BeneathError> {
+pub fn check_path(path: &str) -> Result<(), BeneathError> {
     let why = if path.is_empty() {
         "it is empty"
     } else if path.len() > MAX_PATH {

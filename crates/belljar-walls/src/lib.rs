@@ -35,7 +35,9 @@ mod start;
 mod sys;
 mod writer;
 
-pub use beneath::{Beneath, BeneathError, Entry, EntryKind, FileStatus, TEMPORARY_NAMES};
+pub use beneath::{
+    Beneath, BeneathError, Entry, EntryKind, FileStatus, TEMPORARY_NAMES, check_path,
+};
 pub use cgroup::{
     Busy, CgroupError, CgroupLimits, Cgroups, MemoryRoom, SessionCgroup, SessionUse, remove_tree,
 };

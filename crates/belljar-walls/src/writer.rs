@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::beneath::{
-    Beneath, BeneathError, NewFile, check, from_errno, io_error, temporary_beside,
+    Beneath, BeneathError, NewFile, check_path, from_errno, io_error, temporary_beside,
 };
 use crate::cgroup::SessionCgroup;
 use crate::error::{SetupError, StepContext};
@@ -191,7 +191,7 @@ pub struct Writing<'a> {
 impl Writing<'_> {
     /// Makes a directory and those that lead to it, where they are not there yet.
     pub fn directory(&mut self, path: &str) -> Result<(), BeneathError> {
-        check(path)?;
+        check_path(path)?;
         path.clone_into(&mut self.path);
         let sent = self.writer.frame(DIRECTORY, &[path.as_bytes()]);
         sent.map_err(|error| self.failed(error))
@@ -199,8 +199,8 @@ impl Writing<'_> {
 
     /// Gives a file or a directory another name, replacing a file of that name, and makes the directories it needs.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<(), BeneathError> {
-        check(from)?;
-        check(to)?;
+        check_path(from)?;
+        check_path(to)?;
         from.clone_into(&mut self.path);
         let frame = [from.as_bytes(), b"\0", to.as_bytes()];
         let sent = self.writer.frame(RENAME, &frame);
@@ -214,7 +214,14 @@ impl Writing<'_> {
         executable: bool,
         write: impl FnOnce(&mut Self) -> Result<(), E>,
     ) -> Result<(), E> {
-        check(path)?;
+        self.begin(path, executable)?;
+        write(self)?;
+        Ok(self.keep()?)
+    }
+
+    /// Begins a file, making the directories it needs. It has another name until it is [kept](Self::keep).
+    pub fn begin(&mut self, path: &str, executable: bool) -> Result<(), BeneathError> {
+        check_path(path)?;
         path.clone_into(&mut self.path);
         let temporary = temporary_beside(path);
         let name = temporary.rsplit('/').next().unwrap_or(&temporary);
@@ -222,11 +229,13 @@ impl Writing<'_> {
         let frame = [name.as_bytes(), b"\0", path.as_bytes()];
         let sent = self.writer.frame(kind, &frame);
         self.temporary = Some(temporary);
-        sent.map_err(|error| self.failed(error))?;
-        write(self)?;
+        sent.map_err(|error| self.failed(error))
+    }
+
+    /// Gives the file that was begun its name.
+    pub fn keep(&mut self) -> Result<(), BeneathError> {
         let sent = self.writer.frame(KEEP, &[]);
-        sent.map_err(|error| self.failed(error))?;
-        Ok(())
+        sent.map_err(|error| self.failed(error))
     }
 
     /// Refuses what the session has no memory for, before any of it is written.

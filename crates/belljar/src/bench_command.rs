@@ -171,12 +171,14 @@ async fn session_start_walls(engine: &Engine, n: usize) -> anyhow::Result<(Times
 }
 
 async fn session_start_fresh(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
-    let engine = args.builder(args.environment()?).backend(Backend::Fresh);
+    let engine = args
+        .builder(args.environment().await?)
+        .backend(Backend::Fresh);
     starts(engine.build(), n, Duration::ZERO).await
 }
 
 async fn session_start_pooled(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
-    let engine = args.builder(args.environment()?).warm_pool(4);
+    let engine = args.builder(args.environment().await?).warm_pool(4);
     // Time to refill the warm pool, as between two users.
     let pause = Duration::from_millis(100);
     starts(engine.build(), n, pause).await

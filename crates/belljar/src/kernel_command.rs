@@ -109,18 +109,18 @@ struct RunOptions {
 
 pub(crate) async fn run(command: KernelCommand) -> anyhow::Result<ExitCode> {
     match command {
-        KernelCommand::Install(args) => install(&args),
+        KernelCommand::Install(args) => install(&args).await,
         KernelCommand::Run(args) => run_kernel(*args).await,
     }
 }
 
-fn install(args: &InstallArgs) -> anyhow::Result<ExitCode> {
+async fn install(args: &InstallArgs) -> anyhow::Result<ExitCode> {
     let file = ["belljar kernel run", "-f", "{connection_file}"].map(str::to_owned);
     let options = file.iter().chain(&args.options);
     // What is wrong with an option is better known now than in Jupyter's log.
     let RunOptions { run } =
         RunOptions::try_parse_from(options).unwrap_or_else(|error| error.exit());
-    let environment = run.session.environment()?;
+    let environment = run.session.environment().await?;
     let directory = match &args.prefix {
         Some(prefix) => std::path::absolute(prefix)?.join("share/jupyter"),
         None => user_directory().context("there is no home directory\nhint: use `--prefix`")?,
@@ -201,7 +201,7 @@ async fn run_kernel(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     options.limits.output_kept_bytes = OUTPUT_BYTES;
     // Clients wait for the sockets, so the first session starts when they are there. Its template imports nothing ahead:
     // it has one session, whose cells import what they use.
-    let environment = args.session.environment()?.preload_only(|_| false);
+    let environment = args.session.environment().await?.preload_only(|_| false);
     let engine = args.session.cold(environment)?;
     let host = EngineHost::new(engine.clone(), options, setup);
     let options = KernelOptions {

@@ -79,7 +79,7 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
             _ = interrupt.recv() => {}
         }
     };
-    serve(server, std::io::stdin(), std::io::stdout(), stop).await?;
+    Box::pin(serve(server, std::io::stdin(), std::io::stdout(), stop)).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -61,7 +61,7 @@ pub(crate) async fn run(args: ReplArgs) -> anyhow::Result<ExitCode> {
         .give(args.session.options_with_checkpoints()?)?;
     let options = unlimited(options);
     let inputs = args.files.inputs()?;
-    let environment = args.session.environment()?;
+    let environment = args.session.environment().await?;
     let engine = args.session.warm(environment).await?;
     let live = Live::default();
     let session = engine.session_with(options.clone()).await?;

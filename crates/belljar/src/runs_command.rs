@@ -191,7 +191,7 @@ async fn approve(
         .into_iter()
         .map(|approval| (approval.clone(), decision.clone()))
         .collect();
-    resume(&args.resume, directory, &id, &events, decisions).await
+    Box::pin(resume(&args.resume, directory, &id, &events, decisions)).await
 }
 
 /// Resumes a run.
@@ -258,9 +258,9 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
         }
         RunsCommand::Resume(args) => {
             let (id, events) = find(journal, &args.run).await?;
-            resume(&args, &directory, &id, &events, Vec::new()).await
+            Box::pin(resume(&args, &directory, &id, &events, Vec::new())).await
         }
-        RunsCommand::Approve(args) => approve(*args, &directory, journal).await,
+        RunsCommand::Approve(args) => Box::pin(approve(*args, &directory, journal)).await,
         RunsCommand::Export { run, ipynb, py, .. } => {
             let (_, events) = find(journal, &run).await?;
             let blobs = runs.blobs();

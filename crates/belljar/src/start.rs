@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{
-    AllowList, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentError, EnvironmentSpec,
-    EnvironmentStore, HostDirectory, Limits, Network, PackageStore, Packages, Requirement, Session,
-    SessionOptions, requires,
+    AllowList, Checkpoints, ContainerSpec, Engine, EngineBuilder, Environment, EnvironmentError,
+    EnvironmentSpec, EnvironmentStore, HostDirectory, Limits, Network, PackageStore, Packages,
+    Requirement, Session, SessionOptions, requires,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -35,6 +35,16 @@ pub(crate) struct SessionArgs {
     /// Existing interpreter or virtual environment, used unchanged instead of `--env`
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
+    /// Container image with Python 3.10 or later: each session is a container of it. `--python` is then a path in it
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["env", "walls"])]
+    image: Option<String>,
+    /// Docker or Podman, for `--image`; a `tcp://` address needs the certificates of `DOCKER_CERT_PATH` [default:
+    /// `DOCKER_HOST`, or the local Docker]
+    #[arg(long, value_name = "ADDRESS", requires = "image")]
+    docker: Option<String>,
+    /// Runtime of the containers, such as `runsc`, for `--image` [default: the engine's]
+    #[arg(long, value_name = "NAME", requires = "image")]
+    runtime: Option<String>,
     #[arg(long, help = format!("Cell time limit in seconds; interrupted, then killed {} seconds later [default: {}]", Limits::default().grace.as_secs(), Limits::default().wall_time.as_secs_f64()), value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
     /// Memory limit of the session, including processes and files, such as 512M or 2G
@@ -166,7 +176,7 @@ impl SessionArgs {
 
     /// The engine, warm.
     pub(crate) async fn engine(&self) -> anyhow::Result<Engine> {
-        self.warm(self.environment()?).await
+        self.warm(self.environment().await?).await
     }
 
     /// The engine for one piece of code: it imports ahead only what that code mentions.
@@ -175,7 +185,8 @@ impl SessionArgs {
             let package = module.split('.').next().unwrap_or(module);
             code.contains(package)
         };
-        self.warm(self.environment()?.preload_only(mentioned)).await
+        let environment = self.environment().await?.preload_only(mentioned);
+        self.warm(environment).await
     }
 
     /// An engine of this environment, warm. It takes about a second, which is shown.
@@ -218,7 +229,10 @@ impl SessionArgs {
     }
 
     /// The environment of a command with one session; `default` is built if it is not there yet.
-    pub(crate) fn environment(&self) -> anyhow::Result<Environment> {
+    pub(crate) async fn environment(&self) -> anyhow::Result<Environment> {
+        if let Some(image) = &self.image {
+            return self.image(image).await;
+        }
         match (&self.python, self.env.as_slice()) {
             (Some(python), _) => Ok(Environment::from_python(python)?),
             (None, [name]) => load(name),
@@ -230,11 +244,26 @@ impl SessionArgs {
         }
     }
 
+    /// The environment of an image, as a container of it describes itself.
+    async fn image(&self, image: &str) -> anyhow::Result<Environment> {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let container = ContainerSpec {
+            address: self.docker.clone().or_else(|| set("DOCKER_HOST")),
+            certificates: set("DOCKER_CERT_PATH").map(PathBuf::from),
+            runtime: self.runtime.clone(),
+        };
+        let python = self.python.as_ref().map(|path| path.display().to_string());
+        let looking = spinner(words::texts().session.starting);
+        let environment = Environment::from_image(&container, image, python.as_deref()).await;
+        looking.finish_and_clear();
+        Ok(environment?)
+    }
+
     /// Engines of all environments of a service, warm, the default first.
     pub(crate) async fn engines(&self) -> anyhow::Result<Vec<Engine>> {
         let mut environments = Vec::new();
-        if self.python.is_some() {
-            environments.push(self.environment()?);
+        if self.python.is_some() || self.image.is_some() {
+            environments.push(self.environment().await?);
         } else {
             for (place, name) in self.env.iter().enumerate() {
                 if self.env[..place].contains(name) {

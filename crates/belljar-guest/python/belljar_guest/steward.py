@@ -171,8 +171,13 @@ class Steward:
     # The interpreter
 
     def _warm(self, request):
+        if self.wires is not None:
+            raise RuntimeError("there is a session already")
         if self.interpreter:
-            raise RuntimeError("there is a template already")
+            # Anew, with another list: a module that is half imported would fail in stranger ways.
+            self.template.close()
+            self._kill(self.interpreter, _signal.SIGKILL)
+            os.waitpid(self.interpreter, 0)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.interpreter = os.posix_spawn(
             sys.executable,
@@ -299,6 +304,8 @@ class Steward:
                 self._failed(step, f"the template ended with {os.waitstatus_to_exitcode(status)}")
         if pid in self.watched:
             self.watched.discard(pid)
+            if self.counts is not None:
+                self._count()  # whether memory ran out is known before the end is
             self.send({"type": "exited", "pid": pid, "status": status})
 
     def _end_all_but(self, pids):
@@ -324,16 +331,17 @@ class Steward:
     def _measure(self, on):
         if self.counts is None:
             self.counts = Counts()
-        self.next_counts = time.monotonic() if on else None
+        self._count()
+        self.next_counts = time.monotonic() + _COUNT_EVERY if on else None
 
     def _count(self):
-        self.next_counts = time.monotonic() + _COUNT_EVERY
         if len(self.unsent) < _MUCH_UNSENT:
             self.send({"type": "counts", **self.counts.now()})
 
     def _keep_time(self):
         now = time.monotonic()
         if self.next_counts is not None and now >= self.next_counts:
+            self.next_counts = now + _COUNT_EVERY
             self._count()
         if self.silence is not None and now - self.last_heard > self.silence:
             os._exit(0)

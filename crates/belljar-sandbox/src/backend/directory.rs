@@ -76,6 +76,11 @@ impl EngineDirectory {
         self.path.join("workspaces").join(id.to_string())
     }
 
+    /// Where a session's long outputs go.
+    pub(crate) fn output(&self, id: u64) -> PathBuf {
+        self.path.join("output").join(id.to_string())
+    }
+
     /// Where a hibernated session is kept.
     pub(crate) fn hibernated_snapshot(&self, id: u64) -> PathBuf {
         self.path.join(format!("hibernated-{id}"))

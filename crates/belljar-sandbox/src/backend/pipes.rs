@@ -13,7 +13,7 @@ pub(crate) struct Pipes {
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
     /// The guest's ends: control, interrupts, stdout, stderr.
-    pub(crate) theirs: [OwnedFd; 4],
+    pub(crate) theirs: Vec<OwnedFd>,
 }
 
 impl Pipes {
@@ -30,7 +30,7 @@ impl Pipes {
             interrupts,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
             stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            theirs: [
+            theirs: vec![
                 their_control.into(),
                 their_interrupts,
                 their_stdout,

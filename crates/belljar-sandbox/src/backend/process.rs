@@ -1,9 +1,103 @@
-//! What the host learns about a process of a session.
+//! A process of a session, as the host reaches it.
 
+use std::io;
+use std::sync::Arc;
+
+use belljar_protocol::StewardSignal;
 use belljar_walls::{MOST_FORKS, Process, ProcessLimits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::container::steward::Steward;
 use crate::limits::Limits;
+
+/// A process of a session.
+#[derive(Debug)]
+pub(crate) enum SessionProcess {
+    /// One of this host, held by its descriptor.
+    Held(Process),
+    /// One in a container, reached through its steward.
+    Told {
+        /// The steward.
+        steward: Arc<Steward>,
+        /// Its id in the container.
+        pid: i32,
+    },
+}
+
+impl SessionProcess {
+    /// Interrupts the cell whose number was sent before. A steward does it with the number.
+    pub(crate) fn interrupt(&self) -> io::Result<()> {
+        match self {
+            Self::Held(process) => process.interrupt(),
+            Self::Told { .. } => Ok(()),
+        }
+    }
+
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        match self {
+            Self::Held(process) => process.kill(),
+            Self::Told { steward, pid } => {
+                steward.signal(*pid, StewardSignal::Kill);
+                Ok(())
+            }
+        }
+    }
+
+    /// Kills it and its process group, for one that leads a group.
+    pub(crate) fn kill_group(&self) -> io::Result<()> {
+        match self {
+            Self::Held(process) => process.kill_group(),
+            Self::Told { .. } => self.kill(),
+        }
+    }
+
+    /// Makes a checkpoint the session.
+    pub(crate) fn wake(&self) -> io::Result<()> {
+        match self {
+            Self::Held(process) => process.wake(),
+            Self::Told { steward, pid } => {
+                steward.signal(*pid, StewardSignal::Wake);
+                Ok(())
+            }
+        }
+    }
+
+    /// Its OOM score. In a container the process sets its own.
+    pub(crate) fn memory_score(&self) -> Option<i32> {
+        match self {
+            Self::Held(process) => process.memory_score(),
+            Self::Told { .. } => None,
+        }
+    }
+
+    pub(crate) fn set_memory_score(&self, score: i32) -> io::Result<()> {
+        match self {
+            Self::Held(process) => process.set_memory_score(score),
+            Self::Told { .. } => Ok(()),
+        }
+    }
+
+    /// Its id on this host, while it lives here.
+    pub(crate) fn id(&self) -> Option<i32> {
+        match self {
+            Self::Held(process) => process.id(),
+            Self::Told { .. } => None,
+        }
+    }
+
+    /// Bytes of memory that it shares with no other, if it is one of this host.
+    pub(crate) fn private_bytes(&self) -> Option<u64> {
+        private_bytes_of(self.id()?)
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::Held(process) => is_gone(process),
+            Self::Told { steward, pid } => steward.has_ended(*pid),
+        }
+    }
+}
 
 /// Limits of each process of a session, one of which starts with so many bytes of the template's data.
 pub(crate) fn process_limits(limits: &Limits, data_bytes: u64) -> ProcessLimits {

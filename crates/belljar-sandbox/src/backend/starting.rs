@@ -17,7 +17,7 @@ use super::warm::{PATIENCE, WarmBackend};
 use crate::capabilities::Capability;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::options::{Backend, Checkpoints, SessionOptions};
+use crate::options::{Checkpoints, SessionOptions};
 use crate::session::network::Network;
 
 /// A session that was just started.
@@ -58,9 +58,10 @@ impl WarmBackend {
             self.capabilities().require(Capability::Checkpoints)?;
         }
         for _ in 0..2 {
-            let template = match self.backend() {
-                Backend::Warm => self.template(&options.tenant).await?,
-                Backend::Fresh => self.fresh_template().await?,
+            let template = if self.is_fresh() {
+                self.fresh_template().await?
+            } else {
+                self.template(&options.tenant).await?
             };
             let started = match self.cgroups() {
                 Some(cgroups) => {
@@ -69,7 +70,7 @@ impl WarmBackend {
                 }
                 None => self.start_without_walls(&template, options).await,
             };
-            if self.backend() == Backend::Fresh {
+            if self.is_fresh() {
                 template.retire();
             }
             match started {
@@ -152,7 +153,7 @@ impl WarmBackend {
             .and_then(|()| File::open(&path))
             .map_err(Error::io("a session's directory"))?;
         let pipes = Pipes::new().map_err(Error::io("a session's pipes"))?;
-        let descriptors = pipes.theirs.each_ref().map(AsFd::as_fd);
+        let descriptors: Vec<_> = pipes.theirs.iter().map(AsFd::as_fd).collect();
         let walls = ForkWalls::None { workspace: &path };
         let interpreter = self
             .fork(template, id, &options.limits, walls, &descriptors)

@@ -1,16 +1,16 @@
 //! Who starts sessions: the backend of an engine, started at first use and replaced if it is lost.
 
-use std::sync::Arc;
-
+use super::container::ContainerBackend;
+use super::running::RunningBackend;
 use super::spec::BackendSpec;
 use super::warm::WarmBackend;
 use crate::error::Error;
 
-/// The backend of an engine. A second kind of backend is chosen here.
+/// The backend of an engine.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(crate) spec: BackendSpec,
-    running: tokio::sync::Mutex<Option<Arc<WarmBackend>>>,
+    running: tokio::sync::Mutex<Option<RunningBackend>>,
 }
 
 impl Supervisor {
@@ -22,21 +22,27 @@ impl Supervisor {
     }
 
     /// The running backend. Starts one if there is none, or the last one is down.
-    pub(crate) async fn running(&self) -> Result<Arc<WarmBackend>, Error> {
+    pub(crate) async fn running(&self) -> Result<RunningBackend, Error> {
         let mut running = self.running.lock().await;
-        if let Some(warm) = running.as_ref().filter(|warm| !warm.is_down()) {
-            return Ok(Arc::clone(warm));
+        if let Some(backend) = running.as_ref().filter(|backend| !backend.is_down()) {
+            return Ok(backend.clone());
         }
-        let warm = WarmBackend::start(self.spec.clone()).await?;
-        *running = Some(Arc::clone(&warm));
-        Ok(warm)
+        let spec = self.spec.clone();
+        let backend = if spec.environment.image().is_some() {
+            let started = Box::pin(ContainerBackend::start(spec.environment));
+            RunningBackend::Container(started.await?)
+        } else {
+            RunningBackend::Warm(Box::pin(WarmBackend::start(spec)).await?)
+        };
+        *running = Some(backend.clone());
+        Ok(backend)
     }
 
     /// Stops the backend, and waits until nothing of it is left.
     pub(crate) async fn stop(&self) {
-        let warm = self.running.lock().await.take();
-        if let Some(warm) = warm {
-            let _ = tokio::task::spawn_blocking(move || warm.stop()).await;
+        let backend = self.running.lock().await.take();
+        if let Some(backend) = backend {
+            backend.stop().await;
         }
     }
 }

@@ -169,18 +169,19 @@ impl WarmBackend {
                 return Err(Error::Walls(silent));
             }
         }
-        match self.backend {
-            Backend::Warm => self.template(&None).await.map(drop),
-            Backend::Fresh => Ok(()),
+        if self.is_fresh() {
+            return Ok(());
         }
+        self.template(&None).await.map(drop)
     }
 
     pub(crate) fn templates(&self) -> &Templates {
         &self.templates
     }
 
-    pub(crate) fn backend(&self) -> Backend {
-        self.backend
+    /// Whether each session has an interpreter of its own.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.backend == Backend::Fresh
     }
 
     /// What it can do.
@@ -220,11 +221,6 @@ impl WarmBackend {
 
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
-    }
-
-    /// Where a session's long outputs go.
-    pub(crate) fn output_directory(&self, id: u64) -> PathBuf {
-        self.directory.path().join("output").join(id.to_string())
     }
 
     /// Ends everything and waits until nothing is left.
@@ -483,7 +479,7 @@ impl WarmBackend {
         waits.inits.remove(&id);
         waits.exits.remove(&id);
         drop(waits);
-        let _ = fs::remove_dir_all(self.output_directory(id));
+        let _ = fs::remove_dir_all(self.directory.output(id));
         if self.cgroups.is_none() {
             let _ = fs::remove_dir_all(self.directory.workspace(id));
         }

@@ -11,6 +11,7 @@
 mod data;
 mod error;
 mod fonts;
+mod image;
 mod known;
 mod lock;
 mod name;
@@ -27,12 +28,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::EnvironmentError;
+pub use image::{ContainerSpec, Image};
 pub use lock::LockedPackage;
 pub use spec::EnvironmentSpec;
 pub use store::EnvironmentStore;
 
 pub(crate) use data::data_directory;
 pub(crate) use process::{Failure, run_watched};
+pub(crate) use spec::DEFAULT_PRELOAD;
 pub(crate) use uv::Uv;
 
 use version::PythonVersion;
@@ -50,9 +53,17 @@ pub struct Environment {
     preload_is_usual: bool,
     fonts: Vec<PathBuf>,
     read_only_paths: Vec<PathBuf>,
+    /// The image that it is, if it is no Python of this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    image: Option<Image>,
 }
 
 impl Environment {
+    /// The image that it is, if it is no Python of this host.
+    pub fn image(&self) -> Option<&Image> {
+        self.image.as_ref()
+    }
+
     /// Describes an interpreter that already exists. `path` is the interpreter or a venv's
     /// directory.
     ///
@@ -101,6 +112,7 @@ impl Environment {
             preload_is_usual: false,
             fonts,
             read_only_paths,
+            image: None,
         })
     }
 

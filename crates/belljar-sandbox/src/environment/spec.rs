@@ -58,7 +58,7 @@ const DEFAULT_PACKAGES: [&str; 15] = [
 /// The preloaded nine together fork in 1.1 ms; with the last two it is 1.8 ms, for every session. Few
 /// first cells use statistics or models, so those that do pay the second, or an environment names
 /// the modules with `--preload`.
-pub(super) const DEFAULT_PRELOAD: [&str; 9] = [
+pub(crate) const DEFAULT_PRELOAD: [&str; 9] = [
     "numpy",
     "pandas",
     "matplotlib.pyplot",

@@ -573,6 +573,7 @@ mod tests {
                 preload_is_usual: false,
                 fonts: vec![place.join("venv/a.ttf"), PathBuf::from("/usr/share/b.ttf")],
                 read_only_paths: vec![PathBuf::from("/usr"), place.join("venv")],
+                image: None,
             }
             .relative_to(&place),
         };

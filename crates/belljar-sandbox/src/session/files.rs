@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 
-use belljar_walls::{Beneath, BeneathError, Entry, FileStatus, HOME, Writing};
+use belljar_walls::{BeneathError, Entry, FileStatus, HOME};
 
-use crate::backend::workspace::Workspace;
+use crate::backend::workspace::{Files, FilesWriting, Workspace};
 use crate::error::Error;
 use crate::session::Session;
 use crate::session::handle::{AwakeSession, SessionHandle};
@@ -228,7 +228,7 @@ impl Session {
                     why: "files cannot be renamed from the workspace to `/tmp` or back",
                 }));
             }
-            let rename = |writing: &mut Writing<'_>| Ok(writing.rename(from, to)?);
+            let rename = |writing: &mut FilesWriting<'_>| Ok(writing.rename(from, to)?);
             handle.write_files(directory, from, reserve, None, rename)
         })
     }
@@ -265,7 +265,7 @@ impl Session {
     pub(super) fn with_files<'p, T>(
         &self,
         path: &'p str,
-        act: impl FnOnce(&Beneath, &'p str) -> Result<T, Error>,
+        act: impl FnOnce(&Files, &'p str) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.at(path, |_, _, directory, path| act(directory.files(), path))
     }
@@ -275,11 +275,11 @@ impl Session {
         &self,
         path: &'p str,
         source: Option<&File>,
-        act: impl FnOnce(&mut Writing<'_>, &'p str) -> Result<(), Error>,
+        act: impl FnOnce(&mut FilesWriting<'_>, &'p str) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let reserve = self.limits().reserve_bytes();
         self.at(path, |handle, _, directory, path| {
-            let act = |writing: &mut Writing<'_>| act(writing, path);
+            let act = |writing: &mut FilesWriting<'_>| act(writing, path);
             handle.write_files(directory, path, reserve, source, act)
         })
     }

@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{CallId, GuestNamespace, SetBy, Walls};
-use belljar_walls::{BeneathError, Process, Writing};
+use belljar_walls::BeneathError;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
+use crate::backend::container::steward::Steward;
 use crate::backend::meter::Meter;
 use crate::backend::namespace_group::{ForkSlot, NamespaceGroup};
-use crate::backend::process::is_gone;
-use crate::backend::warm::WarmBackend;
-use crate::backend::workspace::Workspace;
+use crate::backend::process::{SessionProcess, is_gone};
+use crate::backend::running::RunningBackend;
+use crate::backend::workspace::{FilesWriting, Workspace};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::lock::lock;
@@ -53,7 +54,9 @@ pub(crate) struct SessionHandle {
     pub(crate) connections: Connections,
     /// None where there are no walls.
     pub(crate) namespace_group: Option<Arc<NamespaceGroup>>,
-    pub(crate) interpreter: Mutex<Arc<Process>>,
+    /// Of its container, if it is in one.
+    pub(crate) steward: Option<Arc<Steward>>,
+    pub(crate) interpreter: Mutex<Arc<SessionProcess>>,
     pub(crate) interrupts: OwnedFd,
     pub(crate) meter: Meter,
     /// Number of the cell that runs, 0 for none.
@@ -73,7 +76,7 @@ pub(crate) struct SessionHandle {
     pub(crate) namespaces: Mutex<Namespaces>,
     /// Its fork slot, if it is a fork.
     pub(crate) slot: Option<ForkSlot>,
-    pub(crate) warm: Arc<WarmBackend>,
+    pub(crate) backend: RunningBackend,
 }
 
 /// What a session is while it is awake.
@@ -151,17 +154,20 @@ impl SessionHandle {
         if let Some(temporary) = self.temporary.get() {
             return Ok(temporary);
         }
+        if let Some(steward) = &self.steward {
+            let told = || Workspace::told(steward, "/tmp");
+            return Ok(self.temporary.get_or_init(told));
+        }
         let namespace_group = self.namespace_group.as_ref();
         let namespace_group =
             namespace_group.ok_or_else(|| BeneathError::Outside("/tmp".into()))?;
         let directory = namespace_group.orphans.temporary();
-        let directory = directory.and_then(|found| self.workspace.check_sibling(found));
+        let directory = directory.and_then(|found| self.workspace.sibling(found));
         let directory = directory.map_err(|source| {
             let what = "opening the session's /tmp";
             self.check().err().unwrap_or(Error::Io { what, source })
         })?;
-        let new = || Workspace::new(directory, &self.warm);
-        Ok(self.temporary.get_or_init(new))
+        Ok(self.temporary.get_or_init(|| directory))
     }
 
     /// Writes files into the workspace, or into another directory of the session: all of `act` runs, and is charged
@@ -173,7 +179,7 @@ impl SessionHandle {
         what: &str,
         reserve: u64,
         source: Option<&File>,
-        act: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
+        act: impl FnOnce(&mut FilesWriting<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let check = || self.check();
         directory.write(&self.meter, what, reserve, source, check, act)
@@ -207,20 +213,26 @@ impl SessionHandle {
                 let _ = self.meter.kill_all_but(&[]) || self.meter.kill_all_but(&[]);
                 Ok(())
             }
-            // Those that left the group live until the engine ends: there is no wall to hold them.
-            None => self.interpreter().kill_group(),
+            None => match &self.steward {
+                Some(steward) => {
+                    steward.kill();
+                    Ok(())
+                }
+                // Those that left the group live until the engine ends: there is no wall to hold them.
+                None => self.interpreter().kill_group(),
+            },
         };
         if let Err(error) = killed {
             tracing::error!(%error, session = self.id, "a session could not be killed");
         }
     }
 
-    pub(crate) fn interpreter(&self) -> Arc<Process> {
+    pub(crate) fn interpreter(&self) -> Arc<SessionProcess> {
         Arc::clone(&lock(&self.interpreter))
     }
 
     /// Another process is the interpreter from now on.
-    pub(crate) fn set_interpreter(&self, process: Process) {
+    pub(crate) fn set_interpreter(&self, process: SessionProcess) {
         *lock(&self.interpreter) = Arc::new(process);
     }
 
@@ -229,13 +241,19 @@ impl SessionHandle {
         self.namespace_group.as_ref()?.proxy.as_ref()
     }
 
-    /// Whether init is gone or on its way.
+    /// Whether init, or the container, is gone or on its way.
     pub(crate) fn init_is_dying(&self) -> bool {
+        if let Some(steward) = &self.steward {
+            return steward.is_gone();
+        }
         let namespace_group = self.namespace_group.as_ref();
         namespace_group.is_some_and(|namespace_group| namespace_group.init.is_dying())
     }
 
     pub(crate) fn init_is_gone(&self) -> bool {
+        if let Some(steward) = &self.steward {
+            return steward.is_gone();
+        }
         let namespace_group = self.namespace_group.as_ref();
         namespace_group.is_some_and(|namespace_group| is_gone(&namespace_group.init))
     }
@@ -243,14 +261,14 @@ impl SessionHandle {
     /// Waits until init is gone, and so all processes of the session.
     pub(crate) async fn wait_for_init(&self, patience: Duration) {
         let started = Instant::now();
-        while self.namespace_group.is_some() && !self.init_is_gone() && started.elapsed() < patience
-        {
+        let has_init = self.namespace_group.is_some() || self.steward.is_some();
+        while has_init && !self.init_is_gone() && started.elapsed() < patience {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
     pub(crate) fn interpreter_is_gone(&self) -> bool {
-        is_gone(&self.interpreter())
+        self.interpreter().is_gone()
     }
 
     pub(crate) fn end(&self, why: &str) {
@@ -279,9 +297,6 @@ impl SessionHandle {
 impl Drop for SessionHandle {
     fn drop(&mut self) {
         self.kill();
-        if let Some(cgroup) = self.meter.cgroup() {
-            self.warm.discard(cgroup);
-        }
-        self.warm.forget(self.id);
+        self.backend.forget(self.id, self.meter.cgroup());
     }
 }

@@ -32,12 +32,12 @@ use std::time::{Duration, Instant};
 use belljar_protocol::{
     CallId, Completeness, Event, GuestFrame, HostFrame, InspectDetail, NameInfo, Outcome, Walls,
 };
-use belljar_walls::{Process, SessionUse};
+use belljar_walls::SessionUse;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::backend::process::private_bytes_of;
+use crate::backend::running::RunningBackend;
 use crate::backend::supervisor::Supervisor;
-use crate::backend::warm::WarmBackend;
 use crate::environment::LockedPackage;
 use crate::error::Error;
 use crate::limits::Limits;
@@ -95,10 +95,10 @@ impl Session {
         options: SessionOptions,
         tools: Arc<Toolset>,
         walls: Walls,
-        warm: Arc<WarmBackend>,
+        backend: RunningBackend,
         supervisor: Weak<Supervisor>,
     ) -> Result<Self, Error> {
-        let lifecycle = Lifecycle::attach(detached, options, tools, walls, warm, supervisor)?;
+        let lifecycle = Lifecycle::attach(detached, options, tools, walls, backend, supervisor)?;
         Ok(Self { lifecycle })
     }
 
@@ -275,10 +275,9 @@ impl Session {
         let Some(AwakeSession { handle, .. }) = self.now() else {
             return Some(0);
         };
-        let private_bytes = |process: &Process| private_bytes_of(process.id()?);
         let group = handle.namespace_group.as_ref();
-        let init = group.map_or(Some(0), |group| private_bytes(&group.init))?;
-        Some(init + private_bytes(&handle.interpreter())?)
+        let init = group.map_or(Some(0), |group| private_bytes_of(group.init.id()?))?;
+        Some(init + handle.interpreter().private_bytes()?)
     }
 
     pub(crate) fn is_alive(&self) -> bool {

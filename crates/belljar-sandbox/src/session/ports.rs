@@ -37,7 +37,7 @@ impl Session {
             return Err(PortError::NotOffered(port).into());
         }
         if let Some(AwakeSession { handle, .. }) = self.now() {
-            handle.warm.capabilities().require(Capability::Ports)?;
+            handle.backend.capabilities().require(Capability::Ports)?;
         }
         Ok(())
     }

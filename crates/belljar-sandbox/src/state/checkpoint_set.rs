@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 
 use belljar_protocol::KeptCheckpoint;
-use belljar_walls::Process;
 use tokio::sync::oneshot;
 
 use crate::allowance;
 use crate::backend::host_memory;
 use crate::backend::meter::Meter;
-use crate::backend::namespace_group::Orphans;
-use crate::backend::process::is_gone;
+use crate::backend::process::SessionProcess;
+use crate::backend::watched::Watched;
 use crate::options::Checkpoints;
 use crate::session::guest_error::ProtocolError;
 use crate::state::checkpoint::CheckpointRef;
@@ -33,7 +32,7 @@ pub(crate) struct FrozenCheckpoint {
     pub(crate) name: Option<String>,
     /// Its id on the host.
     outside: i32,
-    pub(crate) process: Process,
+    pub(crate) process: SessionProcess,
     /// Its exit status, once it has ended.
     pub(super) exit: oneshot::Receiver<i32>,
 }
@@ -49,8 +48,8 @@ struct Asked {
 /// The checkpoints of one session, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointSet {
-    /// None without walls: then there are no checkpoints.
-    orphans: Option<Orphans>,
+    /// How their ends are learnt. None without walls: then there are no checkpoints.
+    watched: Option<Watched>,
     frozen: VecDeque<FrozenCheckpoint>,
     /// Whether the guest makes checkpoints without a request.
     unasked: bool,
@@ -71,9 +70,9 @@ pub(crate) struct CheckpointSet {
 }
 
 impl CheckpointSet {
-    pub(crate) fn new(orphans: Option<Orphans>, checkpoints: Checkpoints) -> Self {
+    pub(crate) fn new(watched: Option<Watched>, checkpoints: Checkpoints) -> Self {
         Self {
-            orphans,
+            watched,
             unasked: checkpoints != Checkpoints::Off,
             ..Self::default()
         }
@@ -86,7 +85,7 @@ impl CheckpointSet {
     }
 
     /// This process is the session: if memory runs out, it is killed before its checkpoints.
-    pub(crate) fn stand_before(&mut self, interpreter: &Process) {
+    pub(crate) fn stand_before(&mut self, interpreter: &SessionProcess) {
         if self.score.is_none() {
             self.score = interpreter.memory_score();
         }
@@ -129,7 +128,7 @@ impl CheckpointSet {
     /// The live checkpoints.
     pub(crate) fn list(&mut self) -> impl Iterator<Item = &FrozenCheckpoint> {
         self.frozen
-            .retain(|checkpoint| !is_gone(&checkpoint.process));
+            .retain(|checkpoint| !checkpoint.process.is_gone());
         self.frozen.iter()
     }
 
@@ -210,8 +209,8 @@ impl CheckpointSet {
         let Some((outside, process)) = meter.member(told.pid) else {
             return Ok(());
         };
-        let orphans = self.orphans.as_ref();
-        let Some(exit) = orphans.and_then(|orphans| orphans.watch(told.pid)) else {
+        let watched = self.watched.as_ref();
+        let Some(exit) = watched.and_then(|watched| watched.watch(told.pid)) else {
             return Ok(());
         };
         self.frozen

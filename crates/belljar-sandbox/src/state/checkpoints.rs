@@ -24,7 +24,7 @@ pub(crate) async fn keep(
     name: Option<String>,
 ) -> Result<u64, Error> {
     handle
-        .warm
+        .backend
         .capabilities()
         .require(Capability::Checkpoints)?;
     guest.checkpoint_set.stand_before(&handle.interpreter());

@@ -13,8 +13,11 @@ use tokio::sync::{mpsc, oneshot};
 use crate::backend::cgroups::cgroup_limits;
 use crate::backend::namespace_group::{ForkSlot, NamespaceGroup};
 use crate::backend::pipes::Pipes;
+use crate::backend::process::SessionProcess;
+use crate::backend::running::RunningBackend;
 use crate::backend::waits::Offer;
 use crate::backend::warm::{PATIENCE, WarmBackend};
+use crate::backend::watched::Watched;
 use crate::backend::workspace::Workspace;
 use crate::buffers::Share;
 use crate::capabilities::Capability;
@@ -42,7 +45,7 @@ pub(crate) async fn make_forks(
     count: u32,
     grant: &SecretGrant,
 ) -> Result<Vec<AwakeSession>, Error> {
-    handle.warm.capabilities().require(Capability::Forks)?;
+    handle.backend.capabilities().require(Capability::Forks)?;
     let Some(namespace_group) = &handle.namespace_group else {
         return Err(Error::Fork("it has no namespaces".into()));
     };
@@ -150,7 +153,7 @@ impl Beginning {
         handle: &SessionHandle,
         namespace_group: &Arc<NamespaceGroup>,
     ) -> Result<(Self, Offer), Error> {
-        let warm = &handle.warm;
+        let warm = handle.backend.warm(Capability::Forks)?;
         let slot = ForkSlot::find(namespace_group, warm, handle.slot.as_ref())?;
         let path = slot.path().to_owned();
         let (id, offer, _) = warm.expect_session()?;
@@ -220,8 +223,8 @@ impl Beginning {
         // The proxy of the namespace group reports to its first session.
         let (_, denials) = mpsc::channel(1);
         let (_, exit) = oneshot::channel();
-        let checkpoint_set =
-            CheckpointSet::new(Some(namespace_group.orphans.clone()), handle.checkpoints);
+        let watched = Watched::Init(namespace_group.orphans.clone());
+        let checkpoint_set = CheckpointSet::new(Some(watched), handle.checkpoints);
         let mut guest = Guest::new(
             control,
             [stdout, stderr],
@@ -305,13 +308,14 @@ impl Beginning {
             packages: handle.packages.clone(),
             variables: handle.variables.for_fork(grant)?.0,
             set_by: handle.set_by,
-            output_directory: self.warm.output_directory(self.id),
+            output_directory: self.warm.directory().output(self.id),
             workspace: Workspace::new(workspace, &self.warm),
             temporary: OnceLock::new(),
             watches: Watches::default(),
             connections: Connections::default(),
             namespace_group: Some(Arc::clone(namespace_group)),
-            interpreter: Mutex::new(Arc::new(interpreter)),
+            steward: None,
+            interpreter: Mutex::new(Arc::new(SessionProcess::Held(interpreter))),
             interrupts,
             meter: self.cgroup.take().into(),
             running: AtomicU32::new(0),
@@ -324,7 +328,7 @@ impl Beginning {
             package_paths: Mutex::new(lock(&handle.package_paths).clone()),
             namespaces: Mutex::new(lock(&handle.namespaces).clone()),
             slot: self.slot.take(),
-            warm: Arc::clone(&self.warm),
+            backend: RunningBackend::Warm(Arc::clone(&self.warm)),
         };
         Ok(AwakeSession::new(fork, guest))
     }

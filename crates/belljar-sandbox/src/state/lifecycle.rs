@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use belljar_protocol::Walls;
 use tokio::task::AbortHandle;
 
+use crate::backend::running::RunningBackend;
 use crate::backend::supervisor::Supervisor;
-use crate::backend::warm::WarmBackend;
 use crate::disk::DiskSpace;
 use crate::error::Error;
 use crate::lock::lock;
@@ -80,7 +80,7 @@ struct HibernatedSession {
     walls: Walls,
     /// Losses that no outcome has reported yet.
     lost: Vec<String>,
-    warm: Arc<WarmBackend>,
+    backend: RunningBackend,
 }
 
 /// A session that has left its engine: a snapshot for the [next](crate::Engine::attach).
@@ -164,18 +164,18 @@ impl Lifecycle {
         options: SessionOptions,
         tools: Arc<Toolset>,
         walls: Walls,
-        warm: Arc<WarmBackend>,
+        backend: RunningBackend,
         supervisor: Weak<Supervisor>,
     ) -> Result<Arc<Self>, Error> {
         let metadata = std::fs::metadata(&detached.snapshot).map_err(SnapshotError::from)?;
-        let id = warm.next_session_id();
+        let id = backend.next_session_id();
         let hibernated = HibernatedSession {
             file: SnapshotFile(Some(detached.snapshot)),
             _space: options.disk.as_ref().map(|disk| disk.count(metadata.len())),
             report: None,
             walls,
             lost: detached.lost,
-            warm,
+            backend,
         };
         Ok(Arc::new_cyclic(|this| Self {
             id,
@@ -260,32 +260,32 @@ impl Lifecycle {
     pub(crate) async fn wake(&self) -> Result<AwakeSession, Error> {
         let _transition = self.transition.lock().await;
         self.check_open()?;
-        let (path, walls, warm, mut lost) = match &*lock(&self.state) {
+        let (path, walls, backend, mut lost) = match &*lock(&self.state) {
             State::Awake(awake) => return Ok(awake.clone()),
             State::Detached => return Err(Error::Detached),
             State::Over(why) => return Err(Error::Ended(why.clone())),
             State::Hibernated(hibernated) => (
                 hibernated.file.path(),
                 hibernated.walls,
-                Arc::clone(&hibernated.warm),
+                hibernated.backend.clone(),
                 hibernated.lost.clone(),
             ),
         };
         let down = || Error::Ended("its engine shut down while it was hibernated".into());
         let reader = match open_snapshot(path).await {
             // Its file was removed with the engine's directory.
-            Err(_) if warm.is_down() => return Err(down()),
+            Err(_) if backend.is_down() => return Err(down()),
             opened => opened?,
         };
-        let warm = match self.supervisor.upgrade().filter(|_| warm.is_lost()) {
+        let backend = match self.supervisor.upgrade().filter(|_| backend.is_lost()) {
             Some(supervisor) => supervisor.running().await?,
-            None => warm,
+            None => backend,
         };
-        if warm.is_down() {
+        if backend.is_down() {
             return Err(down());
         }
-        check_environment(&reader, warm.environment())?;
-        let awake = start(warm, &self.options, walls, Arc::clone(&self.tools)).await?;
+        check_environment(&reader, backend.environment())?;
+        let awake = start(backend, &self.options, walls, Arc::clone(&self.tools)).await?;
         let report = fill(&awake, reader).await?;
         for line in not_there(&report) {
             tell(&mut lost, line);
@@ -362,7 +362,7 @@ impl Lifecycle {
         let path = match &self.options.hibernate_in {
             // Never that of an earlier hibernation: whoever kept its name must not find another state.
             Some(directory) => directory.join(format!("{}.snapshot", nonce())),
-            None => handle.warm.directory().hibernated_snapshot(handle.id),
+            None => handle.backend.directory().hibernated_snapshot(handle.id),
         };
         let file = SnapshotFile(Some(path.clone()));
         // From here on no file may change: what is saved is what comes back.
@@ -381,7 +381,7 @@ impl Lifecycle {
             lost: losses(handle, guest, &report),
             report: Some(report.clone()),
             walls: handle.walls,
-            warm: Arc::clone(&handle.warm),
+            backend: handle.backend.clone(),
         };
         Ok((hibernated, report))
     }

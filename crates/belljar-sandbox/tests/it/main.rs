@@ -6,6 +6,7 @@ mod cells;
 mod checkpoints;
 mod commands;
 mod compatibility;
+mod container;
 mod covert;
 mod directories;
 mod displays;

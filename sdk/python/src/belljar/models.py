@@ -241,7 +241,7 @@ class Traffic(Model):
     """Denials that were only counted, because their channel was full."""
 
 
-Walls = Annotated[Literal["full", "unfiltered", "none"], _Word]
+Walls = Annotated[Literal["full", "unfiltered", "container", "none"], _Word]
 """The isolation of the cell."""
 
 

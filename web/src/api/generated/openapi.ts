@@ -3370,7 +3370,7 @@ export interface components {
             processes?: number | null;
         };
         /** @description The isolation of the cell. */
-        Walls: "full" | "unfiltered" | "none";
+        Walls: "full" | "unfiltered" | "container" | "none";
         /**
          * @description What to do with a new cell if another one is running.
          * @enum {string}

@@ -40,7 +40,10 @@ impl Session {
     pub async fn spawn(&self, command: Command) -> Result<Arc<CommandProcess>, Error> {
         let handle = self.lifecycle().awake().await?.handle;
         handle.check()?;
-        handle.warm.capabilities().require(Capability::Commands)?;
+        handle
+            .backend
+            .capabilities()
+            .require(Capability::Commands)?;
         command.check()?;
         if handle.commands.running() >= MOST_RUNNING {
             let why = format!("{MOST_RUNNING} commands are running, which is the limit");
@@ -79,7 +82,7 @@ fn place(handle: &SessionHandle) -> Result<ServerPlace<'_>, Error> {
     let group = handle.namespace_group.as_ref();
     let no_namespaces = || Error::Command("its session has no namespaces".into());
     Ok(ServerPlace {
-        warm: &handle.warm,
+        warm: handle.backend.warm(Capability::Commands)?,
         namespaces: group.ok_or_else(no_namespaces)?,
         cgroup: handle.meter.cgroup(),
         request: CommandServerRequest {
@@ -97,7 +100,7 @@ fn place(handle: &SessionHandle) -> Result<ServerPlace<'_>, Error> {
 fn spec(handle: &SessionHandle, command: &Command) -> CommandSpec {
     let workspace = handle.directory();
     let mut environment = command_environment(
-        handle.warm.environment().python(),
+        handle.backend.environment().python(),
         match handle.slot {
             Some(_) => &workspace,
             None => Path::new(HOME),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::capabilities::Unsupported;
 use crate::environment::EnvironmentError;
 
 /// Why packages were not installed. The session continues unchanged.
@@ -29,6 +30,9 @@ pub enum PackageError {
         "packages cannot be installed: this engine has no package policy\nhint: build the engine with a package policy"
     )]
     Off,
+    /// The session's backend has no place for packages.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// `uv` failed: no such package, no wheel for this Python, a conflict with the environment.
     #[error(
         "the packages could not be installed: `uv` {status} and printed:\n{output}\nhint: only wheels are installed, and the environment's own packages keep their versions; `belljar env create` builds an environment with others"

@@ -7,6 +7,7 @@ use super::error::PackageError;
 use super::layer::Layer;
 use super::policy::Packages;
 use super::requirement::{Requirement, normalise};
+use crate::capabilities::Capability;
 use crate::environment::LockedPackage;
 use crate::lock::lock;
 use crate::session::guest::Guest;
@@ -17,7 +18,7 @@ const MOST_LAYERS: usize = 64;
 
 /// Where a guest of this session finds its layers.
 pub(crate) fn paths(handle: &SessionHandle, layers: &[Layer]) -> Vec<PathBuf> {
-    let place = handle.warm.layers_in_sessions();
+    let place = handle.backend.layers_in_sessions();
     layers.iter().map(|layer| place.join(&layer.name)).collect()
 }
 
@@ -42,7 +43,7 @@ async fn provide(
     mut requirements: Vec<Requirement>,
 ) -> Result<Option<Layer>, PackageError> {
     // What is there needs no permission: many cells begin by asking for it anyway.
-    let there = handle.warm.environment().packages();
+    let there = handle.backend.environment().packages();
     requirements.retain(|one| {
         let is_there = |package: &LockedPackage| normalise(&package.name) == one.name();
         !one.is_name_alone() || !there.iter().any(is_there)
@@ -54,9 +55,13 @@ async fn provide(
     if let Some(denied) = requirements.iter().find(denied) {
         return Err(PackageError::Denied(denied.name().to_owned()));
     }
-    let store = handle.warm.package_store().ok_or(PackageError::Off)?;
+    handle
+        .backend
+        .capabilities()
+        .require(Capability::Packages)?;
+    let store = handle.backend.package_store().ok_or(PackageError::Off)?;
     let (store, layers) = (Arc::clone(store), guest.layers.clone());
-    let environment = handle.warm.environment().clone();
+    let environment = handle.backend.environment().clone();
     blocking(move || store.provide(&environment, &layers, requirements)).await
 }
 
@@ -91,7 +96,7 @@ async fn find_again(
     guest: &Guest,
     layer: &Layer,
 ) -> Result<Option<Layer>, PackageError> {
-    let known = match handle.warm.package_store() {
+    let known = match handle.backend.package_store() {
         Some(store) if handle.packages != Packages::Deny => {
             let (store, content) = (Arc::clone(store), layer.content.clone());
             blocking(move || Ok(store.known(&content))).await?

@@ -12,12 +12,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use belljar_protocol::SavedName;
-use belljar_walls::{Beneath, BeneathError, EntryKind, Writing};
+use belljar_walls::{BeneathError, EntryKind};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::SemaphorePermit;
 
 use super::error::SnapshotError;
+use crate::backend::workspace::{Files, FilesWriting};
 use crate::disk::{DiskAllowance, DiskSpace};
 use crate::environment::LockedPackage;
 use crate::error::Error;
@@ -128,7 +129,7 @@ impl Writer {
     /// out.
     pub(crate) fn write_files(
         &mut self,
-        workspace: &Beneath,
+        workspace: &Files,
         limit: u64,
     ) -> Result<(usize, Vec<FileLeftOut>), Error> {
         let (entries, more) = workspace.list("", MAX_ENTRIES)?;
@@ -319,7 +320,10 @@ impl Reader {
     }
 
     /// Writes the files into a new workspace. Their paths are refused if they lead outside.
-    pub(crate) fn restore_files(&mut self, workspace: &mut Writing<'_>) -> Result<usize, Error> {
+    pub(crate) fn restore_files(
+        &mut self,
+        workspace: &mut FilesWriting<'_>,
+    ) -> Result<usize, Error> {
         let from = HEAD + self.variables;
         self.file
             .seek(SeekFrom::Start(from))

@@ -16,7 +16,6 @@ use belljar_protocol::{
     GuestFrame, GuestVariables, HostFrame, LoadedName, RawFrame, SavedName, SavedNames,
     encode_frame,
 };
-use belljar_walls::Writing;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
@@ -24,6 +23,7 @@ pub use error::SnapshotError;
 pub use file::FileLeftOut;
 
 use crate::backend::meter::Meter;
+use crate::backend::workspace::FilesWriting;
 use crate::disk::{DiskAllowance, DiskSpace};
 use crate::environment::Environment;
 use crate::error::Error;
@@ -133,7 +133,7 @@ pub(crate) async fn write(
         let limit = handle.limits.workspace_bytes;
         let (files, files_left_out) = writer.write_files(handle.workspace.files(), limit)?;
         let file_bytes = writer.written() - start - variables;
-        let environment = handle.warm.environment();
+        let environment = handle.backend.environment();
         let header = Header {
             belljar: env!("CARGO_PKG_VERSION").into(),
             python: environment.version(),
@@ -235,7 +235,7 @@ pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<Loa
     let (reader, files) = blocking(move || {
         // All that its memory limit allows: it had them before.
         let source = reader.source().map_err(SnapshotError::from)?;
-        let restore = |writing: &mut Writing<'_>| reader.restore_files(writing);
+        let restore = |writing: &mut FilesWriting<'_>| reader.restore_files(writing);
         let workspace = &session.workspace;
         let files = session.write_files(workspace, "the snapshot", 0, Some(&source), restore)?;
         Ok((reader, files))
@@ -248,7 +248,7 @@ pub(crate) async fn fill(awake: &AwakeSession, mut reader: Reader) -> Result<Loa
         files_left_out: reader.header.files_left_out.clone(),
         // A lie here must not make the counter overflow.
         cells: reader.header.cells.min(u32::MAX / 2),
-        packages: differences(&reader.header, handle.warm.environment()),
+        packages: differences(&reader.header, handle.backend.environment()),
     };
     let namespaces = Namespaces::from_saved(&reader.header.namespaces)
         .map_err(|_| SnapshotError::Damaged("its namespaces are invalid"))?;
