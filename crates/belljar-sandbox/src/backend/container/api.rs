@@ -123,17 +123,15 @@ impl EngineApi {
 
     /// Ends a container and removes it. One that is gone is no error.
     pub(super) async fn remove(&self, id: &str) -> Result<(), ContainerError> {
+        let what = "remove a container";
         let path = format!("/containers/{id}?force=1&v=1");
-        match self
-            .call("remove a container", Method::DELETE, &path, None)
-            .await
-        {
-            Err(ContainerError::Engine { message, .. })
-                if message.contains("No such container") || message.contains("in progress") =>
-            {
-                Ok(())
-            }
-            removed => removed.map(drop),
+        let request = self.request(Method::DELETE, &path, None);
+        let answer = self.within(what, self.send(what, request)).await?;
+        match answer.status() {
+            // It is gone, or on its way.
+            StatusCode::NOT_FOUND | StatusCode::CONFLICT => Ok(()),
+            status if status.is_success() => Ok(()),
+            _ => Err(refusal(what, answer).await),
         }
     }
 
