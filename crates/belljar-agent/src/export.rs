@@ -1,18 +1,21 @@
 //! A run as a notebook, a script or a page.
 
+mod markdown;
+mod page;
+
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_journal::Blobs;
-use belljar_protocol::{
-    Cause, Display, DisplayData, MIME_TYPES, MimeType, MimeView, Outcome, Status,
-};
+use belljar_protocol::{Cause, DisplayData, MIME_TYPES, MimeType, Outcome, Status};
 use serde_json::{Map, Value, json};
 
 use crate::dialect::PYTHON;
 use crate::driver::RunError;
 use crate::run::{CallResult, ExitReason, Run, RunEvent, TaskFile};
+
+pub use page::page;
 
 /// A larger file is not put into a notebook or a script.
 const FILE_BYTES: u64 = 8 << 20;
@@ -385,83 +388,4 @@ fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}", text.trim_end())
-}
-
-/// The run as a page to read: one file, without scripts.
-pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
-    let story = Story::from_events(events, blobs).await?;
-    let mut page = String::new();
-    let body = &mut page;
-    block(body, "h1", story.task());
-    for (file, _) in &story.files {
-        block(body, "p", &format!("{} ({} bytes)", file.name, file.bytes));
-    }
-    let mut step = 0;
-    for part in &story.parts {
-        if part.step != step {
-            step = part.step;
-            block(body, "h2", &format!("Step {step}"));
-        }
-        match &part.told {
-            Told::Thought(thought) => block(body, "p", thought),
-            Told::Anew => block(body, "p", "The session was lost; another one began."),
-            Told::Cell {
-                code,
-                result,
-                outcome,
-            } => {
-                block(body, "pre", code);
-                let output = result.cell.as_ref().filter(|_| !result.failed);
-                let output = output.map_or(&result.text, |cell| &cell.output);
-                if !output.is_empty() {
-                    block(body, "pre", output);
-                }
-                for display in outcome.iter().flat_map(|outcome| &outcome.displays) {
-                    body.push_str(&image(display));
-                }
-            }
-            Told::Other { asked, text } => {
-                block(body, "pre", asked);
-                block(body, "pre", text);
-            }
-        }
-    }
-    if let Some((heading, text, lines)) = story.end() {
-        block(body, "h2", &heading);
-        block(body, "p", text);
-        for line in &lines {
-            block(body, "p", line);
-        }
-    }
-    Ok(format!(
-        "<!doctype html>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n\
-         <style>body{{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto}}h1,p{{white-space:pre-wrap}}pre{{background:#f4f4f4;padding:.5em;white-space:pre-wrap}}img{{max-width:100%}}</style>\n{page}",
-        escape(story.task())
-    ))
-}
-
-fn block(page: &mut String, tag: &str, text: &str) {
-    let _ = writeln!(page, "<{tag}>{}</{tag}>", escape(text));
-}
-
-/// The image of a display, within the page. A browser runs no script of an image.
-fn image(display: &Display) -> String {
-    let is_drawn = |mime: &&MimeType| mime.is_image() || mime.view == Some(MimeView::Svg);
-    let mut types = MIME_TYPES.iter().filter(is_drawn);
-    let part = types.find_map(|mime| display.get(mime.name));
-    part.map_or_else(String::new, |part| {
-        format!(
-            "<img alt=\"\" src=\"data:{};base64,{}\">\n",
-            part.mime,
-            BASE64.encode(&part.data)
-        )
-    })
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
