@@ -141,6 +141,7 @@ export function runPageCases({ open, ask, shot, answered, accessible }) {
       const far = page.locator('[hidden="until-found"]', { hasText: 'range(45)' });
       await far.waitFor({ state: 'attached' });
       assert.equal(await page.locator('[data-step="45"]').count(), 0, 'it is drawn already');
+      assert.ok(await page.evaluate(() => find('range(45)')), 'a search does not find it');
       // What a browser does when it has found something.
       await far.evaluate((element) => element.dispatchEvent(new Event('beforematch', { bubbles: true })));
       await page.locator('[data-step="45"]').getByText('range(45)').waitFor();

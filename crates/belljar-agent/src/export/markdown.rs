@@ -72,7 +72,10 @@ fn close(html: &mut String, paragraph: &mut Vec<&str>, words: Words<'_>) {
 /// What begins a block of code, and ends it.
 fn fence(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let mark = line
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '`' | '~'))?;
     let length = line.len() - line.trim_start_matches(mark).len();
     (length >= 3).then(|| &line[..length])
 }
@@ -82,16 +85,26 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     let text = line.trim_start_matches('#');
     let level = line.len() - text.len();
     let is_heading = (1..=6).contains(&level) && text.starts_with(' ');
-    is_heading.then(|| ((level + 2).min(6), text.trim().trim_end_matches('#').trim_end()))
+    is_heading.then(|| {
+        (
+            (level + 2).min(6),
+            text.trim().trim_end_matches('#').trim_end(),
+        )
+    })
 }
 
 fn is_rule(line: &str) -> bool {
     let marks: String = line.split_whitespace().collect();
-    marks.len() >= 3 && ["-", "*", "_"].iter().any(|mark| marks.replace(mark, "").is_empty())
+    marks.len() >= 3
+        && ["-", "*", "_"]
+            .iter()
+            .any(|mark| marks.replace(mark, "").is_empty())
 }
 
 fn is_table_rule(line: &str) -> bool {
-    line.contains('-') && line.contains('|') && line.chars().all(|c| matches!(c, '-' | '|' | ':' | ' '))
+    line.contains('-')
+        && line.contains('|')
+        && line.chars().all(|c| matches!(c, '-' | '|' | ':' | ' '))
 }
 
 fn row(line: &str, tag: &str, words: Words<'_>) -> String {
@@ -142,7 +155,12 @@ fn inline(text: &str, words: Words<'_>) -> String {
 /// What begins here: its tag, its text, and its length with its marks.
 fn span(text: &str, at: usize) -> Option<(&'static str, &str, usize)> {
     let (before, rest) = text.split_at(at);
-    for (mark, tag) in [("`", "code"), ("**", "strong"), ("__", "strong"), ("*", "em")] {
+    for (mark, tag) in [
+        ("`", "code"),
+        ("**", "strong"),
+        ("__", "strong"),
+        ("*", "em"),
+    ] {
         let Some(from) = rest.strip_prefix(mark) else {
             continue;
         };
@@ -150,10 +168,13 @@ fn span(text: &str, at: usize) -> Option<(&'static str, &str, usize)> {
             continue;
         };
         let (inside, after) = (&from[..end], &from[end + mark.len()..]);
-        let joins = |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '*');
+        let joins =
+            |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '*');
         // A star within a product or a name emphasizes nothing.
         let is_none = tag == "em"
-            && (joins(before.chars().last()) || joins(after.chars().next()) || inside.starts_with(' '));
+            && (joins(before.chars().last())
+                || joins(after.chars().next())
+                || inside.starts_with(' '));
         if !is_none {
             return Some((tag, inside, end + 2 * mark.len()));
         }
@@ -171,10 +192,19 @@ mod tests {
 
     #[test]
     fn what_models_write_is_drawn() {
-        assert_eq!(html("a **b** `c*d*` *e*"), "<p>a <strong>b</strong> <code>c*d*</code> <em>e</em></p>\n");
+        assert_eq!(
+            html("a **b** `c*d*` *e*"),
+            "<p>a <strong>b</strong> <code>c*d*</code> <em>e</em></p>\n"
+        );
         assert_eq!(html("1\n2"), "<p>1<br>\n2</p>\n");
-        assert_eq!(html("## A\n- b\n- c\n\n1. d"), "<h4>A</h4>\n<ul>\n<li>b</li>\n<li>c</li>\n</ul>\n<ol>\n<li>d</li>\n</ol>\n");
-        assert_eq!(html("```python\n**x** < 1\n```\nend"), "<pre>**x** &lt; 1</pre>\n<p>end</p>\n");
+        assert_eq!(
+            html("## A\n- b\n- c\n\n1. d"),
+            "<h4>A</h4>\n<ul>\n<li>b</li>\n<li>c</li>\n</ul>\n<ol>\n<li>d</li>\n</ol>\n"
+        );
+        assert_eq!(
+            html("```python\n**x** < 1\n```\nend"),
+            "<pre>**x** &lt; 1</pre>\n<p>end</p>\n"
+        );
         assert_eq!(html("```\nopen"), "<pre>open</pre>\n");
         assert_eq!(
             html("|a|b|\n|-|-|\n|1|2|"),
@@ -190,7 +220,10 @@ mod tests {
             html("<img src=x onerror=y> [a](javascript:b) ![c](http://d)"),
             "<p>&lt;img src=x onerror=y&gt; [a](javascript:b) ![c](http://d)</p>\n"
         );
-        assert_eq!(html("**<b>** `\"<i>`"), "<p><strong>&lt;b&gt;</strong> <code>&quot;&lt;i&gt;</code></p>\n");
+        assert_eq!(
+            html("**<b>** `\"<i>`"),
+            "<p><strong>&lt;b&gt;</strong> <code>&quot;&lt;i&gt;</code></p>\n"
+        );
         assert_eq!(html("* * *"), "<hr>\n");
         assert_eq!(html(""), "");
     }

@@ -134,7 +134,10 @@ fn linked(text: &str, evidence: &[Evidence], language: Language) -> String {
                 write!(html, "<span title=\"{why}\">{value}</span>")
             }
             Some(Seen::Code { .. }) | None => {
-                write!(html, "<span class=\"unseen\" title=\"{why}\">{value}</span>")
+                write!(
+                    html,
+                    "<span class=\"unseen\" title=\"{why}\">{value}</span>"
+                )
             }
         };
     }
@@ -145,7 +148,8 @@ fn linked(text: &str, evidence: &[Evidence], language: Language) -> String {
 /// Whether a value is not a part of a longer number.
 fn stands_alone(before: &str, value: &str, after: &str) -> bool {
     let digit = |character: Option<char>| character.is_some_and(|one| one.is_ascii_digit());
-    let begins = digit(value.chars().next()) && before.ends_with(|c: char| c.is_ascii_digit() || c == '.');
+    let begins =
+        digit(value.chars().next()) && before.ends_with(|c: char| c.is_ascii_digit() || c == '.');
     let goes_on = digit(value.chars().last()) && digit(after.chars().next());
     !begins && !goes_on
 }
@@ -174,4 +178,38 @@ pub(super) fn escape(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_lead_to_what_they_rest_on() {
+        let seen = |value: &str, seen: Option<Seen>| Evidence {
+            value: value.into(),
+            seen,
+        };
+        let output = Seen::Output {
+            step: 2,
+            cell: Some(1),
+            line: "12 <b>".into(),
+            rounded: false,
+        };
+        let evidence = [
+            seen("12", Some(output)),
+            seen("7", None),
+            seen("\"<i>", None),
+        ];
+        let linked = |text: &str| linked(text, &evidence, Language::English);
+        let html = linked("12 of 3.12 and 125, 7 & \"<i>");
+        assert_eq!(html.matches("<a href=\"#step-2\"").count(), 1, "{html}");
+        assert!(
+            html.contains("</a> of 3.12 and 125, <span class=\"unseen\""),
+            "{html}"
+        );
+        assert!(html.contains(" &amp; <span"), "{html}");
+        assert!(html.ends_with(">&quot;&lt;i&gt;</span>"), "{html}");
+        assert_eq!(linked("12").matches("12").count(), 2);
+    }
 }

@@ -366,3 +366,45 @@ async fn events_say_which_display_is_the_value() {
     let values: Vec<_> = kept.iter().map(|one| one.get("value")).collect();
     assert_eq!(values, [None, Some(&json!(true))]);
 }
+
+/// Whoever opens a session later sees what was run in it, also while it sleeps.
+#[tokio::test]
+async fn code_is_kept_with_outcomes_and_gone_with_the_session() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client.run(&session, "first = 6 * 7").await;
+    client.run(&session, "print('名', first)").await;
+    let hibernate = client.post(&format!("{session}/hibernate"), json!({}));
+    hibernate.json_with(200).await;
+    let another = world.client("a").await;
+    let list = another
+        .get(&format!("{session}/cells"))
+        .json_with(200)
+        .await;
+    let codes: Vec<_> = list["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| (&cell["cell"], &cell["code"], cell.get("outcome")))
+        .collect();
+    assert_eq!(
+        codes,
+        [
+            (&json!(1), &json!("first = 6 * 7"), None),
+            (&json!(2), &json!("print('名', first)"), None)
+        ]
+    );
+    let cell = another
+        .get(&format!("{session}/cells/2"))
+        .json_with(200)
+        .await;
+    assert_eq!(cell["code"], "print('名', first)");
+    assert_eq!(cell["outcome"]["stdout"]["text"], "名 42\n");
+    let stranger = world.client("b").await;
+    let path = format!("{session}/cells");
+    stranger.get(&path).problem(404, "session_not_found").await;
+    let ended = client.delete(&session).send().await.unwrap();
+    assert!(ended.status().is_success());
+    another.get(&path).problem(404, "session_not_found").await;
+}
