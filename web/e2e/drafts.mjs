@@ -44,6 +44,7 @@ export function draftCases({ open, logIn, ask, shot, accessible, service, ours, 
       await chip.filter({ hasText: 'Connection lost' }).waitFor();
       const top = await banner.boundingBox();
       assert.ok(top.y >= 0 && top.y < 120, `the banner is at ${top.y}`);
+      assert.equal(await page.getByText('Running', { exact: true }).count(), 0, 'something seems to run');
       for (let at = 0; at < 3; at += 1) await page.getByRole('button', { name: 'Interrupt' }).click();
       await page.locator('.notices .notice').first().waitFor();
       assert.equal(await page.locator('.notices .notice').count(), 1, 'the same is said again and again');

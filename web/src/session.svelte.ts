@@ -38,8 +38,6 @@ export class LiveSession {
   files = $state.raw<FileView[]>([]);
   checkpoints = $state.raw<CheckpointView[]>([]);
   earlier = $state(0);
-  /** Whether the service does not answer: what is shown may be old. */
-  isLost = $state(false);
   readonly #abort = new AbortController();
   #isWatching = false;
   #key = 0;
@@ -118,15 +116,13 @@ export class LiveSession {
         const view = await sessions.show(this.id, signal);
         if (signal.aborted) return;
         this.#see(view);
-        this.isLost = false;
         if (view.cells > this.#counted && !this.busy) {
           await this.#catchUp();
           await this.look();
         }
       } catch (error) {
-        if (signal.aborted || (error instanceof Problem && error.status === 404)) return;
-        // The next look may succeed.
-        this.isLost = error instanceof Problem && error.code === 'unreachable';
+        if (error instanceof Problem && error.status === 404) return;
+        // Else the next look may succeed.
       }
     }
   }

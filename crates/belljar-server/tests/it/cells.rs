@@ -97,7 +97,10 @@ async fn a_stream_is_resumed_without_gap_or_repeat() {
         .await;
 }
 
-/// The last cells are kept, and no more.
+/// Shows more than a session may keep of its cells.
+pub(crate) const LARGE: &str = "class Large:\n    def _repr_html_(self): return 'x' * 1_000_000\nfor _ in range(5): display(Large())";
+
+/// The last cells are kept, some of them with events, and no more.
 #[tokio::test]
 async fn old_cells_are_given_up() {
     let world = world().await;
@@ -106,16 +109,23 @@ async fn old_cells_are_given_up() {
     for _ in 0..18 {
         client.run(&session, "1").await;
     }
-    client
-        .get(&format!("{session}/cells/2"))
-        .problem(404, "cell_not_found")
-        .await;
+    let second = format!("{session}/cells/2");
+    let events = format!("{second}/events");
+    client.get(&events).problem(410, "events_gone").await;
+    assert_eq!(client.get(&second).json_with(200).await["state"], "done");
     client
         .get(&format!("{session}/cells/3/events"))
         .with(200)
         .await;
-    let list = client.get(&format!("{session}/cells")).json_with(200).await;
-    assert_eq!(list["cells"].as_array().unwrap().len(), 16);
+    let count = async || {
+        let list = client.get(&format!("{session}/cells")).json_with(200).await;
+        list["cells"].as_array().unwrap().len()
+    };
+    assert_eq!(count().await, 18);
+    client.run(&session, LARGE).await;
+    client.run(&session, "1").await;
+    client.get(&second).problem(404, "cell_not_found").await;
+    assert_eq!(count().await, 1);
 }
 
 /// What a cell tells is bounded; who wants what was given up is told so, and the outcome is there.
