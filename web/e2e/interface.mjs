@@ -465,7 +465,8 @@ const CASES = {
         for (let at = 0; at < 20; at += 1) await frame();
       }
     });
-    await page.getByText('print(2000)').waitFor();
+    // Not in the whole page: to search the text of all steps is a task of the test, not of the page.
+    await page.locator('[data-step="2000"] .source', { hasText: 'print(2000)' }).waitFor();
     const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
     const main = traceEvents.filter(
       (one) => one.ph === 'M' && one.name === 'thread_name' && one.args.name === 'CrRendererMain',
