@@ -3,7 +3,7 @@ import { untrack } from 'svelte';
 import { onHeard } from './api/client';
 import { me } from './api/service';
 
-const EVERY = 3000;
+const EVERY = 2000;
 
 class Reach {
   isLost = $state(false);
