@@ -3,8 +3,6 @@
 
 use std::fmt::Write as _;
 
-use super::page::escape;
-
 /// How text becomes HTML. It escapes.
 type Words<'a> = &'a dyn Fn(&str) -> String;
 
@@ -180,6 +178,14 @@ fn span(text: &str, at: usize) -> Option<(&'static str, &str, usize)> {
         }
     }
     None
+}
+
+/// Text that is nothing else, also within quotes.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_journal::Blobs;
 use belljar_protocol::{Display, Language, MIME_TYPES, MimeType, MimeView};
 
-use super::markdown::markdown;
-use super::{Story, Told};
+use super::markdown::{escape, markdown};
+use super::story::{Story, Told};
 use crate::driver::RunError;
 use crate::run::{Evidence, RunEvent, Seen};
 
@@ -170,14 +170,6 @@ fn image(display: &Display) -> String {
             BASE64.encode(&part.data)
         )
     })
-}
-
-/// Text that is nothing else, also within quotes.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]
