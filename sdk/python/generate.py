@@ -11,6 +11,7 @@ know far more of OpenAPI than this document uses, and make classes that a user w
 from __future__ import annotations
 
 import json
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -25,7 +26,13 @@ Schema = dict[str, Any]
 
 # What has more than its fields, in _shown.py; and what is under another name there, since a user of
 # `outcome.stdout` wants the text.
-METHODS = {"Display": "DisplayMethods", "Outcome": "OutcomeMethods", "ShownSubject": "ShownMethods"}
+METHODS = {
+    "Display": "DisplayMethods",
+    "DisplayData": "DisplayDataMethods",
+    "Outcome": "OutcomeMethods",
+    "ShownSubject": "ShownMethods",
+}
+TAKEN = {"json"}  # by pydantic
 RENAMED = {("Outcome", "stdout"): "stdout_output", ("Outcome", "stderr"): "stderr_output"}
 
 MODELS_HEAD = '''
@@ -36,11 +43,11 @@ A newer service may return more than this version knows: unknown fields and unkn
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from ._shown import DisplayMethods, OutcomeMethods, ShownMethods
+from ._shown import DisplayDataMethods, DisplayMethods, OutcomeMethods, ShownMethods
 
 
 class Model(BaseModel):
@@ -72,6 +79,8 @@ class Models:
                     self.visit(answer)
         # A word of requests that changes with the tools of the service.
         self.visit({"$ref": "#/components/schemas/ToolAsked"})
+        # What the stream of a run has in its `data`.
+        self.visit({"$ref": "#/components/schemas/RunEvent"})
 
     def visit(self, part: Any) -> None:
         """Takes everything that a part of the document refers to."""
@@ -116,6 +125,12 @@ class Models:
             return self.model(name, schema)
         if all("const" in variant for variant in variants):
             return words(name, [variant["const"] for variant in variants], schema.get("description"))
+        known = [variant["const"] for variant in variants if "const" in variant]
+        if known:
+            # A word, or something else for words that the service does not know.
+            kinds = [literal(known), *(self.kind(variant) for variant in variants if "const" not in variant)]
+            alias = f"{name} = Union[{', '.join(kinds)}]"
+            return "\n".join([alias, *(line[4:] for line in doc(schema.get("description")))]) + "\n"
         if any("$ref" in variant for variant in variants):
             return self.union(name, variants)
         return self.flat(name, schema)
@@ -125,11 +140,7 @@ class Models:
         lines = [f"class {name}({methods}{base}):", *doc(schema.get("description"))]
         required = schema.get("required", [])
         for field, value in schema.get("properties", {}).items():
-            own = RENAMED.get((name, field))
-            if own is not None:
-                lines += ["", f'    {own}: {self.kind(value)} = Field(alias="{field}")', *doc(plain(value))]
-            else:
-                lines += ["", *self.field(field, value, field in required)]
+            lines += ["", *self.field(field, value, field in required, RENAMED.get((name, field)))]
         return "\n".join(lines) + "\n"
 
     def flat(self, name: str, schema: Schema) -> str:
@@ -154,26 +165,43 @@ class Models:
     def union(self, name: str, variants: list[Schema]) -> str:
         """A class for each alternative, where those are types of their own; and all of them by their word."""
         classes, entries = [], []
+        tag = next(field for field, value in variants[0]["properties"].items() if "const" in value)
         for variant in variants:
-            word = variant["properties"]["type"]["const"]
+            word = variant["properties"][tag]["const"]
             own = "".join(part.capitalize() for part in word.split("_")) + name
             base = variant["$ref"].rsplit("/", 1)[1] if "$ref" in variant else "Model"
             text = self.model(own, variant, base)
-            classes.append(text.replace(f"type: {literal([word])}", f'type: Literal["{word}"]'))
-            entries.append(f'    "{word}": {own},\n')
-        table = f"{name.upper()}S: dict[str, type[Model]] = {{\n{''.join(entries)}}}\n"
-        return "\n\n".join([*classes, table])
+            classes.append(text.replace(f"{tag}: {literal([word])}", f'{tag}: Literal["{word}"]'))
+            entries.append((word, own))
+        table = "".join(f'    "{word}": {own},\n' for word, own in entries)
+        constant = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+        made = [*classes, f"{constant}S: dict[str, type[Model]] = {{\n{table}}}\n"]
+        if name == "RunEvent":
+            alternatives = "".join(f"    {own},\n" for _, own in entries)
+            made.append(
+                f'RunEventData = Union[\n{alternatives}]\n"""One fact about a run. `kind` tells the alternatives apart."""\n'
+            )
+        return "\n\n".join(made)
 
-    def field(self, name: str, schema: Schema, required: bool) -> list[str]:
-        kind, default, value = self.kind(schema), schema.get("default"), ""
+    def field(self, name: str, schema: Schema, required: bool, own: str | None = None) -> list[str]:
+        if own is None and (keyword.iskeyword(name) or name in TAKEN):
+            own = f"{name}_"
+        kind, default = self.kind(schema), schema.get("default")
+        options = []
         if not required and isinstance(default, (list, dict)):
-            value = f" = Field(default_factory={'list' if isinstance(default, list) else kind})"
+            options.append(f"default_factory={'list' if isinstance(default, list) else kind}")
         elif not required:
             kind = kind if "None" in kind else f"{kind} | None"
-            value = " = None"
-        return [f"    {name}: {kind}{value}", *doc(schema.get("description"))]
+            options.append("default=None")
+        if own is not None:
+            options.append(f'alias="{name}"')
+        value = f" = Field({', '.join(options)})" if options else ""
+        value = " = None" if options == ["default=None"] else value
+        return [f"    {own or name}: {kind}{value}", *doc(schema.get("description"))]
 
-    def kind(self, schema: Schema) -> str:
+    def kind(self, schema: Schema | bool) -> str:
+        if isinstance(schema, bool):
+            return "Any"
         if "$ref" in schema:
             return str(schema["$ref"].rsplit("/", 1)[1])
         for several in ("anyOf", "oneOf"):
@@ -181,6 +209,8 @@ class Models:
                 return " | ".join(self.kind(one) for one in schema[several])
         if "const" in schema:
             return literal([schema["const"]])
+        if "type" not in schema:
+            return "Any"
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         return " | ".join(self.simple(one, schema) for one in types)
 

@@ -52,6 +52,14 @@ const SCRIPTS = {
     fence('It was interrupted; I print less.', "print('short', 12345)"),
     'FINAL: The number is 12345.',
   ],
+  printing: [
+    fence(
+      'This prints a lot.',
+      "import time\nfor number in range(150):\n    print('line', number, flush=True)\n    time.sleep(0.04)",
+    ),
+    'FINAL: Printed 150 lines.',
+  ],
+  remove: [fence('I clean up.', "import os\nos.remove('sales.csv')"), 'FINAL: It is gone.'],
   crash: [
     fence('I keep a value.', 'kept = 4217\nprint(kept)'),
     fence('Now something dangerous.', 'import ctypes\nctypes.string_at(0)'),

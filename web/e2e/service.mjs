@@ -87,7 +87,9 @@ function certified(directory) {
 
 /** The service behind a path, as a proxy has it. */
 export async function startProxy(service, prefix) {
+  let isDown = false;
   const server = createServer((request, response) => {
+    if (isDown) return request.destroy();
     if (!request.url.startsWith(prefix)) return response.writeHead(404).end();
     const target = new URL('/' + request.url.slice(prefix.length), service);
     const passed = send(target, { method: request.method, headers: request.headers }, (answer) => {
@@ -102,6 +104,9 @@ export async function startProxy(service, prefix) {
   return {
     url: `http://127.0.0.1:${server.address().port}${prefix}`,
     breakConnections: () => server.closeAllConnections(),
+    /** Nobody answers any more, until it goes up again. */
+    goDown: () => ((isDown = true), server.closeAllConnections()),
+    goUp: () => (isDown = false),
     close: () => (server.closeAllConnections(), server.close()),
   };
 }

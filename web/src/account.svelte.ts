@@ -2,6 +2,7 @@
 import { onLoggedOut, Problem } from './api/client';
 import * as service from './api/service';
 import type { Me } from './api/types';
+import { forgetDrafts } from './drafts.svelte';
 
 class Account {
   /** Nothing as long as the service was not asked. */
@@ -28,6 +29,7 @@ class Account {
 
   async logout(): Promise<void> {
     await service.logout().catch(() => {});
+    forgetDrafts();
     this.me = null;
     this.state = 'out';
   }

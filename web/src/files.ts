@@ -1,10 +1,11 @@
 import type { Preview } from './text/preview';
 
-/** A file that a run is to start with. */
+/** A file that a run is to start with: one of this computer, or one of a session. */
 export interface ChosenFile {
   name: string;
-  file: File;
+  size: number;
   preview: Preview;
+  source: { file: File } | { session: string; path: string };
 }
 
 export async function base64(file: Blob): Promise<string> {

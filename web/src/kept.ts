@@ -15,3 +15,12 @@ export function keep(name: string, value: unknown): void {
     // Then it is gone after a reload.
   }
 }
+
+/** Forgets all whose names begin so. */
+export function forget(prefix: string): void {
+  try {
+    for (const name of Object.keys(sessionStorage)) if (name.startsWith(prefix)) sessionStorage.removeItem(name);
+  } catch {
+    // Then nothing was remembered.
+  }
+}

@@ -13,7 +13,9 @@ class Notices {
 
   say(text: string, bad = false): void {
     const key = this.#next++;
-    this.all = [...this.all.slice(-3), { key, text, bad }];
+    // What is said again replaces what was said.
+    const others = this.all.filter((notice) => notice.text !== text);
+    this.all = [...others.slice(-3), { key, text, bad }];
     setTimeout(() => this.drop(key), bad ? 12_000 : 5_000);
   }
 

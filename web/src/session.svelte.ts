@@ -3,15 +3,14 @@ import { ask, Problem } from './api/client';
 import { sessions } from './api/service';
 import { follow, readEvents, type StreamEvent } from './api/stream';
 import type { CellEvent, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
-import { keep, kept } from './kept';
-import { type LiveCell, afterDisplay, cleared } from './run/model';
+import { type LiveCell, afterDisplay, afterOutput, emptyLive } from './run/model';
 import { seenUse, type SeenUse } from './text/use';
 
 export interface NotebookCell {
   key: number;
   /** Its number in the session, once it has begun. */
   cell: number | null;
-  /** Nothing where the page did not send it: the service keeps no code. */
+  /** Nothing where the service had no room to keep it. */
   code: string | null;
   state: 'running' | 'done' | 'failed';
   live: LiveCell;
@@ -26,7 +25,8 @@ export interface Question {
   password: boolean;
 }
 
-const MOST_CODE = 200_000;
+/** Outcomes that are asked for at once. */
+const AT_ONCE = 6;
 /** Milliseconds between two looks at what a session uses. */
 const USE_EVERY = 2000;
 
@@ -39,7 +39,10 @@ export class LiveSession {
   checkpoints = $state.raw<CheckpointView[]>([]);
   earlier = $state(0);
   readonly #abort = new AbortController();
+  #isWatching = false;
   #key = 0;
+  /** How many cells the session had when all of them were asked for. */
+  #counted = 0;
 
   constructor(readonly id: string) {}
 
@@ -53,21 +56,34 @@ export class LiveSession {
 
   async open(): Promise<void> {
     this.#see(await sessions.show(this.id));
-    void this.#watch();
-    const { cells } = await sessions.cells(this.id);
-    const codes = this.#codes();
-    this.cells = cells.map((view) => ({
-      key: this.#key++,
-      cell: view.cell,
-      code: codes[view.cell] ?? null,
-      state: view.state,
-      live: { parts: [], displays: [], truncated: false, denied: [] },
-      outcome: null,
-      question: null,
-    }));
-    this.earlier = Math.max(0, (cells[0]?.cell ?? 1) - 1);
-    await Promise.all(this.cells.map((cell) => this.#read(cell)));
+    if (!this.#isWatching) void this.#watch();
+    this.#isWatching = true;
+    await this.#catchUp();
+    this.earlier = Math.max(0, (this.cells[0]?.cell ?? 1) - 1);
     await this.look();
+  }
+
+  /** Takes the cells that the service keeps and this page does not know: they were sent from elsewhere. */
+  async #catchUp(): Promise<void> {
+    const { cells } = await sessions.cells(this.id);
+    this.#counted = Math.max(this.#counted, cells.at(-1)?.cell ?? 0, this.view?.cells ?? 0);
+    const known = new Set(this.cells.map((cell) => cell.cell));
+    const found = cells
+      .filter((view) => !known.has(view.cell))
+      .map((view): NotebookCell => ({
+        key: this.#key++,
+        cell: view.cell,
+        code: view.code ?? null,
+        state: view.state,
+        live: emptyLive(),
+        outcome: null,
+        question: null,
+      }));
+    if (found.length === 0) return;
+    this.cells = [...this.cells, ...found].sort((a, b) => (a.cell ?? Infinity) - (b.cell ?? Infinity));
+    for (let at = 0; at < found.length; at += AT_ONCE) {
+      await Promise.all(found.slice(at, at + AT_ONCE).map((cell) => this.#read(cell)));
+    }
   }
 
   /** What can change with each cell. */
@@ -98,7 +114,12 @@ export class LiveSession {
       if (document.hidden || this.view?.state !== 'awake') continue;
       try {
         const view = await sessions.show(this.id, signal);
-        if (!signal.aborted) this.#see(view);
+        if (signal.aborted) return;
+        this.#see(view);
+        if (view.cells > this.#counted && !this.busy) {
+          await this.#catchUp();
+          await this.look();
+        }
       } catch (error) {
         if (error instanceof Problem && error.status === 404) return;
         // Else the next look may succeed.
@@ -112,7 +133,7 @@ export class LiveSession {
       cell: null,
       code,
       state: 'running',
-      live: { parts: [], displays: [], truncated: false, denied: [] },
+      live: emptyLive(),
       outcome: null,
       question: null,
     };
@@ -148,6 +169,8 @@ export class LiveSession {
       signal: this.#abort.signal,
       isLast: (event) => event.event === 'outcome' || event.event === 'fault',
       onEvent: (event) => this.#hear(cell.key, event),
+      // The service no longer has it: nobody will tell its end.
+      onProblem: () => this.#change(cell.key, { state: 'failed', question: null }),
     });
   }
 
@@ -173,21 +196,14 @@ export class LiveSession {
     const told = JSON.parse(event.data) as CellEvent;
     const cell = this.#cell(key);
     if (!cell) return;
-    const live = cell.live.clears && told.type === 'output' ? cleared(cell.live) : cell.live;
+    const { live } = cell;
     switch (told.type) {
       case 'started':
         this.#change(key, { cell: told.cell });
-        if (cell.code !== null) this.#keep(told.cell, cell.code);
         break;
-      case 'output': {
-        const last = live.parts.at(-1);
-        const joined = last?.stream === told.stream ? { ...last, text: last.text + told.text } : null;
-        const parts = joined
-          ? [...live.parts.slice(0, -1), joined]
-          : [...live.parts, { stream: told.stream, text: told.text }];
-        this.#change(key, { live: { ...live, parts } });
+      case 'output':
+        this.#change(key, { live: afterOutput(live, told) });
         break;
-      }
       case 'display':
       case 'cleared':
         this.#change(key, { live: afterDisplay(live, told, 50) });
@@ -217,15 +233,5 @@ export class LiveSession {
 
   #change(key: number, change: Partial<NotebookCell>): void {
     this.cells = this.cells.map((cell) => (cell.key === key ? { ...cell, ...change } : cell));
-  }
-
-  // The service keeps outcomes, not code: what was sent from here is remembered in this tab.
-  #codes(): Record<number, string> {
-    return kept<Record<number, string>>(`belljar.code.${this.id}`) ?? {};
-  }
-
-  #keep(cell: number, code: string): void {
-    const codes = { ...this.#codes(), [cell]: code };
-    if (JSON.stringify(codes).length < MOST_CODE) keep(`belljar.code.${this.id}`, codes);
   }
 }

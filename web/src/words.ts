@@ -1,6 +1,6 @@
 // What happened, in words that say what to do.
 import { Problem } from './api/client';
-import type { Cause, Doubt, ExitReason, Fate } from './api/types';
+import type { Cause, Doubt, Evidence, ExitReason, Fate } from './api/types';
 import { language, t, type Word } from './i18n/index.svelte';
 import { bytes, duration } from './text/format';
 import { oneLine } from './text/plain';
@@ -58,4 +58,15 @@ export function doubtWords(doubt: Doubt): string {
 export function reasonWords(reason: ExitReason): string {
   if (reason.kind === 'budget') return t('reason.budget', { part: t(`part.${reason.part}` as Word) });
   return t(`reason.${reason.kind}` as Word);
+}
+
+/** Where a value of an answer comes from. */
+export function evidenceWords({ seen }: Evidence): string {
+  if (!seen) return t('run.evidence_none');
+  if (seen.kind === 'task') return t('run.evidence_task');
+  if (seen.kind === 'file') return t('run.evidence_file');
+  if (seen.kind === 'code') return t('run.evidence_code', { cell: seen.cell ?? seen.step });
+  const line = oneLine(seen.line, 120) + (seen.rounded ? ` (${t('run.evidence_rounded')})` : '');
+  if (seen.cell === null || seen.cell === undefined) return t('run.evidence_step', { step: seen.step, line });
+  return t('run.evidence_in', { step: seen.step, cell: seen.cell, line });
 }

@@ -42,11 +42,14 @@ test('a run starts in the chosen environment', async () => {
   const { container } = render(Ask);
   const form = container.querySelector('form');
   if (!form) throw new Error('no form');
-  await fireEvent.input(container.querySelector('textarea') ?? form, { target: { value: 'Count.' } });
+  const type = () => fireEvent.input(container.querySelector('textarea') ?? form, { target: { value: 'Count.' } });
+  await type();
   await fireEvent.submit(form);
   await waitFor(() => expect(createRun).toHaveBeenCalledOnce());
   expect(createRun).toHaveBeenLastCalledWith(expect.not.objectContaining({ environment: expect.anything() }));
   await fireEvent.change(screen.getByLabelText('Environment'), { target: { value: 'math' } });
+  // What was asked is not asked again by mistake.
+  await type();
   await fireEvent.submit(form);
   await waitFor(() => expect(createRun).toHaveBeenCalledTimes(2));
   expect(createRun).toHaveBeenLastCalledWith(expect.objectContaining({ task: 'Count.', environment: 'math' }));

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Display } from '../src/api/types';
+import { t } from '../src/i18n/index.svelte';
+import { afterOutput, emptyLive } from '../src/run/model';
 import { readReply } from '../src/run/reply';
 import { withEvidence } from '../src/run/evidence';
 import { difference } from '../src/text/difference';
@@ -9,6 +11,7 @@ import { readMarkdown } from '../src/text/markdown';
 import { notebookOf } from '../src/text/notebook';
 import { oneLine, plainOutput, visible } from '../src/text/plain';
 import { tableOf } from '../src/text/records';
+import { svgSize } from '../src/text/svg';
 import { readSeparated, readTable, sortedRows } from '../src/text/table';
 import { readRoute } from '../src/router.svelte';
 import { stepsOf } from './fixtures';
@@ -206,4 +209,31 @@ test('routes', () => {
   expect(readRoute('#/runs/a/beside/b')).toEqual({ page: 'run', id: 'a', beside: 'b' });
   expect(readRoute('#/sessions/%2e%2e')).toEqual({ page: 'session', id: '..' });
   expect(readRoute('#/nowhere')).toEqual({ page: 'unknown' });
+});
+
+test('an SVG says how large it is, within bounds', () => {
+  const size = (attributes: string) => svgSize(`<?xml version="1.0"?><svg ${attributes}><rect/></svg>`);
+  expect(size('width="460.8pt" height="345.6pt" viewBox="0 0 460.8 345.6"')).toEqual({ width: 614, height: 461 });
+  expect(size('viewBox="0 0 100 300"')).toEqual({ width: 700, height: 2000 });
+  expect(size('width="100" viewBox="0 0 10 20"')).toEqual({ width: 100, height: 200 });
+  expect(size('width="100%" height="50%"')).toEqual({ width: 700, height: 420 });
+  expect(size('width="1e9" height="-3"')).toEqual({ width: 700, height: 420 });
+  expect(svgSize('no svg')).toEqual({ width: 700, height: 420 });
+});
+
+test('live output keeps its newest lines', () => {
+  let live = emptyLive();
+  for (let at = 0; at < 30_000; at += 1) live = afterOutput(live, { stream: 'stdout', text: `line ${at}\n` });
+  live = afterOutput(live, { stream: 'stderr', text: 'warned\n' });
+  live = afterOutput(live, { stream: 'stdout', text: 'the end\n' });
+  const text = live.parts.map((part) => part.text).join('');
+  expect(text).toMatch(/^line \d+\n[^]*line 29999\nwarned\nthe end\n$/);
+  expect(text.length).toBeLessThan(200_000);
+  expect(live.truncated).toBe(true);
+});
+
+test('one is one, and the rest are several', () => {
+  expect(t('sessions.cells', { count: 1 })).toBe('1 cell');
+  expect(t('sessions.cells', { count: 0 })).toBe('0 cells');
+  expect(t('ask.rows', { rows: '1,200', columns: 1 })).toBe('1,200 rows, 1 column');
 });

@@ -1,191 +1,22 @@
 //! A run as a notebook, a script or a page.
 
+mod markdown;
+mod page;
+mod story;
+
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_journal::Blobs;
-use belljar_protocol::{
-    Cause, Display, DisplayData, MIME_TYPES, MimeType, MimeView, Outcome, Status,
-};
+use belljar_protocol::{Cause, DisplayData, MIME_TYPES, MimeType, Outcome, Status};
 use serde_json::{Map, Value, json};
 
-use crate::dialect::PYTHON;
 use crate::driver::RunError;
-use crate::run::{CallResult, ExitReason, Run, RunEvent, TaskFile};
+use crate::run::RunEvent;
+use story::{Story, Told, python_text};
 
-/// A larger file is not put into a notebook or a script.
-const FILE_BYTES: u64 = 8 << 20;
-
-/// What a script begins with if its run started with files.
-const FILES: &str = "\
-# The files that the run started with. Missing ones are written, existing ones are not replaced.
-def _file(name, contents, size=0):
-    import base64, pathlib
-    path = pathlib.Path(name)
-    if contents is None:
-        if not path.exists():
-            raise FileNotFoundError(f\"copy {name} ({size} bytes) to this directory: it is too large to be part of this\")
-        return
-    contents = base64.b64decode(contents)
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(contents)
-    elif path.read_bytes() != contents:
-        raise FileExistsError(f\"{name} has other contents than in the run: move it, or use an empty directory\")";
-
-/// What happened in a run, without what was taken back.
-struct Story {
-    run: Run,
-    parts: Vec<Part>,
-    /// The files that it started with; those that are too large without their contents.
-    files: Vec<(TaskFile, Option<Vec<u8>>)>,
-}
-
-struct Part {
-    step: u32,
-    told: Told,
-}
-
-enum Told {
-    Thought(String),
-    /// A new session without the variables of the one before.
-    Anew,
-    Cell {
-        code: String,
-        result: Box<CallResult>,
-        /// Nothing for a cell that never came to one.
-        outcome: Option<Box<Outcome>>,
-    },
-    /// A call of another tool.
-    Other {
-        asked: String,
-        text: String,
-    },
-}
-
-impl Story {
-    async fn from_events(events: &[RunEvent], blobs: &Blobs) -> Result<Self, RunError> {
-        let mut run = Run::default();
-        let mut parts = Vec::new();
-        let mut sessions = 0;
-        for event in events {
-            run.apply(event)?;
-            let (step, told) = match event {
-                RunEvent::Replied { step, .. } => match run.steps().last() {
-                    Some(last) => match &last.thought {
-                        Some(thought) => (*step, Told::Thought(thought.clone())),
-                        None => continue,
-                    },
-                    None => continue,
-                },
-                RunEvent::SessionStarted { cells, .. } => {
-                    sessions += 1;
-                    let step = run.steps().last().map_or(0, |step| step.number);
-                    if *cells > 0 || sessions == 1 {
-                        continue;
-                    }
-                    (step, Told::Anew)
-                }
-                RunEvent::CallEnded { step, call, result } => {
-                    let call = usize::try_from(*call).ok();
-                    let calls = run.steps().last().map(|step| &step.calls);
-                    let Some(call) = calls.zip(call).and_then(|(calls, at)| calls.get(at)) else {
-                        continue;
-                    };
-                    let told = match call.code().filter(|_| call.tool == PYTHON) {
-                        Some(code) => Told::Cell {
-                            code: code.to_owned(),
-                            outcome: outcome(result, blobs).await?,
-                            result: result.clone(),
-                        },
-                        None => Told::Other {
-                            asked: format!("{} {}", call.tool, call.arguments),
-                            text: result.text.clone(),
-                        },
-                    };
-                    (*step, told)
-                }
-                RunEvent::RolledBack { step, restored, .. } => {
-                    // Where the variables were not taken back, what made them belongs to the story.
-                    if *restored {
-                        parts.retain(|part: &Part| part.step < *step);
-                    }
-                    continue;
-                }
-                _ => continue,
-            };
-            parts.push(Part { step, told });
-        }
-        let mut files = Vec::new();
-        for file in run.start().map_or(&[][..], |start| &start.files) {
-            let contents = match file.bytes {
-                0..=FILE_BYTES => Some(blobs.get(&file.contents).await?),
-                _ => None,
-            };
-            files.push((file.clone(), contents));
-        }
-        Ok(Self { run, parts, files })
-    }
-
-    fn task(&self) -> &str {
-        self.run.start().map_or("", |start| &start.task)
-    }
-
-    /// How it ended: a heading that says what the text below it is, the text, and lines on what is
-    /// known of it.
-    fn end(&self) -> Option<(String, &str, Vec<String>)> {
-        let ending = self.run.ending()?;
-        let language = self.run.language();
-        let texts = &language.texts().run;
-        let doubts = ending.reason.doubts().iter();
-        let doubts = doubts.map(|doubt| texts.unverified(&doubt.text(language)));
-        let evidence = ending.evidence.iter().map(|found| found.text(language));
-        let lines = doubts.chain(evidence).collect();
-        Some(match (&ending.reason, &ending.answer) {
-            (ExitReason::Answered, Some(answer)) => (texts.heading_answer.into(), answer, lines),
-            (ExitReason::Unverified { .. }, Some(answer)) => {
-                (texts.heading_unverified.into(), answer, lines)
-            }
-            (reason, _) => {
-                let heading = texts.heading_not_answered(&reason.text(language));
-                let output = ending.last_output.as_deref();
-                let label = output.map(|_| format!("{}:", texts.heading_last_output));
-                (
-                    heading,
-                    output.unwrap_or_default(),
-                    label.into_iter().collect(),
-                )
-            }
-        })
-    }
-
-    /// Python that finds the files that the run started with, and leaves no name behind. A missing one is
-    /// written; one with other contents is somebody's own, and stays.
-    fn writing_files(&self) -> Option<String> {
-        let mut code = FILES.to_owned();
-        for (file, contents) in &self.files {
-            let name = python_text(&file.name);
-            let _ = match contents {
-                Some(contents) => write!(code, "\n_file({name}, \"{}\")", BASE64.encode(contents)),
-                None => write!(code, "\n_file({name}, None, {})", file.bytes),
-            };
-        }
-        code.push_str("\ndel _file");
-        (!self.files.is_empty()).then_some(code)
-    }
-}
-
-async fn outcome(result: &CallResult, blobs: &Blobs) -> Result<Option<Box<Outcome>>, RunError> {
-    let Some(cell) = &result.cell else {
-        return Ok(None);
-    };
-    let bytes = blobs.get(&cell.outcome).await?;
-    let outcome = serde_json::from_slice(&bytes);
-    outcome
-        .map(Some)
-        .map_err(|source| RunError::Event { seq: 0, source })
-}
+pub use page::page;
 
 /// Whether a cell can be run again to the same end: not one that was stopped, or that took its
 /// process with it.
@@ -368,11 +199,6 @@ pub async fn script(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunErr
     Ok(text)
 }
 
-/// A text as Python writes it: JSON's escapes are also Python's.
-fn python_text(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
 fn comment(text: &mut String, words: &str) {
     // Python ends a line at a lone carriage return too, where Rust does not.
     for line in words.split(['\n', '\r']) {
@@ -385,83 +211,4 @@ fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}", text.trim_end())
-}
-
-/// The run as a page to read: one file, without scripts.
-pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
-    let story = Story::from_events(events, blobs).await?;
-    let mut page = String::new();
-    let body = &mut page;
-    block(body, "h1", story.task());
-    for (file, _) in &story.files {
-        block(body, "p", &format!("{} ({} bytes)", file.name, file.bytes));
-    }
-    let mut step = 0;
-    for part in &story.parts {
-        if part.step != step {
-            step = part.step;
-            block(body, "h2", &format!("Step {step}"));
-        }
-        match &part.told {
-            Told::Thought(thought) => block(body, "p", thought),
-            Told::Anew => block(body, "p", "The session was lost; another one began."),
-            Told::Cell {
-                code,
-                result,
-                outcome,
-            } => {
-                block(body, "pre", code);
-                let output = result.cell.as_ref().filter(|_| !result.failed);
-                let output = output.map_or(&result.text, |cell| &cell.output);
-                if !output.is_empty() {
-                    block(body, "pre", output);
-                }
-                for display in outcome.iter().flat_map(|outcome| &outcome.displays) {
-                    body.push_str(&image(display));
-                }
-            }
-            Told::Other { asked, text } => {
-                block(body, "pre", asked);
-                block(body, "pre", text);
-            }
-        }
-    }
-    if let Some((heading, text, lines)) = story.end() {
-        block(body, "h2", &heading);
-        block(body, "p", text);
-        for line in &lines {
-            block(body, "p", line);
-        }
-    }
-    Ok(format!(
-        "<!doctype html>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n\
-         <style>body{{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto}}h1,p{{white-space:pre-wrap}}pre{{background:#f4f4f4;padding:.5em;white-space:pre-wrap}}img{{max-width:100%}}</style>\n{page}",
-        escape(story.task())
-    ))
-}
-
-fn block(page: &mut String, tag: &str, text: &str) {
-    let _ = writeln!(page, "<{tag}>{}</{tag}>", escape(text));
-}
-
-/// The image of a display, within the page. A browser runs no script of an image.
-fn image(display: &Display) -> String {
-    let is_drawn = |mime: &&MimeType| mime.is_image() || mime.view == Some(MimeView::Svg);
-    let mut types = MIME_TYPES.iter().filter(is_drawn);
-    let part = types.find_map(|mime| display.get(mime.name));
-    part.map_or_else(String::new, |part| {
-        format!(
-            "<img alt=\"\" src=\"data:{};base64,{}\">\n",
-            part.mime,
-            BASE64.encode(&part.data)
-        )
-    })
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

@@ -30,6 +30,8 @@ const SMALL_EVENT: usize = 512;
 #[derive(Debug)]
 pub(crate) struct CellRecord {
     pub(crate) number: u32,
+    /// Its source; `None` where the tenant holds as much as it may.
+    code: Option<Bytes>,
     log: Mutex<Log>,
     /// How many events there have been.
     told: watch::Sender<u64>,
@@ -58,9 +60,16 @@ pub(crate) enum CellEnd {
 
 impl CellRecord {
     /// The record of a cell that has begun.
-    pub(crate) fn new(number: u32, memory: Arc<ChargedBytes>, tenant: TenantName) -> Self {
+    pub(crate) fn new(
+        number: u32,
+        code: String,
+        memory: Arc<ChargedBytes>,
+        tenant: TenantName,
+    ) -> Self {
+        let charge = memory.charge(&tenant, code.len());
         Self {
             number,
+            code: charge.map(|charge| charge.hold(code)),
             log: Mutex::default(),
             told: watch::Sender::new(0),
             memory,
@@ -95,7 +104,24 @@ impl CellRecord {
             Some(CellEnd::Outcome(json)) => json.len(),
             _ => 0,
         };
-        log.bytes + outcome
+        log.bytes + outcome + self.code.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Its source, if it is kept.
+    pub(crate) fn code(&self) -> Option<String> {
+        let code = self.code.as_deref()?;
+        Some(String::from_utf8_lossy(code).into_owned())
+    }
+
+    /// Gives up the events of an ended cell, and keeps its outcome. How many bytes that freed.
+    pub(crate) fn drop_events(&self) -> usize {
+        let mut log = self.log();
+        if log.end.is_none() {
+            return 0;
+        }
+        log.events.clear();
+        log.given_up = *self.told.borrow();
+        std::mem::take(&mut log.bytes)
     }
 
     /// The answer to who waits for it.

@@ -33,6 +33,7 @@ impl CellRecord {
     /// Waits until a cell has begun, and lets its events be kept from then on.
     pub(crate) async fn begin(
         mut run: CellRun,
+        code: String,
         entry: &Arc<SessionEntry>,
         permit: CellPermit,
         service: &Arc<Service>,
@@ -46,7 +47,7 @@ impl CellRecord {
             Some(Err(error)) => return Err(entry.explain(error)),
         };
         let memory = Arc::clone(&service.admission.charged);
-        let record = Arc::new(Self::new(number, memory, entry.tenant.clone()));
+        let record = Arc::new(Self::new(number, code, memory, entry.tenant.clone()));
         let tap = Tap(tap);
         tap.tell(|| Ok(Event::Started { cell: number })).await;
         record.tell(Event::Started { cell: number }).await;

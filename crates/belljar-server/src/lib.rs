@@ -30,6 +30,7 @@ mod framing;
 mod guard;
 mod handover;
 mod idempotency;
+mod kept_cells;
 mod kernels;
 mod label;
 mod listener;

@@ -1,6 +1,6 @@
 //! The sessions of all tenants, by their ids.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -11,15 +11,12 @@ use belljar_sandbox::{Error, Session, SessionOptions, Watch};
 use crate::admission::Permit;
 use crate::cell_record::CellRecord;
 use crate::commands::CommandBook;
+use crate::kept_cells::KeptCells;
 use crate::label::{ContainerLabel, Label, LabelChange, LabelFilter, LeaseEnd};
 use crate::lock::lock;
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
-
-/// The cells of a session that are kept, and what they may hold together; the newest is always kept.
-const MAX_CELLS: usize = 16;
-const MAX_CELL_BYTES: usize = 4 << 20;
 
 /// The sessions that give up copies at once where memory is short.
 const SAVING_AT_ONCE: usize = 20;
@@ -43,7 +40,7 @@ pub(crate) struct SessionEntry {
     label: Mutex<Label>,
     pub(crate) forked_from: Option<String>,
     live: Mutex<Live>,
-    cells: Mutex<VecDeque<Arc<CellRecord>>>,
+    cells: Mutex<KeptCells>,
     last_cell: AtomicU32,
     running: AtomicUsize,
     /// Whether it is about to hibernate, at the end of its lease.
@@ -237,12 +234,7 @@ impl SessionEntry {
     pub(crate) fn keep(&self, record: &Arc<CellRecord>) {
         self.last_cell.fetch_max(record.number, Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
-        let mut cells = lock(&self.cells);
-        cells.push_back(Arc::clone(record));
-        let mut bytes: usize = cells.iter().map(|cell| cell.bytes()).sum();
-        while cells.len() > MAX_CELLS || (bytes > MAX_CELL_BYTES && cells.len() > 1) {
-            bytes -= cells.pop_front().map_or(0, |cell| cell.bytes());
-        }
+        lock(&self.cells).push(Arc::clone(record));
     }
 
     pub(crate) fn cell_ended(&self) {
@@ -250,16 +242,15 @@ impl SessionEntry {
     }
 
     pub(crate) fn cells(&self) -> Vec<Arc<CellRecord>> {
-        lock(&self.cells).iter().cloned().collect()
+        lock(&self.cells).list()
     }
 
     pub(crate) fn cell(&self, number: u32) -> Result<Arc<CellRecord>, Problem> {
-        let cells = lock(&self.cells);
-        let found = cells.iter().rev().find(|cell| cell.number == number);
+        let found = lock(&self.cells).find(number);
         if found.is_some() {
             tracing::Span::current().record("cell", number);
         }
-        found.cloned().ok_or_else(|| {
+        found.ok_or_else(|| {
             let detail = format!("cell {number} has not run, or is no longer kept");
             Problem::new(Code::CellNotFound, detail)
         })

@@ -25,7 +25,7 @@ plt.show()
 
 def main() -> None:
     with Belljar() as belljar, belljar.session() as session:
-        session.files.put(SALES, "sales.csv")
+        session.files.put("sales.csv", SALES)
         # Should a step fail, this is where the next attempt starts.
         session.checkpoint("loaded")
         print(session.run(ANALYSIS).raise_for_status().value)

@@ -48,7 +48,7 @@ def test_awaited(service: Service, tmp_path: Path) -> None:
             async with session.stream("print('x')") as events:
                 assert [event.type async for event in events] == ["started", "output", "outcome"]
             (tmp_path / "local").write_bytes(b"abc")
-            await session.files.put(tmp_path / "local", "there")
+            await session.files.put("there", tmp_path / "local")
             await session.files.save("there", tmp_path / "back")
             assert (tmp_path / "back").read_bytes() == b"abc"
             await session.checkpoint("c")

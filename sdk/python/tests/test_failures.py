@@ -263,3 +263,12 @@ def test_another_version() -> None:
     # More than is known is no fault.
     cause = _core.parse(models.Cause, b'{"kind": "boredom", "level": 3}')
     assert str(cause.kind) == "boredom"
+
+
+def test_a_closed_client_says_so(service: Service) -> None:
+    with Belljar(service.url, service.key) as client:
+        session = client.session()
+    for act in (lambda: session.run("1"), client.session, lambda: session.files.put("a", b"1")):
+        with pytest.raises(BelljarError, match="this client is closed") as refused:
+            act()
+        assert refused.value.code == "client_closed"

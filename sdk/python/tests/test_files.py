@@ -16,7 +16,7 @@ def test_files_as_a_person_expects(session: Session) -> None:
     files = session.files
     files.mkdir("a/b")
     files.mkdir("a/b")
-    files.put(b"123", "a/b/c")
+    files.put("a/b/c", b"123")
     status = files.stat("a/b/c")
     assert (status.kind, status.size, status.mode) == ("file", 3, 0o644)
     assert files.stat("/workspace/a").kind == "directory"
@@ -39,7 +39,7 @@ def test_files_as_a_person_expects(session: Session) -> None:
 
 
 def test_tmp_and_nothing_else(session: Session) -> None:
-    session.files.put(b"1", "/tmp/d/x")
+    session.files.put("/tmp/d/x", b"1")
     assert session.run("open('/tmp/d/x').read()").value == "'1'"
     assert session.files.get("/tmp/d/x") == b"1"
     assert [file.path for file in session.files.list("/tmp/d").files] == ["/tmp/d/x"]

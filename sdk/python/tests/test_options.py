@@ -100,7 +100,7 @@ def checkpoints(client: Belljar) -> None:
 
 def files(client: Belljar) -> None:
     with client.session() as session:
-        session.files.put(b"42", "a.txt")
+        session.files.put("a.txt", b"42")
         assert session.run("print(open('a.txt').read())").stdout == "42\n"
         assert session.files.get("a.txt") == b"42"
 
@@ -148,7 +148,7 @@ def variables(client: Belljar) -> None:
 
 def ports(client: Belljar) -> None:
     with client.session() as session:
-        session.files.put(b"<h1>Hello</h1>", "index.html")
+        session.files.put("index.html", b"<h1>Hello</h1>")
         session.commands.start("python -m http.server 8000")
         while (answer := session.fetch(8000)).status_code == 502:
             time.sleep(0.1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
-from belljar import AsyncBelljar, Belljar, BelljarError, NotFound
-from belljar._core import destination
+from belljar import AsyncBelljar, Belljar, BelljarError, NotFound, models
+from belljar._core import RunReader, destination
 from conftest import Service, Wire
 
 SALES = ("sales.csv", b"4000\n217\n")
@@ -73,8 +74,53 @@ def test_a_person_decides(client: Belljar) -> None:
     assert (refused.view.budget.steps, refused.view.approvals, refused.view.state) == (4, "never", "waits")
     refused.reject("Not this way.")
     decided = next(event for event in refused if event.kind == "approval_decided")
-    assert "Not this way." in str(decided.data)
+    assert isinstance(decided.data, models.ApprovalDecidedRunEvent)
+    assert (decided.data.decision.kind, decided.data.decision.text) == ("feedback", "Not this way.")
     refused.result()
+
+
+def test_a_result_is_not_waited_for_forever(client: Belljar) -> None:
+    run = client.run(PRODUCT, approvals="always")
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="has not ended in time"):
+        run.result(timeout=1.0)
+    assert 0.9 < time.monotonic() - began < 6
+    asked: list[models.Approval] = []
+
+    def decide(approval: models.Approval) -> bool:
+        asked.append(approval)
+        return True
+
+    # One that waits already is asked about, too.
+    assert run.result(timeout=60, on_approval=decide).answer == "It is 42."
+    assert [approval.subject.code for approval in asked] == ["print(6 * 7)"]
+
+    rejected = client.run(PRODUCT, approvals="always", budget={"steps": 2})
+    rejected.result(timeout=60, on_approval=lambda _: "Another way.")
+    data = [event.data for event in rejected]
+    assert "Another way." in str([one for one in data if isinstance(one, models.ApprovalDecidedRunEvent)])
+
+    left = client.run(PRODUCT, approvals="always")
+    with pytest.raises(TimeoutError):
+        left.result(timeout=1.0, on_approval=lambda _: None)
+    with pytest.raises(TypeError, match="on_approval must return"):
+        left.result(timeout=60, on_approval=lambda _: 1)
+    left.cancel()
+
+
+def test_events_have_types(client: Belljar) -> None:
+    run = client.run(PRODUCT)
+    run.result()
+    for event in run:
+        assert type(event.data) is models.RUN_EVENTS[event.kind]
+        if event.data.kind == "replied":
+            assert event.data.reply.text and event.data.took_ms >= 0
+        elif isinstance(event.data, models.CallEndedRunEvent):
+            assert event.data.result.cell is not None and event.data.result.cell.output.strip() == "42"
+    # A newer service may tell more.
+    reader = RunReader(client._access, "/v1/runs/x", 0, 0)
+    (unknown,) = reader.feed(b'id: 1\nevent: told_later\ndata: {"kind": "told_later", "step": 3}\n\n')
+    assert (unknown.kind, unknown.data.model_dump()["step"]) == ("told_later", 3)
 
 
 def test_a_run_is_interrupted_and_cancelled(client: Belljar) -> None:
@@ -125,6 +171,14 @@ def test_awaited(service: Service, tmp_path: Path) -> None:
             assert (await run.save(tmp_path))[0].read_text() == "4217"
             await run.delete()
             assert run.id not in [brief.id async for brief in client.runs()]
+
+            async def decide(approval: models.Approval) -> bool:
+                return approval.step > 0
+
+            another = await client.run(PRODUCT, approvals="always")
+            with pytest.raises(TimeoutError):
+                await another.result(timeout=0.5)
+            assert (await another.result(on_approval=decide)).answer == "It is 42."
 
     asyncio.run(main())
 

@@ -146,7 +146,7 @@ def test_copies(client: Belljar, session: Session, tmp_path: Path) -> None:
     left.close()
     right.close()
     session.run("lock = __import__('_thread').allocate_lock()")
-    session.files.put(b"kept", "file.txt")
+    session.files.put("file.txt", b"kept")
     assert session.snapshot(tmp_path / "s.snapshot") == 1
     assert os.listdir(tmp_path) == ["s.snapshot"]
     again = client.session_from_snapshot(tmp_path / "s.snapshot")
@@ -185,8 +185,8 @@ def test_files(session: Session, tmp_path: Path) -> None:
     local = tmp_path / "data ä.bin"
     local.write_bytes(large)
     session.files.put(local)
-    session.files.put(str(local), "a/b/c.bin")
-    session.files.put(b"", "empty")
+    session.files.put("a/b/c.bin", str(local))
+    session.files.put("empty", b"")
     assert session.files.get("data ä.bin") == large == session.files.get("a/b/c.bin")
     assert session.files.get("empty") == b""
     session.files.save("a/b/c.bin", tmp_path / "back")
@@ -204,20 +204,22 @@ def test_files(session: Session, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         session.files.save("empty", tmp_path / "never")
     assert not [name for name in os.listdir(tmp_path) if "never" in name]
-    with pytest.raises(ValueError):
-        session.files.put(b"without a name")
+    with pytest.raises(TypeError, match="the name comes first"):
+        session.files.put(b"without a name")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the name comes first"):
+        session.files.put(b"the old order", "name")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["../cells", "a/../../cells", "", "a//b", ".", "a/."])
 def test_paths_stay_in_the_workspace(session: Session, path: str) -> None:
     """A client that tidies up addresses would ask for something else than a file."""
-    for act in (session.files.get, session.files.delete, lambda path: session.files.put(b"x", path)):
+    for act in (session.files.get, session.files.delete, lambda path: session.files.put(path, b"x")):
         with pytest.raises(ValueError):
             act(path)
 
 
 def test_other_paths_are_out_of_reach(session: Session) -> None:
-    for act in (session.files.get, session.files.delete, lambda path: session.files.put(b"x", path)):
+    for act in (session.files.get, session.files.delete, lambda path: session.files.put(path, b"x")):
         with pytest.raises(BelljarError) as refused:
             act("/etc/passwd")
         assert refused.value.code == "path_denied"
@@ -240,7 +242,16 @@ def test_frames(session: Session) -> None:
         pd.testing.assert_frame_equal(session.files.get_frame(name), frame)
     outcome = session.run("import pandas as pd\npd.read_csv('x.csv').assign(twice=lambda t: 2 * t.amount)")
     assert outcome.display is not None and outcome.display.table is not None
-    assert outcome.display.table["rows"] == [["Oslo", 3, 6], ["Rome", 4, 8]]
+    table = outcome.display.table
+    assert [column.name for column in table.columns] == ["city", "amount", "twice"]
+    assert table.is_whole and table.rows == [["Oslo", 3, 6], ["Rome", 4, 8]]
+    pd.testing.assert_frame_equal(table.to_frame(), frame.assign(twice=[6, 8]))
+    large = session.run("pd.DataFrame({'n': range(5000), 'at': pd.Timestamp('2026-01-02')})").display
+    assert large is not None and large.table is not None and not large.table.is_whole
+    with pytest.raises(ValueError, match="of 5000 rows"):
+        large.table.to_frame()
+    part = large.table.to_frame(partial=True)
+    assert part.n.tolist() == list(range(len(part))) and part["at"].dt.year.unique() == [2026]
     with pytest.raises(ValueError):
         session.files.put_frame("x.pickle", frame)
     with pytest.raises(ValueError):

@@ -113,3 +113,22 @@ def test_text_does_nothing_to_a_terminal(session: Session) -> None:
     outcome = session.run(f"print({sent!r})")
     assert "\x1b" in outcome.stdout, "what was written is there as it was written"
     assert "\x1b" not in str(outcome) + repr(outcome) + outcome._repr_html_()
+
+
+def test_what_is_printed_is_short(session: Session) -> None:
+    picture = session.run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()").display
+    assert picture is not None and len(picture.png or b"") > 1000
+    for text in (str(picture), repr(picture), str(picture.parts), f"{picture.parts[0]}"):
+        assert len(text) < 300, text
+    assert "image/png" in repr(picture)
+    outcome = session.run("print('begin'); print('x' * 100_000); print('end')")
+    assert len(outcome.stdout) > 90_000, "all of it is there"
+    assert len(str(outcome)) < 21_000 and "characters omitted" in str(outcome)
+    assert str(outcome).startswith("begin") and str(outcome).endswith("end")
+    failed = session.run("print('x' * 100_000); raise ValueError('y' * 50_000)")
+    assert len(str(failed)) < 42_000 and "ValueError" in str(failed)
+
+
+@pytest.mark.parametrize("table", ["[]", "{}", '{"columns": 1}', "9" * 9, "[" * 10_000, '{"total_rows": 1e999}'])
+def test_a_table_that_is_none(table: str) -> None:
+    assert display(table=table).table is None

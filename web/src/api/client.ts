@@ -47,6 +47,12 @@ export function onLoggedOut(act: () => void): void {
   whenLoggedOut = act;
 }
 
+/** What happens when the service answers, or can't be reached. */
+let whenHeard = (_isReached: boolean): void => {};
+export function onHeard(act: (isReached: boolean) => void): void {
+  whenHeard = act;
+}
+
 /** Sends a request; what is not a success is thrown as a problem. */
 export async function ask(path: string, asked: Asked = {}): Promise<Response> {
   const headers: Record<string, string> = { 'X-Belljar': '1', ...asked.headers };
@@ -67,8 +73,10 @@ export async function ask(path: string, asked: Asked = {}): Promise<Response> {
     });
   } catch (error) {
     if (asked.signal?.aborted) throw error;
+    whenHeard(false);
     throw new Problem(0, 'unreachable', String(error), true);
   }
+  whenHeard(true);
   if (response.ok) return response;
   const problem = await problemOf(response);
   if (problem.status === 401) whenLoggedOut();

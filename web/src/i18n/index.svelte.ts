@@ -48,7 +48,11 @@ class Language {
 
 export const language = new Language();
 
-/** A word, with what belongs into it. */
+/** A word, with what belongs into it: `{count}`, and `{count:cell|cells}` for one and for more. */
 export function t(word: Word, given: Record<string, string | number> = {}): string {
-  return ALL[language.code][word].replace(/\{(\w+)\}/g, (whole, name: string) => String(given[name] ?? whole));
+  const place = /\{(\w+)(?::([^|}]*)\|([^}]*))?\}/g;
+  return ALL[language.code][word].replace(place, (whole, name: string, one?: string, more?: string) => {
+    if (one === undefined) return String(given[name] ?? whole);
+    return String(given[name]) === '1' ? one : (more ?? '');
+  });
 }

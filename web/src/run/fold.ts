@@ -2,13 +2,21 @@
 // objects, so that the page draws again only what changed.
 import type { CellEvent, ReplyPart, RunEvent, StepView } from '../api/types';
 import type { StreamEvent } from '../api/stream';
-import { type Call, type LiveCell, type RunModel, type Span, type Step, afterDisplay, cleared } from './model';
+import {
+  type Call,
+  type LiveCell,
+  type RunModel,
+  type Span,
+  type Step,
+  afterDisplay,
+  afterOutput,
+  emptyLive,
+} from './model';
 import { PLAN_TOOL, readPlan } from './plan';
 import { PYTHON, readReply } from './reply';
 
-/** The most displays and characters of output that are held of a cell while it runs; the outcome has the rest. */
+/** The most displays that are held of a cell while it runs; the outcome has the rest. */
 const LIVE_DISPLAYS = 50;
-const LIVE_CHARACTERS = 200_000;
 
 type Dated = RunEvent & { at?: number };
 
@@ -206,14 +214,7 @@ class Folder {
     if (!call) return;
     let live: LiveCell = { ...(call.live ?? emptyLive()) };
     if (part.type === 'output') {
-      if (live.clears) live = cleared(live);
-      const parts = live.parts.slice();
-      const last = parts.at(-1);
-      const length = parts.reduce((sum, one) => sum + one.text.length, 0);
-      if (length > LIVE_CHARACTERS) live.truncated = true;
-      else if (last?.stream === part.stream) parts[parts.length - 1] = { ...last, text: last.text + part.text };
-      else parts.push({ stream: part.stream, text: part.text });
-      live.parts = parts;
+      live = afterOutput(live, part);
     } else if (part.type === 'display' || part.type === 'cleared') {
       live = afterDisplay(live, part, LIVE_DISPLAYS);
     } else if (part.type === 'truncated') {
@@ -231,6 +232,8 @@ class Folder {
     step.thought = view.thought ?? '';
     step.note = view.note ?? null;
     step.isUnclear = !view.understood;
+    // What the service took for an answer; a call is none, whatever its text looked like.
+    step.answer = view.answer ?? (view.calls.length === 0 ? step.answer : null);
     step.calls = view.calls.map((told, index) => {
       const known = step.calls[index] ?? newCall(index, told.tool, {});
       const outcome = told.outcome ?? known.outcome;
@@ -379,5 +382,3 @@ function newCall(index: number, tool: string, given: Record<string, unknown>): C
     inner: [],
   };
 }
-
-const emptyLive = (): LiveCell => ({ parts: [], displays: [], truncated: false, denied: [] });

@@ -21,7 +21,7 @@ export class LiveRun {
   /** Steps that were asked for, so that none is asked for twice. */
   readonly #asked = new Set<number>();
   #wanted = new Set<number>();
-  #asking = false;
+  #asking: Promise<void> | null = null;
   #stepsMissing = false;
 
   constructor(readonly id: string) {
@@ -53,6 +53,15 @@ export class LiveRun {
   refresh(step: number): void {
     this.#asked.delete(step);
     this.want(step);
+  }
+
+  /** Asks for all steps that were not asked for. */
+  async all(): Promise<void> {
+    for (const step of this.run.steps) {
+      if (!this.#asked.has(step.number)) this.#wanted.add(step.number);
+    }
+    if (this.#asking) await this.#asking;
+    if (this.#wanted.size > 0 && !this.#stepsMissing) await this.#askForSteps();
   }
 
   async #follow(): Promise<void> {
@@ -95,8 +104,12 @@ export class LiveRun {
     }
   }
 
-  async #askForSteps(): Promise<void> {
-    this.#asking = true;
+  #askForSteps(): Promise<void> {
+    this.#asking ??= this.#askInTurn().finally(() => (this.#asking = null));
+    return this.#asking;
+  }
+
+  async #askInTurn(): Promise<void> {
     while (this.#wanted.size > 0 && !this.#abort.signal.aborted) {
       const first = Math.min(...this.#wanted);
       let limit = 1;
@@ -118,6 +131,5 @@ export class LiveRun {
         await new Promise((resolve) => setTimeout(resolve, 1000 * (error.retryAfter ?? 1)));
       }
     }
-    this.#asking = false;
   }
 }

@@ -6,6 +6,8 @@ const KEY = Symbol('looking');
 export class Looking {
   step = $state<number | null>(null);
   line = $state<string | null>(null);
+  /** Whether all of the run is drawn, wherever the eye is: for paper. */
+  isWhole = $state(false);
   /** Where the steps are, so that one can be brought to the eye. */
   notebook: HTMLElement | null = null;
 

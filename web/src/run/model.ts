@@ -38,6 +38,34 @@ export interface LiveCell {
   clears?: boolean;
 }
 
+export const emptyLive = (): LiveCell => ({ parts: [], displays: [], truncated: false, denied: [] });
+
+/** The most characters of output that are held of a cell while it runs; the outcome has the rest. */
+const LIVE_CHARACTERS = 200_000;
+
+/** What a running cell shows after more output: the newest, where there is too much. */
+export function afterOutput(live: LiveCell, told: { stream: 'stdout' | 'stderr'; text: string }): LiveCell {
+  const before = live.clears ? cleared(live) : live;
+  const parts = before.parts.slice();
+  const last = parts.at(-1);
+  if (last?.stream === told.stream) parts[parts.length - 1] = { ...last, text: last.text + told.text };
+  else parts.push({ stream: told.stream, text: told.text });
+  let excess = parts.reduce((sum, part) => sum + part.text.length, 0) - LIVE_CHARACTERS;
+  if (excess <= 0) return { ...before, parts };
+  // A good part at once, so that not each event has to cut.
+  excess += LIVE_CHARACTERS / 4;
+  while (excess > 0 && parts[0]) {
+    const [first] = parts;
+    if (first.text.length <= excess && parts.length > 1) parts.shift();
+    else {
+      const end = first.text.indexOf('\n', excess);
+      parts[0] = { ...first, text: first.text.slice(end < 0 ? excess : end + 1) };
+    }
+    excess -= first.text.length;
+  }
+  return { ...before, parts, truncated: true };
+}
+
 /** What a running cell shows after an event that shows something or takes it back. */
 export function afterDisplay(live: LiveCell, told: Display | { wait?: boolean }, most: number): LiveCell {
   if (!('parts' in told)) return told.wait ? { ...live, clears: true } : cleared(live);

@@ -96,6 +96,9 @@ pub(super) struct CellView {
     state: CellState,
     /// Number of events so far.
     events: u64,
+    /// Python source code, if it is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
     /// Outcome, after the end of the cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = outcome_schema)]
@@ -132,6 +135,7 @@ impl CellView {
             cell: record.number,
             state,
             events: record.last_event(),
+            code: record.code(),
             outcome,
         }
     }
@@ -237,18 +241,18 @@ pub(super) async fn begin_cell(
 ) -> Result<Arc<CellRecord>, Problem> {
     let session = entry.session()?;
     let permit = service.admission.cell(&entry.tenant)?;
-    let code = cell.code.len();
-    let charge = (code > SMALL).then(|| {
+    let code = cell.code.clone();
+    let charge = (code.len() > SMALL).then(|| {
         service
             .admission
             .charged
-            .charge_or_refuse(&entry.tenant, code)
+            .charge_or_refuse(&entry.tenant, code.len())
     });
     let permit = (permit, charge.transpose()?);
     let run = session.run(cell);
     // What runs does not keep the session from being deleted.
     drop(session);
-    CellRecord::begin(run, entry, permit, service, tap).await
+    CellRecord::begin(run, code, entry, permit, service, tap).await
 }
 
 /// Shows a cell.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use belljar_agent::{Run, RunEvent};
+use belljar_agent::{Action, Run, RunEvent};
 use belljar_journal::{BlobRef, Blobs};
 use belljar_sandbox::protocol::Outcome;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,9 @@ pub(super) struct StepView {
     understood: bool,
     /// Tool calls, in order.
     calls: Vec<CallView>,
+    /// The answer that the reply gives. The run's last step has the run's answer; the others were sent back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
     /// Note for the model, such as why its code was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -153,11 +156,16 @@ fn understood(recorded: &Recorded) -> Result<Vec<StepView>, Problem> {
             let cell = call.result()?.cell.as_ref()?;
             Some(cell.outcome.clone())
         });
+        let answer = last.actions.iter().find_map(|action| match action {
+            Action::Answer { text, .. } => Some(text.clone()),
+            _ => None,
+        });
         let view = StepView {
             number: last.number,
             thought: last.thought.clone(),
             understood: last.understood,
             calls: calls.collect(),
+            answer,
             note: last.note.clone(),
             outcomes: outcomes.collect(),
         };

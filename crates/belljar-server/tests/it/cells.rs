@@ -97,7 +97,10 @@ async fn a_stream_is_resumed_without_gap_or_repeat() {
         .await;
 }
 
-/// The last cells are kept, and no more.
+/// Shows more than a session may keep of its cells.
+pub(crate) const LARGE: &str = "class Large:\n    def _repr_html_(self): return 'x' * 1_000_000\nfor _ in range(5): display(Large())";
+
+/// The last cells are kept, some of them with events, and no more.
 #[tokio::test]
 async fn old_cells_are_given_up() {
     let world = world().await;
@@ -106,16 +109,23 @@ async fn old_cells_are_given_up() {
     for _ in 0..18 {
         client.run(&session, "1").await;
     }
-    client
-        .get(&format!("{session}/cells/2"))
-        .problem(404, "cell_not_found")
-        .await;
+    let second = format!("{session}/cells/2");
+    let events = format!("{second}/events");
+    client.get(&events).problem(410, "events_gone").await;
+    assert_eq!(client.get(&second).json_with(200).await["state"], "done");
     client
         .get(&format!("{session}/cells/3/events"))
         .with(200)
         .await;
-    let list = client.get(&format!("{session}/cells")).json_with(200).await;
-    assert_eq!(list["cells"].as_array().unwrap().len(), 16);
+    let count = async || {
+        let list = client.get(&format!("{session}/cells")).json_with(200).await;
+        list["cells"].as_array().unwrap().len()
+    };
+    assert_eq!(count().await, 18);
+    client.run(&session, LARGE).await;
+    client.run(&session, "1").await;
+    client.get(&second).problem(404, "cell_not_found").await;
+    assert_eq!(count().await, 1);
 }
 
 /// What a cell tells is bounded; who wants what was given up is told so, and the outcome is there.
@@ -365,4 +375,46 @@ async fn events_say_which_display_is_the_value() {
     let kept = outcome["displays"].as_array().unwrap();
     let values: Vec<_> = kept.iter().map(|one| one.get("value")).collect();
     assert_eq!(values, [None, Some(&json!(true))]);
+}
+
+/// Whoever opens a session later sees what was run in it, also while it sleeps.
+#[tokio::test]
+async fn code_is_kept_with_outcomes_and_gone_with_the_session() {
+    let world = world().await;
+    let client = world.client("a").await;
+    let session = client.session().await;
+    client.run(&session, "first = 6 * 7").await;
+    client.run(&session, "print('名', first)").await;
+    let hibernate = client.post(&format!("{session}/hibernate"), json!({}));
+    hibernate.json_with(200).await;
+    let another = world.client("a").await;
+    let list = another
+        .get(&format!("{session}/cells"))
+        .json_with(200)
+        .await;
+    let codes: Vec<_> = list["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| (&cell["cell"], &cell["code"], cell.get("outcome")))
+        .collect();
+    assert_eq!(
+        codes,
+        [
+            (&json!(1), &json!("first = 6 * 7"), None),
+            (&json!(2), &json!("print('名', first)"), None)
+        ]
+    );
+    let cell = another
+        .get(&format!("{session}/cells/2"))
+        .json_with(200)
+        .await;
+    assert_eq!(cell["code"], "print('名', first)");
+    assert_eq!(cell["outcome"]["stdout"]["text"], "名 42\n");
+    let stranger = world.client("b").await;
+    let path = format!("{session}/cells");
+    stranger.get(&path).problem(404, "session_not_found").await;
+    let ended = client.delete(&session).send().await.unwrap();
+    assert!(ended.status().is_success());
+    another.get(&path).problem(404, "session_not_found").await;
 }

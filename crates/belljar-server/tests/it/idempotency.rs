@@ -4,6 +4,7 @@ use belljar_server::Scope;
 use belljar_test_model::ScriptedModel;
 use serde_json::{Value, json};
 
+use crate::cells::LARGE;
 use crate::runs::{offering, one_run};
 use crate::support::{Ask as _, Client, Events, options, world, world_in, world_with};
 
@@ -78,8 +79,8 @@ async fn a_cell_is_run_once() {
     assert_eq!(outcome["stdout"]["text"], "1\n");
     assert_eq!(events.last().unwrap().data["stdout"], outcome["stdout"]);
     assert_eq!(client.printed(&session, "print(n)").await, "1\n");
-    for _ in 0..16 {
-        client.run(&session, "1").await;
+    for code in [LARGE, "1"] {
+        client.run(&session, code).await;
     }
     run().problem(410, "answer_gone").await;
     assert_eq!(client.printed(&session, "print(n)").await, "1\n");

@@ -40,6 +40,10 @@ pub(crate) fn one_run(request: &Recorded) -> Scripted {
 }
 
 pub(crate) fn offering(model: &ScriptedModel) -> ServerOptions {
+    offering_in(model, Dialect::FencedCode)
+}
+
+fn offering_in(model: &ScriptedModel, dialect: Dialect) -> ServerOptions {
     let mut profile = Profile::built_in("llamacpp").unwrap();
     profile.base_url = model.base_url();
     profile.retries.attempts = 2;
@@ -48,7 +52,7 @@ pub(crate) fn offering(model: &ScriptedModel) -> ServerOptions {
         options.runs.models = vec![OfferedModel {
             name: MODEL.into(),
             provider: Provider::new(profile, "scripted").unwrap(),
-            dialect: Dialect::FencedCode,
+            dialect,
             max_tokens: 1024,
             temperature: Some(0.0),
             review: false,
@@ -246,6 +250,8 @@ async fn a_run_from_its_file_to_its_artifact() {
     );
     assert_eq!(cell["outcome"]["stdout"]["text"], "4217\n", "{page:#}");
     assert_eq!(page["steps"][1]["calls"], json!([]));
+    assert_eq!(page["steps"][0].get("answer"), None);
+    assert_eq!(page["steps"][1]["answer"], "The sum is 4217.");
     let rest = client
         .get(&format!("{run}/steps?after=1&limit=1"))
         .json_with(200)
@@ -259,7 +265,11 @@ async fn a_run_from_its_file_to_its_artifact() {
     for (format, kind, has) in [
         ("ipynb", "application/x-ipynb+json", "\"nbformat\""),
         ("py", "text/x-python", "total = sum("),
-        ("html", "text/html; charset=utf-8", "The sum is 4217."),
+        (
+            "html",
+            "text/html; charset=utf-8",
+            "The sum is <a href=\"#step-1\"",
+        ),
     ] {
         let exported = client
             .get(&format!("{run}/export?format={format}"))
@@ -902,4 +912,40 @@ async fn without_a_model_there_are_no_runs() {
         .await;
     assert!(refused["detail"].as_str().unwrap().contains("--model"));
     world.ends().await;
+}
+
+/// A reply of such a model has no mark that says what is an answer: the service says it.
+#[tokio::test]
+async fn answers_that_are_sent_back_are_told_by_their_step() {
+    let native = |code: &str| Scripted::call("python", json!({ "code": code }));
+    let model = ScriptedModel::start([
+        Scripted::text("It is **41**."),
+        native("print(6 * 7)"),
+        Scripted::text("It is **42**."),
+    ])
+    .unwrap();
+    let world = world_with(offering_in(&model, Dialect::NativeTools)).await;
+    let client = client(&world, "a").await;
+    let run = client
+        .post("/v1/runs", json!({"task": "What is six times seven?"}))
+        .json_with(202)
+        .await;
+    let run = format!("/v1/runs/{}", run["id"].as_str().unwrap());
+    Events::from_request(client.get(&format!("{run}/events")))
+        .await
+        .rest()
+        .await;
+    let page = client.get(&format!("{run}/steps")).json_with(200).await;
+    let steps: Vec<_> = page["steps"].as_array().unwrap().iter().collect();
+    assert_eq!(steps[0]["answer"], "It is **41**.", "{page:#}");
+    assert!(steps[0]["note"].is_string(), "{page:#}");
+    assert_eq!(steps[1].get("answer"), None);
+    assert_eq!(steps[2]["answer"], "It is **42**.");
+
+    // For who reads the exported page, values lead to what printed them.
+    let exported = client.get(&format!("{run}/export?format=html"));
+    let html = exported.send().await.unwrap().text().await.unwrap();
+    assert!(html.contains("<h2 id=\"step-2\">"), "{html}");
+    assert!(html.contains("It is <strong><a href=\"#step-2\""), "{html}");
+    assert!(html.contains("<code>42</code>"), "{html}");
 }

@@ -36,6 +36,7 @@ from ._errors import (
     Unavailable,
     Unreachable,
 )
+from ._shown import Column, Table
 from ._sync import Belljar, Events, Files, Run, Session, Watch
 from ._sync_commands import Command, Commands
 from .models import Display, Outcome
@@ -54,6 +55,7 @@ __all__ = [
     "Budget",
     "CellFailed",
     "Checkpoints",
+    "Column",
     "Command",
     "CommandResult",
     "Commands",
@@ -73,6 +75,7 @@ __all__ = [
     "Session",
     "SessionBusy",
     "SessionEnded",
+    "Table",
     "Tool",
     "Unauthorized",
     "Unavailable",

@@ -10,11 +10,12 @@ import io
 import json
 import os
 import random
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Union, cast
 from urllib.parse import quote
 
 import httpx
@@ -59,12 +60,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunEvent:
-    """One fact about a run, from its journal; docs/events.schema.json has the fields of each kind."""
+    """One fact about a run, from its journal."""
 
     number: int
     """Number of the event, from 1 without gaps: where `Run.events` can continue."""
     kind: str
-    data: Json
+    data: models.RunEventData
+    """Its fields: `models.RepliedRunEvent` for `replied`, and so on. A kind that this version does not know is a
+    `models.Model` with the fields that the service sent."""
 
 
 @dataclass(frozen=True)
@@ -404,7 +407,8 @@ class RunReader(Reader[RunEvent]):
 
     def _event(self, kind: str, data: str) -> RunEvent:
         self.ended = kind == "ended"
-        return RunEvent(self._last, kind, json.loads(data))
+        known = models.RUN_EVENTS.get(kind, models.Model)
+        return RunEvent(self._last, kind, cast(models.RunEventData, parse(known, data)))
 
 
 class CommandReader(Reader[models.CommandEvent]):
@@ -467,9 +471,33 @@ def parse(model: type[ModelT], text: str | bytes) -> ModelT:
         raise BelljarError("bad_answer", detail) from error
 
 
-def listen(response: httpx.Response) -> None:
-    """The answer has begun, and will give signs of life: to wait for it took more patience than it takes now."""
-    response.request.extensions["timeout"]["read"] = SILENCE
+def listen(response: httpx.Response, until: float | None = None) -> None:
+    """The answer has begun, and will give signs of life: to wait for it took more patience than it takes now. Nobody
+    waits beyond `until`."""
+    left = SILENCE if until is None else max(0.0, until - time.monotonic())
+    response.request.extensions["timeout"]["read"] = min(SILENCE, left)
+
+
+def deadline(timeout: float | None) -> float | None:
+    """When so many seconds are over."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def check_time(until: float | None, run: str) -> None:
+    """Raises `TimeoutError` after `until`."""
+    if until is not None and time.monotonic() >= until:
+        raise TimeoutError(f"run {run} has not ended in time; it continues, and `Run.result` can be called again")
+
+
+def decision(said: object) -> Json | None:
+    """What `on_approval` returned, as a decision; `None` if it left the decision to somebody else."""
+    if said is None:
+        return None
+    if isinstance(said, str):
+        return {"kind": "feedback", "text": said}
+    if isinstance(said, bool):
+        return {"kind": "accept", "rest_of_run": False} if said else {"kind": "reject"}
+    raise TypeError(f"on_approval must return True, False, a string or None, not {type(said).__name__}")
 
 
 def part(name: str) -> str:
@@ -485,14 +513,26 @@ def file_path(path: str) -> str:
     return root + "/".join(part(one) for one in rest.split("/"))
 
 
-def source(given: bytes | str | os.PathLike[str], name: str | None) -> tuple[Upload, str]:
-    """What is to be put, and its name in the workspace."""
-    if isinstance(given, bytes):
-        if name is None:
-            raise ValueError("bytes need a name: files.put(data, 'name.csv')")
-        return Upload(given), name
-    path = Path(given)
-    return Upload(path), name if name is not None else path.name
+def source(given: bytes | str | os.PathLike[str]) -> Upload:
+    """What is to be sent: bytes, or a local file."""
+    return Upload(given if isinstance(given, bytes) else Path(given))
+
+
+def named_source(name: str | os.PathLike[str], given: bytes | str | os.PathLike[str] | None) -> tuple[str, Upload]:
+    """The name in the workspace, and what is to be put there."""
+    if isinstance(name, bytes):
+        raise TypeError("the name comes first: files.put('name.csv', data)")
+    if given is None:
+        return Path(name).name, source(name)
+    return os.fspath(name), source(given)
+
+
+def closed() -> BelljarError:
+    return BelljarError(
+        "client_closed",
+        "this client is closed, and the sessions that it started have ended: make a new one with Belljar(). To keep a"
+        " session, call its `keep()` first",
+    )
 
 
 def cell(

@@ -7,18 +7,26 @@ scripts, without the network, and without a way to the page around it.
 
 from __future__ import annotations
 
+import contextlib
 import html
+import importlib
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._errors import CellFailed
 from ._mime import IMAGES, TABLE
 
 if TYPE_CHECKING:
+    import pandas
+
     from .models import Display, DisplayData, ExceptionInfo, Finding, Outcome, Output, ShownRow
 
+# Characters of an outcome as text. What prints more has a file, or `stdout`.
+_MOST_TEXT = 20_000
+_DTYPES = re.compile(r"u?int(8|16|32|64)|float(32|64)|bool|datetime64\[(s|ms|us|ns)\]")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, the cursor
@@ -31,6 +39,89 @@ _SEQUENCES = re.compile(
 def safe(text: str) -> str:
     """Text that does nothing to a terminal."""
     return _SEQUENCES.sub("", text.replace("\r\n", "\n"))
+
+
+def _shortened(text: str) -> str:
+    """Beginning and end of a long text."""
+    if len(text) <= _MOST_TEXT:
+        return text
+    half = _MOST_TEXT // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters omitted]\n{text[-half:]}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data frame as a display has it: its first rows and columns."""
+
+    columns: list[Column]
+    index: list[Any] | None
+    rows: list[list[Any]]
+    total_rows: int
+    """Rows of the data frame; `rows` may have fewer."""
+    total_columns: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no rows or columns are missing."""
+        return len(self.rows) >= self.total_rows and len(self.columns) >= self.total_columns
+
+    def to_frame(self, *, partial: bool = False) -> pandas.DataFrame:
+        """A pandas data frame. If rows or columns are missing, it raises `ValueError`, except with `partial`."""
+        if not (self.is_whole or partial):
+            raise ValueError(
+                f"the display has {len(self.rows)} of {self.total_rows} rows and {len(self.columns)} of"
+                f" {self.total_columns} columns: write the data frame to a file and use `files.get_frame`, or call"
+                " to_frame(partial=True)"
+            )
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError as error:
+            raise ImportError("data frames need pandas on this side: pip install pandas") from error
+        frame = pandas.DataFrame(self.rows, columns=[column.name for column in self.columns], index=self.index)
+        for place, column in enumerate(self.columns):
+            # The types that JSON does not have. Names of columns may be there twice.
+            if _DTYPES.fullmatch(column.dtype):
+                with contextlib.suppress(TypeError, ValueError):
+                    frame.isetitem(place, frame.iloc[:, place].astype(column.dtype))
+        return frame
+
+    @classmethod
+    def read(cls, data: bytes) -> Table | None:
+        """A table from the JSON of a display; `None` if it is not one."""
+        try:
+            told = json.loads(data)
+            return cls(
+                [Column(str(column["name"]), str(column.get("dtype", ""))) for column in told["columns"]],
+                None if told.get("index") is None else list(told["index"]),
+                [list(row) for row in told["rows"]],
+                int(told["total_rows"]),
+                int(told["total_columns"]),
+            )
+        except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
+            return None
+
+
+class DisplayDataMethods:
+    """What a representation of a display can do."""
+
+    if TYPE_CHECKING:
+        mime: str
+        text: str | None
+        base64: str | None
+
+    def __repr__(self) -> str:
+        size = len(self.text or "") if self.base64 is None else 3 * len(self.base64) // 4
+        return f"<{safe(self.mime)}, {size} {'characters' if self.base64 is None else 'bytes'}>"
+
+    __str__ = __repr__
 
 
 def _pre(text: str) -> str:
@@ -68,14 +159,19 @@ class DisplayMethods:
         return self.data("image/png")
 
     @property
-    def table(self) -> dict[str, Any] | None:
-        """The rows and columns of a table, as many as are shown."""
+    def table(self) -> Table | None:
+        """The first rows and columns of a data frame. `Table.to_frame` makes one of them."""
         data = self.data(TABLE)
-        try:
-            table = None if data is None else json.loads(data)
-        except ValueError:
-            return None
-        return table if isinstance(table, dict) else None
+        return None if data is None else Table.read(data)
+
+    def __str__(self) -> str:
+        """The display as text; images by their type and size."""
+        if self.text is not None:
+            return _shortened(safe(self.text))
+        return " ".join(repr(part) for part in self.parts)
+
+    def __repr__(self) -> str:
+        return f"<Display: {', '.join(repr(part) for part in self.parts)}>"
 
     def _repr_html_(self) -> str:
         drawn = _draw_table(self.table)
@@ -140,11 +236,14 @@ class OutcomeMethods:
         return self
 
     def __str__(self) -> str:
-        """Output and displays of the cell as text, without terminal sequences."""
+        """Output and displays of the cell as text, without terminal sequences. The middle of a long text is omitted;
+        `stdout` has all of it."""
         parts = [self.transcript, *(display.text or "" for display in self.displays)]
-        if not self.ok:
-            parts.append(str(CellFailed(self)))  # type: ignore[arg-type]
-        return safe("\n".join(part.rstrip("\n") for part in parts if part))
+        text = _shortened(safe("\n".join(part.rstrip("\n") for part in parts if part)))
+        if self.ok:
+            return text
+        failure = str(CellFailed(self))  # type: ignore[arg-type]
+        return f"{text}\n{_shortened(failure)}" if text else _shortened(failure)
 
     def __repr__(self) -> str:
         what = self.exception.repr if self.exception is not None else self.value or self.stdout
@@ -161,18 +260,16 @@ class OutcomeMethods:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
-def _draw_table(table: dict[str, Any] | None) -> str | None:
+def _draw_table(table: Table | None) -> str | None:
     if table is None:
         return None
-    try:
-        head = "".join(f"<th>{html.escape(str(column['name']))}</th>" for column in table["columns"])
-        rows = [
-            f"<tr><th>{_cell(index)}</th>{''.join(f'<td>{_cell(one)}</td>' for one in row)}</tr>"
-            for index, row in zip(table["index"], table["rows"])
-        ]
-        size = f"{int(table['total_rows'])} rows × {int(table['total_columns'])} columns"
-    except (KeyError, TypeError, ValueError):
-        return None
+    head = "".join(f"<th>{html.escape(column.name)}</th>" for column in table.columns)
+    index = [""] * len(table.rows) if table.index is None else table.index
+    rows = [
+        f"<tr><th>{_cell(name)}</th>{''.join(f'<td>{_cell(one)}</td>' for one in row)}</tr>"
+        for name, row in zip(index, table.rows)
+    ]
+    size = f"{table.total_rows} rows × {table.total_columns} columns"
     body = "\n".join(rows)
     return f"<table>\n<thead><tr><th></th>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n<p>{size}</p>"
 

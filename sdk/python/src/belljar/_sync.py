@@ -91,7 +91,7 @@ class Belljar:
     ) -> Session:
         """Starts a session from a snapshot: its bytes, or the path of its file."""
         query = {} if environment is None else {"environment": environment}
-        upload, _ = _core.source(snapshot, "snapshot")
+        upload = _core.source(snapshot)
         headers = {"Content-Type": "application/vnd.belljar.snapshot"}
         call = Call.change("POST", "/v1/sessions/from-snapshot", upload=upload, headers=headers, query=query)
         return self._hold(self._ask(models.SessionView, call))
@@ -166,6 +166,8 @@ class Belljar:
 
     def _send(self, call: Call, to: BinaryIO | None = None) -> httpx.Response:
         """A successful response: read completely, into a file, or not yet if it is a stream."""
+        if self._http.is_closed:
+            raise _core.closed()
         attempts = _core.Attempts(self._retries)
         while True:
             try:
@@ -568,13 +570,19 @@ class Run:
         After a broken connection, the client reconnects and continues after the last event. `view` is updated when the
         run needs approval and when it has ended.
         """
+        return self._events(after, None)
+
+    def _events(self, after: int, until: float | None) -> _core.RunReading:
         reader = RunReader(self._client._access, self._path, after, self._client._retries)
         while not reader.ended:
+            _core.check_time(until, self.id)
             response = self._client._send(reader.call())
-            _core.listen(response)
+            _core.listen(response, until)
             broke: Exception | None = None
             try:
                 for chunk in response.iter_bytes():
+                    _core.check_time(until, self.id)
+                    _core.listen(response, until)
                     for event in reader.feed(chunk):
                         if event.kind in ("approval_asked", "ended"):
                             self.refresh()
@@ -584,16 +592,41 @@ class Run:
             finally:
                 response.close()
             if not reader.ended:
+                _core.check_time(until, self.id)
                 if reader.is_whole(self.refresh()):
                     return
                 time.sleep(reader.lost(broke))
 
-    def result(self) -> models.RunView:
-        """Waits for the end of the run. Returns its answer, reason, evidence and artifacts. A run that needs approval
-        waits until somebody decides."""
-        for _ in self.events(self.view.events):
-            pass
+    def result(
+        self, timeout: float | None = None, *, on_approval: Callable[[models.Approval], object] | None = None
+    ) -> models.RunView:
+        """Waits for the end of the run. Returns its answer, reason, evidence and artifacts.
+
+        After `timeout` seconds, it raises `TimeoutError`; the run continues. `on_approval` decides about pending
+        approvals: it is called with each of them and returns `True` (run it), `False` (reject it), a string (reject it,
+        with this feedback for the model) or `None` (somebody else decides). Without it, a run that needs approval waits
+        until somebody decides.
+        """
+        until = _core.deadline(timeout)
+        if on_approval is not None:
+            for approval in (self.refresh()).waits_for:
+                self._ask_about(approval, on_approval)
+        for event in self._events(self.view.events, until):
+            if on_approval is not None and event.data.kind == "approval_asked":
+                self._ask_about(event.data, on_approval)
         return self.view
+
+    def _ask_about(self, approval: models.Approval, on_approval: Callable[[models.Approval], object]) -> None:
+        said = on_approval(approval)
+        decision = _core.decision(said)
+        if decision is None:
+            return
+        try:
+            self._decide(approval, decision)
+        except BelljarError as error:
+            # Somebody else was faster.
+            if error.code != "approval_not_found":
+                raise
 
     def refresh(self) -> models.RunView:
         """The current state of the run."""
@@ -695,11 +728,12 @@ class Files:
         self._session = session
         self._path = f"{session}/files"
 
-    def put(self, source: bytes | str | os.PathLike[str], name: str | None = None) -> None:
-        """Uploads a local file, or bytes, to the workspace (default: under its own name)."""
-        upload, name = _core.source(source, name)
+    def put(self, name: str | os.PathLike[str], source: bytes | str | os.PathLike[str] | None = None) -> None:
+        """Uploads bytes, or the local file with this path, to the workspace. `put("local.csv")` uploads a local file
+        under its own name."""
+        inside, upload = _core.named_source(name, source)
         headers = {"Content-Type": "application/octet-stream"}
-        self._client._send(Call.change("PUT", self._one(name), upload=upload, headers=headers))
+        self._client._send(Call.change("PUT", self._one(inside), upload=upload, headers=headers))
 
     def get(self, name: str) -> bytes:
         """The contents of a file."""
@@ -774,7 +808,7 @@ class Files:
 
     def put_frame(self, name: str, frame: pandas.DataFrame) -> None:
         """Uploads a data frame to the workspace, as `.csv` or `.parquet`."""
-        self.put(_core.from_frame(name, frame), name)
+        self.put(name, _core.from_frame(name, frame))
 
     def get_frame(self, name: str) -> pandas.DataFrame:
         """A data frame from a `.csv` or `.parquet` of the workspace."""

@@ -6,11 +6,11 @@ A newer service may return more than this version knows: unknown fields and unkn
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 
-from ._shown import DisplayMethods, OutcomeMethods, ShownMethods
+from ._shown import DisplayDataMethods, DisplayMethods, OutcomeMethods, ShownMethods
 
 
 class Model(BaseModel):
@@ -152,6 +152,23 @@ class Approval(Model):
     """The view for a person. Whoever asks a person shows this, and nothing else of it."""
 
 
+Policy = Annotated[Literal["never", "risky", "always"], _Word]
+"""When approval is needed, from the weakest to the strictest."""
+
+
+class Approvals(Model):
+    """The approval policy of a run."""
+
+    policy: Policy | None = None
+    """For everything that the others don't name."""
+
+    tools: dict[str, Any] | None = None
+    """Tools, by name."""
+
+    capabilities: dict[str, Any] | None = None
+    """For code, by capability."""
+
+
 ArtifactChange = Annotated[Literal["created", "changed"], _Word]
 """A change of a file."""
 
@@ -167,6 +184,42 @@ class Artifact(Model):
 
     change: ArtifactChange
     """The change."""
+
+
+class BlobRef(Model):
+    """A reference to a blob in an event."""
+
+    hash: str
+    """The hash of its contents."""
+
+    bytes: int
+    """Its size."""
+
+    media_type: str
+    """Its MIME type, such as `image/png`. It is kept here alone: the same bytes may have two
+    types.
+    """
+
+
+class Branch(Model):
+    """The result of an alternative."""
+
+    alternative: str
+    """The alternative as JSON; cut where it is long."""
+
+    accepted: bool
+    """Whether the check accepted it."""
+
+    why: str | None = None
+    """Why not, in words."""
+
+
+class Branches(Model):
+    """Whether code of a run may try alternatives, and which of them is accepted."""
+
+    most: int
+
+    check: str
 
 
 class Budget(Model):
@@ -220,6 +273,80 @@ class CallId(Model):
 
     number: int
     """Its number in the cell, counted from 1 in the order in which the code makes calls."""
+
+
+class NameInfo(Model):
+    """One name of a namespace."""
+
+    name: str
+    """The name."""
+
+    type: str
+    """Type of its value, with the module unless that is `builtins`."""
+
+    shape: list[int] | None = None
+    """Shape of an array or table."""
+
+    length: int | None = None
+    """Length of a built-in container or string."""
+
+    size_bytes: int | None = None
+    """Estimate of the bytes it holds."""
+
+    cell: int
+    """The cell where it was bound; 0 for a seeded name."""
+
+    preview: str | None = None
+    """The beginning of its value on one line, for built-in types and those of numpy and pandas. Only the manifest
+    has it, not the changes of a cell.
+    """
+
+
+class CellResult(Model):
+    """The result of a cell."""
+
+    number: int
+    """Its number in the session."""
+
+    outcome: BlobRef
+    """The whole outcome."""
+
+    output: str
+    """Its output and displays, as far as an outcome keeps them: the evidence for an answer."""
+
+    error: str | None = None
+    """The exception that ended it, in one line."""
+
+    images: list[BlobRef] = Field(default_factory=list)
+    """Images that it showed."""
+
+    artifacts: list[Artifact] = Field(default_factory=list)
+    """Files that it made or changed."""
+
+    manifest: list[NameInfo] = Field(default_factory=list)
+    """The manifest after it."""
+
+    lost: bool | None = None
+    """Whether the variables were lost: the session has to be restarted."""
+
+
+class CallResult(Model):
+    """The result of a call."""
+
+    text: str
+    """The text for the model, cut to what a step may have."""
+
+    failed: bool | None = None
+    """Whether it failed."""
+
+    value: Any | None = None
+    """The result as data, for tools that keep some: the last result of a computation."""
+
+    cell: CellResult | None = None
+    """The cell that ran, for a call of `python`."""
+
+    took_ms: int | None = None
+    """How long it took."""
 
 
 class Traffic(Model):
@@ -365,7 +492,7 @@ class Output(Model):
     """Whether that file is complete."""
 
 
-class DisplayData(Model):
+class DisplayData(DisplayDataMethods, Model):
 
     mime: str
 
@@ -391,33 +518,6 @@ class Display(DisplayMethods, Model):
 
     metadata: dict[str, Any] | None = None
     """What the program says about its representations, by MIME type."""
-
-
-class NameInfo(Model):
-    """One name of a namespace."""
-
-    name: str
-    """The name."""
-
-    type: str
-    """Type of its value, with the module unless that is `builtins`."""
-
-    shape: list[int] | None = None
-    """Shape of an array or table."""
-
-    length: int | None = None
-    """Length of a built-in container or string."""
-
-    size_bytes: int | None = None
-    """Estimate of the bytes it holds."""
-
-    cell: int
-    """The cell where it was bound; 0 for a seeded name."""
-
-    preview: str | None = None
-    """The beginning of its value on one line, for built-in types and those of numpy and pandas. Only the manifest
-    has it, not the changes of a cell.
-    """
 
 
 class Changes(Model):
@@ -535,6 +635,9 @@ class CellView(Model):
 
     cell: int
     """Number of the cell in its session."""
+
+    code: str | None = None
+    """Python source code, if it is kept."""
 
     events: int
     """Number of events so far."""
@@ -679,6 +782,27 @@ Computation = Annotated[Literal["total", "average", "median", "distinct", "large
 """A computation over many values."""
 
 
+class Decision(Model):
+    """A person's decision.
+
+    - `accept`: Do it.
+    - `edit`: Run this code instead: it is the person's, and the model gets a note.
+    - `feedback`: Reject, with this text for the model, or, for a call, for its code.
+    - `reject`: Reject.
+    """
+
+    kind: Annotated[Literal["accept", "edit", "feedback", "reject"], _Word]
+
+    rest_of_run: bool | None = None
+    """Don't ask again in this run for a cell with the same capabilities, or for this tool. Only with `accept`."""
+
+    code: str | None = None
+    """The code. Only with `edit`."""
+
+    text: str | None = None
+    """In the person's words. Only with `feedback`."""
+
+
 DeniedReason = Annotated[Literal["not_listed", "address_literal", "invalid_name", "refused_address", "host_mismatch", "not_tls", "no_server_name", "server_name_mismatch", "encrypted_hello"], _Word]
 """Why a network request was denied. Shown after the host, as in `Denial`."""
 
@@ -694,6 +818,10 @@ class Denial(Model):
 
     reason: DeniedReason
     """The reason."""
+
+
+Dialect = Annotated[Literal["native_tools", "json_action", "tags", "fenced_code"], _Word]
+"""How a model writes actions."""
 
 
 class Doubt(Model):
@@ -742,6 +870,101 @@ class EditPreview(Model):
     """Code in the view of an approval."""
 
     shown: ShownSubject
+
+
+class ExitReason(Model):
+    """Why a run ended.
+
+    - `answered`: The model answered, and no check found a doubt.
+    - `unverified`: The model answered, and kept to an answer that is not proven.
+    - `model_failed`: The request to the model failed.
+    - `not_understood`: The model's replies could not be understood, several times in a row.
+    - `repetition`: It repeated the same actions.
+    - `budget`: A part of the budget was used up.
+    - `stopped`: The caller ended it.
+    """
+
+    kind: Annotated[Literal["answered", "unverified", "model_failed", "not_understood", "repetition", "budget", "stopped"], _Word]
+
+    doubts: list[Doubt] | None = None
+    """Why not. Only with `unverified`."""
+
+    error: str | None = None
+    """Why. Only with `model_failed`."""
+
+    part: BudgetPart | None = None
+    """Which. Only with `budget`."""
+
+
+class Seen(Model):
+    """Where a value was seen.
+
+    - `output`: In the result of a tool.
+    - `task`: In the task itself.
+    - `file`: It is a file that the run made, or was given.
+    - `code`: Only in an output whose code has it as a constant: it was written, not computed.
+    """
+
+    kind: Annotated[Literal["output", "task", "file", "code"], _Word]
+
+    step: int | None = None
+    """The step. Only with `output`, `code`."""
+
+    cell: int | None = None
+    """The cell, for a call of `python`. Only with `output`, `code`."""
+
+    line: str | None = None
+    """The line of the output that has it. Only with `output`."""
+
+    rounded: bool | None = None
+    """Whether the output has more digits. Only with `output`."""
+
+
+class Evidence(Model):
+    """A number, a quoted text or the name of a file in an answer. It shows where a value comes from, not
+    that it is right.
+    """
+
+    value: str
+    """As it stands in the answer."""
+
+    seen: Seen | None = None
+    """Where it was seen; left out if nowhere."""
+
+
+class NotKept(Model):
+    """A file that could not be kept."""
+
+    path: str
+    """Its path in the workspace."""
+
+    why: str
+    """Why it is missing."""
+
+
+class Ending(Model):
+    """The end of a run."""
+
+    reason: ExitReason
+    """Why."""
+
+    answer: str | None = None
+    """The answer; its reason says whether it is unverified."""
+
+    last_output: str | None = None
+    """The last output of a successful cell, if there is no answer. It is not an answer."""
+
+    evidence: list[Evidence] = Field(default_factory=list)
+    """The evidence for the values in it."""
+
+    artifacts: list[Artifact] = Field(default_factory=list)
+    """Files that the run made."""
+
+    not_kept: list[NotKept] | None = None
+    """Files that it made, or that its answer names, and that could not be kept: the first ones."""
+
+    not_kept_more: int | None = None
+    """How many more could not be kept."""
 
 
 Stream = Annotated[Literal["stdout", "stderr"], _Word]
@@ -890,42 +1113,6 @@ EVENTS: dict[str, type[Model]] = {
 }
 
 
-class Seen(Model):
-    """Where a value was seen.
-
-    - `output`: In the result of a tool.
-    - `task`: In the task itself.
-    - `file`: It is a file that the run made, or was given.
-    - `code`: Only in an output whose code has it as a constant: it was written, not computed.
-    """
-
-    kind: Annotated[Literal["output", "task", "file", "code"], _Word]
-
-    step: int | None = None
-    """The step. Only with `output`, `code`."""
-
-    cell: int | None = None
-    """The cell, for a call of `python`. Only with `output`, `code`."""
-
-    line: str | None = None
-    """The line of the output that has it. Only with `output`."""
-
-    rounded: bool | None = None
-    """Whether the output has more digits. Only with `output`."""
-
-
-class Evidence(Model):
-    """A number, a quoted text or the name of a file in an answer. It shows where a value comes from, not
-    that it is right.
-    """
-
-    value: str
-    """As it stands in the answer."""
-
-    seen: Seen | None = None
-    """Where it was seen; left out if nowhere."""
-
-
 class ExampleFile(Model):
     """A file of an example task."""
 
@@ -947,30 +1134,6 @@ class ExampleView(Model):
 
     title: dict[str, Any]
     """Title, by language code."""
-
-
-class ExitReason(Model):
-    """Why a run ended.
-
-    - `answered`: The model answered, and no check found a doubt.
-    - `unverified`: The model answered, and kept to an answer that is not proven.
-    - `model_failed`: The request to the model failed.
-    - `not_understood`: The model's replies could not be understood, several times in a row.
-    - `repetition`: It repeated the same actions.
-    - `budget`: A part of the budget was used up.
-    - `stopped`: The caller ended it.
-    """
-
-    kind: Annotated[Literal["answered", "unverified", "model_failed", "not_understood", "repetition", "budget", "stopped"], _Word]
-
-    doubts: list[Doubt] | None = None
-    """Why not. Only with `unverified`."""
-
-    error: str | None = None
-    """Why. Only with `model_failed`."""
-
-    part: BudgetPart | None = None
-    """Which. Only with `budget`."""
 
 
 class FileEvent(Model):
@@ -1033,6 +1196,10 @@ class FileStatusView(Model):
 
     size: int
     """Size of a file, in bytes."""
+
+
+Finish = Union[Annotated[Literal["stop", "tool_calls", "length"], _Word], dict[str, Any]]
+"""Why a reply ended."""
 
 
 LeaseEnd = Annotated[Literal["end", "sleep"], _Word]
@@ -1157,6 +1324,40 @@ class Forks(Model):
     sessions: list[SessionView]
 
 
+ToolEffects = Annotated[Literal["none", "once", "each_call"], _Word]
+"""The effects of a tool: whether approval is needed, and whether an interrupted call may be
+performed again.
+"""
+
+
+class GrantedTool(Model):
+    """A tool that is granted to the code of a run."""
+
+    name: str
+    """Its name. Characters that are invalid in Python become `_`: `web-search` of the host is
+    `tools.web_search` in code.
+    """
+
+    description: str
+    """Its description."""
+
+    parameters: Any
+    """JSON Schema of its arguments, which are an object. The order of the properties is the order
+    of the parameters, required ones first.
+    """
+
+    result: Any | None = None
+    """JSON Schema of its result, if known. `{"x-belljar": "table"}` makes a result with `columns`
+    and `rows`, or an array of objects, a `pandas.DataFrame`.
+    """
+
+    effects: ToolEffects | None = None
+    """Its effects."""
+
+    direct: bool | None = None
+    """Whether the model can call it by itself too, without code."""
+
+
 class Interrupted(Model):
     """Whether a cell was interrupted."""
 
@@ -1240,14 +1441,29 @@ class NamespaceList(Model):
     """`main` first, then in the order of their creation."""
 
 
-class NotKept(Model):
-    """A file that could not be kept."""
+class Parent(Model):
+    """The run that another one continues."""
 
-    path: str
-    """Its path in the workspace."""
+    run: str
+    """Its id."""
 
-    why: str
-    """Why it is missing."""
+    step: int
+    """The last of its steps that counts."""
+
+    told: str
+    """Its summary for the model."""
+
+    manifest: list[NameInfo] = Field(default_factory=list)
+    """Its manifest at that step."""
+
+    kept_cells: int | None = None
+    """How many cells had run in its saved session; 0 if none was saved."""
+
+    code: BlobRef | None = None
+    """The code of the cells that made its session, in a list: run again if no session was saved."""
+
+    new_files: list[str] | None = None
+    """Names of files that its saved session lacks: they are new, or have new contents."""
 
 
 class ParentView(Model):
@@ -1257,10 +1473,6 @@ class ParentView(Model):
 
     step: int
     """Last step that the new run keeps."""
-
-
-Policy = Annotated[Literal["never", "risky", "always"], _Word]
-"""When approval is needed, from the weakest to the strictest."""
 
 
 class PortView(Model):
@@ -1326,6 +1538,87 @@ class Problem(Model):
     """Path of the page about this code, on this server."""
 
 
+class Raise(Model):
+    """Parts of a budget to raise to at least these values. Parts that are left out stay as they are."""
+
+    steps: int | None = None
+    """Turns of the model."""
+
+    tokens: int | None = None
+    """Tokens of all requests and replies together."""
+
+    money: float | None = None
+    """Money."""
+
+    seconds: int | None = None
+    """Seconds of the model and the tools together."""
+
+    calls: int | None = None
+    """Tool calls."""
+
+
+class ToolCall(Model):
+    """A call by a model."""
+
+    id: str
+    """Unique within a reply. Empty for the `function_call` of older servers, whose result is then
+    sent in the older form too.
+    """
+
+    name: str
+    """The tool's name, as the model wrote it."""
+
+    arguments: str
+    """The arguments as the model wrote them: JSON, if all is well."""
+
+
+class Usage(Model):
+    """Tokens of one request and its reply."""
+
+    input_tokens: int
+    """Input tokens, cached or not."""
+
+    output_tokens: int
+    """Output tokens, reasoning included."""
+
+    cached_tokens: int
+    """Input tokens from the server's cache."""
+
+    cache_write_tokens: int
+    """Input tokens written to the server's cache."""
+
+    thinking_tokens: int
+    """Output tokens of reasoning, if the server reports them."""
+
+    estimated: bool
+    """Whether a count was left out by the server, so that it is our estimate."""
+
+
+class Reply(Model):
+    """A complete reply."""
+
+    text: str
+    """Its text."""
+
+    thinking: str | None = None
+    """Its reasoning, if the server separates it."""
+
+    tool_calls: list[ToolCall] | None = None
+    """Its calls, in order."""
+
+    finish: Finish
+    """Why it ended."""
+
+    usage: Usage
+    """Its usage."""
+
+    model: str | None = None
+    """The model, according to the server."""
+
+    sealed_thinking: list[Any] | None = None
+    """Reasoning with the server's signature, which must go back unchanged with this reply."""
+
+
 RunState = Annotated[Literal["running", "waits", "answered", "unverified", "ended", "interrupted"], _Word]
 """State of a run."""
 
@@ -1345,6 +1638,400 @@ class RunBrief(Model):
     state: RunState
 
     task: str
+
+
+class RunClient(Model):
+    """The program that a person gave a task in: an editor."""
+
+    name: str
+    """Its name, in its own words."""
+
+    directory: str
+    """The directory that the person works in."""
+
+
+class TaskFile(Model):
+    """A file that a run starts with."""
+
+    name: str
+    """Its name in the workspace."""
+
+    bytes: int
+    """Its size."""
+
+    head: str | None = None
+    """Its beginning, if it is text."""
+
+    contents: BlobRef
+    """Its contents."""
+
+
+class Start(Model):
+    """The start of a run, which never changes."""
+
+    task: str
+    """The task."""
+
+    files: list[TaskFile] = Field(default_factory=list)
+    """Files of the workspace."""
+
+    model: str
+    """The model, as `provider/name`."""
+
+    dialect: Dialect
+    """Its dialect."""
+
+    language: Language | None = None
+    """The language of prompts and messages."""
+
+    prompts: str | None = None
+    """The version of the prompts in that language, set when the run starts. Other prompts may lead to
+    other requests.
+    """
+
+    budget: Budget
+    """The budget."""
+
+    context_window: int
+    """The context window: tokens of a conversation and its reply together."""
+
+    max_tokens: int
+    """The most tokens of a reply."""
+
+    temperature: float | None = None
+    """Sampling temperature; by default that of the server."""
+
+    review: bool | None = None
+    """Whether the model is asked to check its first answer against the task before it is accepted."""
+
+    tools: list[str] = Field(default_factory=list)
+    """The tools for the model besides `python` and `answer`."""
+
+    packages: list[str] = Field(default_factory=list)
+    """Packages of the environment, for the prompt."""
+
+    granted: list[GrantedTool] | None = None
+    """The tools that code may call."""
+
+    approvals: Approvals = Field(default_factory=Approvals)
+    """The approval policy."""
+
+    branches: Branches | None = None
+    """Whether code may try alternatives, and which of them is accepted."""
+
+    parent: Parent | None = None
+    """The run that it continues."""
+
+    environment: str | None = None
+    """The environment of its session, by its name; by default the agent's first."""
+
+    client: RunClient | None = None
+    """The program that a person gave the task in, and decides in, if it named itself."""
+
+
+class ToolAnswer(Model):
+    """The answer to a call by code of a cell.
+
+    - `value`: A value.
+    - `large`: A large value, as JSON.
+    - `kept`: A value that is not JSON.
+    - `failed`: The tool failed.
+    - `refused`: It was not performed: a person or the budget did not allow it.
+    - `cancelled`: The code no longer waited for it. Whether it took effect is unknown.
+    - `lost`: The host died while it was performed. Whether it took effect is unknown.
+    """
+
+    kind: Annotated[Literal["value", "large", "kept", "failed", "refused", "cancelled", "lost"], _Word]
+
+    value: Any | None = None
+    """It. Only with `value`."""
+
+    json_: BlobRef | None = Field(default=None, alias="json")
+    """It. Only with `large`."""
+
+    marker: str | None = None
+    """Its marker. Only with `kept`."""
+
+    data: BlobRef | None = None
+    """It. Only with `kept`."""
+
+    message: str | None = None
+    """In its words. Only with `failed`, `refused`."""
+
+
+class StartedRunEvent(Start):
+    """The run began."""
+
+    kind: Literal["started"]
+
+
+class AskedRunEvent(Model):
+    """A request to the model. Its body is a blob, so that a replay can compare it."""
+
+    kind: Literal["asked"]
+
+    step: int
+    """The step, counted from 1."""
+
+    body: BlobRef
+    """The body of the request."""
+
+
+class RepliedRunEvent(Model):
+    """The model replied."""
+
+    kind: Literal["replied"]
+
+    step: int
+    """The step."""
+
+    reply: Reply
+    """The reply."""
+
+    took_ms: int
+    """How long it took."""
+
+    cost: float | None = None
+    """Its cost, in the currency of the profile."""
+
+
+class ModelFailedRunEvent(Model):
+    """The request to the model failed, after all retries."""
+
+    kind: Literal["model_failed"]
+
+    step: int
+    """The step."""
+
+    error: str
+    """Why, in words."""
+
+
+class CallStartedRunEvent(Model):
+    """A tool call is about to be performed."""
+
+    kind: Literal["call_started"]
+
+    step: int
+    """The step."""
+
+    call: int
+    """Its index among the calls of the step."""
+
+
+class CallEndedRunEvent(Model):
+    """A call has its result."""
+
+    kind: Literal["call_ended"]
+
+    step: int
+    """The step."""
+
+    call: int
+    """Its index."""
+
+    result: CallResult
+    """The result."""
+
+
+class CallLostRunEvent(Model):
+    """The host died while a call was performed: whether it took effect is unknown."""
+
+    kind: Literal["call_lost"]
+
+    step: int
+    """The step."""
+
+    call: int
+    """Its index."""
+
+    differs: bool | None = None
+    """Whether its code was run again, and made other calls than the first time."""
+
+
+class ApprovalAskedRunEvent(Approval):
+    """An approval is requested."""
+
+    kind: Literal["approval_asked"]
+
+
+class ApprovalDecidedRunEvent(Model):
+    """A person has decided."""
+
+    kind: Literal["approval_decided"]
+
+    approval: str
+    """The approval."""
+
+    hash: str
+    """The hash of the approved bytes."""
+
+    decision: Decision
+    """The decision."""
+
+
+class BudgetRaisedRunEvent(Model):
+    """Parts of the budget were raised."""
+
+    kind: Literal["budget_raised"]
+
+    raise_: Raise = Field(alias="raise")
+    """Which, and to what."""
+
+
+class PolicySetRunEvent(Model):
+    """The approval policy was changed."""
+
+    kind: Literal["policy_set"]
+
+    policy: Policy
+    """The new policy."""
+
+
+class ToolCalledRunEvent(Model):
+    """A call by code of a cell is about to be performed."""
+
+    kind: Literal["tool_called"]
+
+    step: int
+    """The step."""
+
+    call: int
+    """The index of the cell's call in the step."""
+
+    number: int
+    """Its number among the calls of the cell, from 1."""
+
+    tool: str
+    """The tool."""
+
+    arguments: dict[str, Any]
+    """The arguments."""
+
+
+class ToolAnsweredRunEvent(Model):
+    """It has its answer."""
+
+    kind: Literal["tool_answered"]
+
+    step: int
+    """The step."""
+
+    call: int
+    """The index of the cell's call in the step."""
+
+    number: int
+    """Its number."""
+
+    answer: ToolAnswer
+    """The answer."""
+
+
+class BranchedRunEvent(Model):
+    """Alternatives were tried for a call of `branch` by code; then it is answered."""
+
+    kind: Literal["branched"]
+
+    step: int
+    """The step."""
+
+    call: int
+    """The index of the cell's call in the step."""
+
+    number: int
+    """The number of the call."""
+
+    branches: list[Branch]
+    """The result of each, up to the accepted one."""
+
+
+class SessionStartedRunEvent(Model):
+    """A session was started for the run's cells: the first one, or another after the last was
+    lost.
+    """
+
+    kind: Literal["session_started"]
+
+    note: str | None = None
+    """What it has of an earlier session, in words for the model; none for a first one."""
+
+    cells: int | None = None
+    """How many cells it has run: those of the earlier session, if that could be loaded."""
+
+    manifest: list[NameInfo]
+    """Its manifest."""
+
+
+class RolledBackRunEvent(Model):
+    """Loop detection rolled the run back to before a step."""
+
+    kind: Literal["rolled_back"]
+
+    step: int
+    """The step."""
+
+    restored: bool
+    """Whether the variables were restored to that state."""
+
+    manifest: list[NameInfo]
+    """The manifest after it, if it was read."""
+
+
+class StoppedRunEvent(Model):
+    """The caller requests the end."""
+
+    kind: Literal["stopped"]
+
+
+class EndedRunEvent(Ending):
+    """The run has ended."""
+
+    kind: Literal["ended"]
+
+
+RUN_EVENTS: dict[str, type[Model]] = {
+    "started": StartedRunEvent,
+    "asked": AskedRunEvent,
+    "replied": RepliedRunEvent,
+    "model_failed": ModelFailedRunEvent,
+    "call_started": CallStartedRunEvent,
+    "call_ended": CallEndedRunEvent,
+    "call_lost": CallLostRunEvent,
+    "approval_asked": ApprovalAskedRunEvent,
+    "approval_decided": ApprovalDecidedRunEvent,
+    "budget_raised": BudgetRaisedRunEvent,
+    "policy_set": PolicySetRunEvent,
+    "tool_called": ToolCalledRunEvent,
+    "tool_answered": ToolAnsweredRunEvent,
+    "branched": BranchedRunEvent,
+    "session_started": SessionStartedRunEvent,
+    "rolled_back": RolledBackRunEvent,
+    "stopped": StoppedRunEvent,
+    "ended": EndedRunEvent,
+}
+
+
+RunEventData = Union[
+    StartedRunEvent,
+    AskedRunEvent,
+    RepliedRunEvent,
+    ModelFailedRunEvent,
+    CallStartedRunEvent,
+    CallEndedRunEvent,
+    CallLostRunEvent,
+    ApprovalAskedRunEvent,
+    ApprovalDecidedRunEvent,
+    BudgetRaisedRunEvent,
+    PolicySetRunEvent,
+    ToolCalledRunEvent,
+    ToolAnsweredRunEvent,
+    BranchedRunEvent,
+    SessionStartedRunEvent,
+    RolledBackRunEvent,
+    StoppedRunEvent,
+    EndedRunEvent,
+]
+"""One fact about a run. `kind` tells the alternatives apart."""
 
 
 class RunPage(Model):
@@ -1435,6 +2122,9 @@ class SessionPage(Model):
 
 class StepView(Model):
     """One turn of the model as parsed, and its effects."""
+
+    answer: str | None = None
+    """The answer that the reply gives. The run's last step has the run's answer; the others were sent back."""
 
     calls: list[CallView]
     """Tool calls, in order."""

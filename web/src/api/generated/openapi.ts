@@ -1342,6 +1342,8 @@ export interface components {
              * @description Number of the cell in its session.
              */
             cell: number;
+            /** @description Python source code, if it is kept. */
+            code?: string | null;
             /**
              * Format: int64
              * @description Number of events so far.
@@ -3151,6 +3153,8 @@ export interface components {
         };
         /** @description One turn of the model as parsed, and its effects. */
         StepView: {
+            /** @description The answer that the reply gives. The run's last step has the run's answer; the others were sent back. */
+            answer?: string | null;
             /** @description Tool calls, in order. */
             calls: components["schemas"]["CallView"][];
             /** @description Note for the model, such as why its code was not run. */

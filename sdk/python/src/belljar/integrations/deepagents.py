@@ -71,7 +71,7 @@ class BelljarSandbox(BaseSandbox):
             name = _absolute(path)
             if self.session.files.exists(name) and self.session.files.stat(name).kind == "directory":
                 return IS_DIRECTORY
-            self.session.files.put(content, name)
+            self.session.files.put(name, content)
         except (BelljarError, ValueError, PermissionError) as error:
             return _told(error)
         return None

@@ -80,7 +80,7 @@ class BelljarCodeExecutor(BaseCodeExecutor):
         for file in given.input_files:
             # What is text is base64, by ADK's own rule.
             contents = base64.b64decode(file.content) if isinstance(file.content, str) else file.content
-            session.files.put(contents, inside(file.name))
+            session.files.put(inside(file.name), contents)
         outcome = session.run(given.code, wall_time=cell_time(session.limits, self.timeout_seconds))
         return _result(outcome)
 
@@ -149,7 +149,7 @@ class BelljarEnvironment(BaseEnvironment):
     async def write_file(self, path: Path, content: str | bytes) -> None:
         name = inside(path.as_posix())
         try:
-            await self._started().files.put(content.encode() if isinstance(content, str) else content, name)
+            await self._started().files.put(name, content.encode() if isinstance(content, str) else content)
         except BelljarError as error:
             raise await self._file_error(error, name) from error
 

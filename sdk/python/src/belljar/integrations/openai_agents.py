@@ -76,7 +76,7 @@ class BelljarSandboxSession(BaseSandboxSession):
         target = await self._validate_path_access(path, for_write=True)
         contents = _bytes(target, data)
         try:
-            await self.session.files.put(contents, inside(str(target)))
+            await self.session.files.put(inside(str(target)), contents)
         except BelljarError as error:
             raise WorkspaceArchiveWriteError(path=target, cause=error, retryable=error.retry) from error
 
