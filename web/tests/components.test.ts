@@ -38,6 +38,16 @@ test('a restored cell says its cause and the fate of the state', () => {
   expect(container.textContent).toContain('checkpoint after cell 1');
 });
 
+test('a cell says which isolation it had, if not the usual one', () => {
+  const outcome = structuredClone(stepsOf('region').steps[0]?.calls[0]?.outcome);
+  if (!outcome) throw new Error('no outcome');
+  expect(render(OutcomeView, { outcome }).container.textContent).not.toContain('container');
+  outcome.walls = 'container';
+  expect(render(OutcomeView, { outcome }).container.textContent).toContain('Ran in a container');
+  outcome.walls = 'none';
+  expect(render(OutcomeView, { outcome }).container.textContent).toContain('Ran without isolation');
+});
+
 test('ten thousand displays are not all drawn', () => {
   const outcome = structuredClone(stepsOf('region').steps[0]?.calls[0]?.outcome);
   if (!outcome) throw new Error('no outcome');

@@ -243,6 +243,8 @@ export const en = {
   'fate.lost': 'Variables lost; the session has ended.',
 
   'output.stderr': 'Errors (stderr)',
+  'output.in_container': 'Ran in a container',
+  'output.no_walls': 'Ran without isolation',
   'output.omitted': '{bytes} omitted in the middle',
   'output.truncated': 'Live output truncated; the outcome has the rest.',
   'output.displays_left_out': '{count} more {count:display|displays} not shown.',

@@ -245,6 +245,8 @@ export const zh: Words = {
   'fate.lost': '变量已丢失，会话已结束。',
 
   'output.stderr': '错误输出 (stderr)',
+  'output.in_container': '在容器中运行',
+  'output.no_walls': '未隔离运行',
   'output.omitted': '中间省略了 {bytes}',
   'output.truncated': '实时输出已截断，其余见结果。',
   'output.displays_left_out': '还有 {count} 个展示没有显示。',

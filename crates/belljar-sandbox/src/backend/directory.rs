@@ -47,6 +47,16 @@ impl EngineDirectory {
         })
     }
 
+    /// Whether the owner of a directory with this name lives.
+    pub(crate) fn is_alive(&self, name: &str) -> bool {
+        let is_name = name.starts_with("belljar-") && !name.contains(['/', '.']);
+        let lock = self.path.parent().map(|parent| parent.join(name).join(LOCK));
+        is_name
+            && lock
+                .and_then(|lock| File::open(lock).ok())
+                .is_some_and(|lock| lock.try_lock().is_err())
+    }
+
     /// Makes it.
     pub(crate) fn create(&mut self) -> io::Result<()> {
         fs::create_dir(&self.path)?;
@@ -161,5 +171,16 @@ mod tests {
         sweep(parent.path());
         assert!(!parent.path().join("dead").exists());
         assert!(parent.path().join("live").exists());
+    }
+
+    #[test]
+    fn the_lock_says_whether_an_owner_lives() {
+        let mut own = EngineDirectory::plan().unwrap();
+        own.create().unwrap();
+        let name = own.name().to_owned();
+        assert!(own.is_alive(&name));
+        own.lock = None;
+        assert!(!own.is_alive(&name));
+        assert!(!own.is_alive("../x") && !own.is_alive("belljar-0-0-0000"));
     }
 }

@@ -8,6 +8,9 @@ use crate::limits::Limits;
 /// The label that says which engine of ours a container belongs to.
 pub(super) const ENGINE_LABEL: &str = "belljar.engine";
 
+/// The label that says which host and user that engine has: others use the same container engine.
+pub(super) const HOST_LABEL: &str = "belljar.host";
+
 /// The capabilities of the steward, as the kernel numbers them: `CHOWN`, `KILL`, `SETGID`, `SETUID`, `SETPCAP`. A
 /// session has none.
 pub(super) const CAPABILITIES: u64 = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8;
@@ -73,6 +76,8 @@ pub(super) struct Container<'a> {
     pub(super) runtime: Option<&'a str>,
     /// The engine of ours that it belongs to.
     pub(super) engine: &'a str,
+    /// The host and user of that engine.
+    pub(super) host: &'a str,
     pub(super) session: u64,
     pub(super) limits: &'a Limits,
     /// Whether sizes of file systems can be numbers of files, too.
@@ -143,7 +148,7 @@ impl Container<'_> {
             "AttachStdout": true,
             "AttachStderr": true,
             "Tty": false,
-            "Labels": {ENGINE_LABEL: self.engine, "belljar.session": self.session.to_string()},
+            "Labels": {ENGINE_LABEL: self.engine, HOST_LABEL: self.host, "belljar.session": self.session.to_string()},
             "HostConfig": host,
         })
     }
@@ -161,6 +166,7 @@ mod tests {
             python: "python3",
             runtime: None,
             engine: "belljar-1",
+            host: "h",
             session: 7,
             limits: &limits,
             counts_files: true,

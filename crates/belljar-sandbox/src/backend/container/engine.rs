@@ -4,12 +4,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use super::api::EngineApi;
-use super::create::ENGINE_LABEL;
+use super::create::{ENGINE_LABEL, HOST_LABEL};
 use super::error::ContainerError;
+use crate::backend::directory::EngineDirectory;
 
 /// How often a container that could not be removed is tried again.
 const TRIES: u32 = 5;
@@ -22,6 +24,8 @@ pub(crate) struct ContainerEngine {
     pub(super) api: EngineApi,
     /// The release of the engine's kernel.
     pub(super) kernel: String,
+    /// The host and user of this process, as a label.
+    pub(super) host: String,
     thread: Handle,
     down: AtomicBool,
     // Its end is that of the thread.
@@ -43,6 +47,7 @@ impl ContainerEngine {
         Ok(Self {
             api,
             kernel,
+            host: host(),
             thread,
             down: AtomicBool::new(false),
             _stop: stop,
@@ -74,6 +79,21 @@ impl ContainerEngine {
         });
     }
 
+    /// Removes containers of engines of this host and user that have died before they started them: all others end with
+    /// their engines.
+    pub(super) async fn remove_orphans(&self, directory: &EngineDirectory) {
+        let label = format!("{HOST_LABEL}={}", self.host);
+        let listed = self.api.list(&label).await.unwrap_or_default();
+        for container in listed {
+            let engine = container["Labels"][ENGINE_LABEL].as_str();
+            if let (Some(id), Some(engine)) = (container["Id"].as_str(), engine)
+                && !directory.is_alive(engine)
+            {
+                self.remove(id.to_owned());
+            }
+        }
+    }
+
     /// Removes all containers of an engine of ours, and waits until they are gone.
     pub(super) async fn sweep(&self, engine: &str) -> Result<(), ContainerError> {
         let api = self.api.clone();
@@ -96,4 +116,14 @@ impl ContainerEngine {
     pub(super) fn set_down(&self) {
         self.down.store(true, Ordering::Release);
     }
+}
+
+/// The same for all engines of this host and user, and for no others. The id of the machine itself is nobody's business.
+fn host() -> String {
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let user = rustix::process::getuid().as_raw();
+    let name = rustix::system::uname();
+    let name = name.nodename().to_string_lossy();
+    let hash = Sha256::digest(format!("belljar {} {name} {user}", machine.trim()));
+    hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -91,6 +91,7 @@ impl ContainerBackend {
         directory
             .create()
             .map_err(Error::io("the engine's directory"))?;
+        engine.remove_orphans(&directory).await;
         Ok(Arc::new(Self {
             environment,
             spec: container,
@@ -322,6 +323,7 @@ async fn start_on_thread(
         python: &request.python,
         runtime: request.runtime.as_deref(),
         engine: &request.engine_name,
+        host: &engine.host,
         session: request.session,
         limits: &request.limits,
         counts_files: !api.is_podman && request.runtime.is_none(),
