@@ -5,7 +5,8 @@
 #![no_main]
 
 use belljar_protocol::{
-    Event, FrameDecoder, FrameError, FrameLimits, GuestFrame, Outcome, RawFrame, encode_frame,
+    Event, FrameDecoder, FrameError, FrameLimits, FromSteward, GuestFrame, Outcome, RawFrame,
+    encode_frame,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -95,6 +96,8 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!((&again.header, &again.blob), (&header, &frame.blob));
         // The other way a name that is there twice is in the way, which the value has once.
         assert!(parsed.is_err() || GuestFrame::parse(&again).is_ok());
+        // What a steward could say: a list or a number of any size is a value or an error.
+        let _ = serde_json::from_slice::<FromSteward>(&frame.header);
         // What callers keep and read back.
         if let Ok(outcome) = serde_json::from_slice::<Outcome>(&frame.header) {
             let event = Event::Outcome(Box::new(outcome));
