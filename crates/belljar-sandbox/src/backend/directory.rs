@@ -50,7 +50,10 @@ impl EngineDirectory {
     /// Whether the owner of a directory with this name lives.
     pub(crate) fn is_alive(&self, name: &str) -> bool {
         let is_name = name.starts_with("belljar-") && !name.contains(['/', '.']);
-        let lock = self.path.parent().map(|parent| parent.join(name).join(LOCK));
+        let lock = self
+            .path
+            .parent()
+            .map(|parent| parent.join(name).join(LOCK));
         is_name
             && lock
                 .and_then(|lock| File::open(lock).ok())

@@ -171,7 +171,10 @@ fn an_unverified_answer_looks_like_one() {
     for (format, parts) in [
         (
             "--html",
-            ["<h2>Answer (unverified)</h2>", "<p>99887: seen nowhere</p>"],
+            [
+                "<h2>Answer (unverified)</h2>",
+                "<li>99887: seen nowhere</li>",
+            ],
         ),
         (
             "--py",

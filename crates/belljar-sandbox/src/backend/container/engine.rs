@@ -125,5 +125,9 @@ fn host() -> String {
     let name = rustix::system::uname();
     let name = name.nodename().to_string_lossy();
     let hash = Sha256::digest(format!("belljar {} {name} {user}", machine.trim()));
-    hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+    let (first, _) = hash.split_at(8);
+    let number = first
+        .iter()
+        .fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    format!("{number:016x}")
 }
