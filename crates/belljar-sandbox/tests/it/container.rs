@@ -49,6 +49,8 @@ async fn container_env_1_a_session() {
     assert_eq!(outcome.stdout.text, "out\n");
     assert_eq!(outcome.displays[0].text(), Some("42"));
     assert_eq!(outcome.walls, Walls::Container);
+    // Without the imports of its start.
+    assert!(outcome.durations.cpu_us < 200_000, "{outcome:?}");
     assert!(
         outcome
             .peak_memory_bytes

@@ -152,6 +152,8 @@ impl ContainerBackend {
         let theirs = std::mem::take(&mut pipes.theirs);
         let started = start_container(&self.engine, request, theirs).await?;
         let pid = self.start_interpreter(&started, options).await?;
+        // What the imports used is not the first cell's.
+        started.steward.send(&ToSteward::Measure { on: false }, &[]);
         Ok(ContainerSession {
             id,
             pid,
