@@ -153,7 +153,8 @@ impl ContainerBackend {
         let started = start_container(&self.engine, request, theirs).await?;
         let pid = self.start_interpreter(&started, options).await?;
         // What the imports used is not the first cell's.
-        started.steward.send(&ToSteward::Measure { on: false }, &[]);
+        let steward = Arc::clone(&started.steward);
+        let _ = tokio::task::spawn_blocking(move || steward.in_use()).await;
         Ok(ContainerSession {
             id,
             pid,
