@@ -70,11 +70,11 @@ async function visit({ url = service.url, phone = false, dark = false } = {}) {
   page.on('requestfinished', asked);
   page.on('requestfailed', asked);
   await page.goto(url);
-  await page.getByLabel('Key').waitFor();
+  await page.getByLabel('API key').waitFor();
   return page;
 }
 async function logIn(page, key) {
-  await page.getByLabel('Key').fill(key);
+  await page.getByLabel('API key').fill(key);
   await page.getByRole('button', { name: 'Log in' }).click();
 }
 async function open({ key = ours, ...how } = {}) {
@@ -324,9 +324,9 @@ const CASES = {
     await page.getByRole('heading', { name: 'What do you want to know?' }).waitFor();
     assert.equal(await page.evaluate(() => document.cookie), '', 'scripts can read the key');
     await page.getByRole('button', { name: 'Log out' }).click();
-    await page.getByLabel('Key').waitFor();
+    await page.getByLabel('API key').waitFor();
     await page.reload();
-    await page.getByLabel('Key').waitFor();
+    await page.getByLabel('API key').waitFor();
     page.wrong.length = 0;
     return page;
   },
