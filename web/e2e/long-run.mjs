@@ -1,13 +1,7 @@
+import { blob, usage } from './told-run.mjs';
+
 /** A run of many cells, as the service would tell it. */
 export function longRun(count) {
-  const usage = {
-    input_tokens: 9,
-    output_tokens: 9,
-    cached_tokens: 0,
-    cache_write_tokens: 0,
-    thinking_tokens: 0,
-    estimated: false,
-  };
   const events = [
     {
       kind: 'started',
@@ -20,7 +14,6 @@ export function longRun(count) {
     },
   ];
   const steps = [];
-  const blob = { hash: '0'.repeat(64), bytes: 1, media_type: 'application/json' };
   const manifest = [{ name: 'x', type: 'int', cell: 1 }];
   for (let step = 1; step <= count; step += 1) {
     const code = `import math\nfor number in range(${step}):\n    value = math.sqrt(number) + 1.5  # a comment\nprint(${step})`;

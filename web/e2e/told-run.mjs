@@ -1,6 +1,6 @@
 // Runs as the service would tell them, for what a page makes of them.
 
-const usage = {
+export const usage = {
   input_tokens: 9,
   output_tokens: 9,
   cached_tokens: 0,
@@ -8,7 +8,7 @@ const usage = {
   thinking_tokens: 0,
   estimated: false,
 };
-const blob = { hash: '0'.repeat(64), bytes: 1, media_type: 'application/json' };
+export const blob = { hash: '0'.repeat(64), bytes: 1, media_type: 'application/json' };
 
 /** A run of these steps: `text`, or `code` with what its cell showed. */
 export function toldRun(id, steps, { dialect = 'fenced_code', ending } = {}) {

@@ -1,5 +1,5 @@
-//! The little of Markdown that models write, as HTML. Their links, images and HTML stay text, so that a page loads and
-//! runs nothing of theirs.
+//! The parts of Markdown that models use, as HTML. Links, images and HTML in it stay text: the page loads and runs
+//! nothing.
 
 use std::fmt::Write as _;
 

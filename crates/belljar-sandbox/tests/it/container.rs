@@ -113,7 +113,7 @@ fn unsupported<T: std::fmt::Debug>(refused: Result<T, Error>, what: Capability) 
     }
 }
 
-/// ENV-1: what a container can't do is refused by name, and the session goes on.
+/// ENV-1: operations that a container does not support are refused by name, and the session continues.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a container engine"]
 async fn container_env_1_refusals() {

@@ -24,7 +24,7 @@ const CHUNK: usize = 64 << 10;
 /// After so many bytes that were taken, the steward gets credit for them.
 const CREDIT: usize = 64 << 10;
 
-/// A steward is heard this often, and told that the host lives.
+/// How often the host says that it lives.
 const ALIVE: Duration = Duration::from_secs(20);
 
 /// How much of the steward's own words is kept.
@@ -91,18 +91,10 @@ pub(super) fn start(
     tokio::spawn(async move {
         if let Err(error) = read(reading, &steward, (&output, &queued), &window, &log).await {
             // For the error of whoever waits.
-            lock(&log).extend(
-                format!(
-                    "
-its stream ended: {error}"
-                )
-                .bytes(),
-            );
+            lock(&log).extend(format!("\nits stream ended: {error}").bytes());
         }
         if let Some(steward) = steward.upgrade() {
-            // After a broken frame, too: nothing of it can be believed any longer.
             steward.end().await;
-            steward.kill();
         }
         // What was printed before the end is still passed on.
         drop(output);

@@ -13,6 +13,7 @@ use belljar_walls::SessionUse;
 use tokio::sync::{mpsc, oneshot};
 
 use super::engine::ContainerEngine;
+use crate::lock::lock;
 
 /// How long a steward may take to end processes; it takes milliseconds, and seconds under a fork bomb.
 const CLEAR_TIME: Duration = Duration::from_secs(2);
@@ -84,7 +85,7 @@ impl Steward {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(super) fn send(&self, message: &ToSteward<'_>, blob: &[u8]) {
@@ -163,7 +164,12 @@ impl Steward {
     /// The stream has ended, and all processes of the container were killed: nobody waits any longer.
     pub(super) async fn end(&self) {
         // Where the engine's runtime ends all of a container whose memory runs out, its steward can't tell.
-        let ran_out = !self.killed.load(Ordering::Acquire) && self.ran_out_of_memory().await;
+        let is_killed = self.killed.swap(true, Ordering::AcqRel);
+        let ran_out = !is_killed && self.ran_out_of_memory().await;
+        if !is_killed {
+            // After a broken frame it may still run: nothing of it can be believed any longer.
+            self.engine.remove(self.container.clone());
+        }
         let mut state = self.state();
         let State {
             mut counts, peak, ..
